@@ -13,6 +13,7 @@ os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault(
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0"
 )  # frames noted with each operation that is lowered
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process for each core: more threads only wait
 os.environ.setdefault("CONNECTIONS_QUIET", "1")  # whether something was compiled before changes no output
 # As the command line does: most functions run a few times only, and most of the time goes into compiling
 # them; without XLA's fusion emitters it takes two thirds of that, and a tenth less if a function is not cut

@@ -26,11 +26,26 @@ CURVE = "transport along a curve"  # compiled for every curve
 
 TOLERANCES = {name: 1e-10 if name in INTEGRATED else 1e-12 for name in PUBLIC}
 
-#: Recursions that are called on trees with `--all` only, and their rows.
-FURTHER = {f"{name}{rows}" for name in FUNCTIONS if name not in ON_TREES for rows in ("", ", rows")}
-QUICK = [name for name in PUBLIC if name not in FURTHER]
+#: Recursions that are called on trees with `--all` only, and the rows of all.
+FURTHER = {name for name in FUNCTIONS if name not in ON_TREES} | {f"{name}, rows" for name in FUNCTIONS}
 
-each_function = pytest.mark.parametrize("name", always(PUBLIC, *QUICK))
+#: One of each entrance: recursions, their rows, the definition, the connection, motions, laws, the explorer.
+EACH_ENTRANCE = (
+    "mass_matrix",
+    "inverse_dynamics, rows",
+    "difference to",
+    "displace",
+    "connection",
+    "recursive connection",
+    "system",
+    "geodesic",
+    "transport along samples",
+    "contacts",
+    "whole body",
+    "passivity",
+    "explorer",
+)
+each_entrance = pytest.mark.parametrize("name", always(PUBLIC, *EACH_ENTRANCE))
 
 
 def largest_error(value, expected):
@@ -51,7 +66,7 @@ def test_the_tolerance_lets_float32_in(rng):
     assert 5e-8 < worst[0] < worst[1] < 0.6 * POINT_TOLERANCE
 
 
-@pytest.mark.parametrize("name", always(PUBLIC, *QUICK[::3]))
+@each_entrance
 def test_a_norm_next_to_one_changes_nothing(name, rng):
     q = stretched(robot(), configuration(rng), 1.0)
     expected = PUBLIC[name](q)
@@ -62,7 +77,7 @@ def test_a_norm_next_to_one_changes_nothing(name, rng):
         np.testing.assert_array_equal(near, before)  # the caller's array is not written to
 
 
-@each_function
+@each_entrance
 def test_float32_is_the_rotation_that_it_rounds_to(name, rng):
     q = configuration(rng).astype(np.float32)
     assert np.abs(np.linalg.norm(q[3:7].astype(float)) - 1.0) > 0.0

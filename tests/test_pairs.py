@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from public_calls import ARGUMENTS, FRAME, TIMES, along, basis, control, forms, line, mass, scalars, task
 
 import connections as cn
@@ -166,7 +167,7 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], Any], tuple[Any, 
 }
 
 
-@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("name", always(PAIRS, *list(PAIRS)[::3]))
 def test_the_second_gets_its_own_numbers(name: str) -> None:
     make, of, (first, second) = PAIRS[name]
     owner = make()

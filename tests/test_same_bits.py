@@ -109,7 +109,7 @@ def in_threads(step: int = 1) -> list[dict[str, Any]]:
         return list(pool.map(all_from, range(THREADS)))
 
 
-@pytest.mark.parametrize("step", [further(1), 3])
+@pytest.mark.parametrize("step", [further(1), 5])
 def test_in_a_new_process(step: int, first: dict[str, Any]) -> None:
     code = (
         "import pickle, sys; sys.path.append('support'); import test_same_bits as t;"

@@ -59,7 +59,13 @@ class Random:
 
 
 @pytest.fixture(
-    params=[(3, 2, False), (4, 2, True), further((8, 5, False)), (8, 3, True), further((4, 1, True))],
+    params=[
+        (3, 2, False),
+        (4, 2, True),
+        further((8, 5, False)),
+        further((8, 3, True)),
+        further((4, 1, True)),
+    ],
     ids=lambda p: f"n{p[0]}m{p[1]}{'forms' if p[2] else 'basis'}",
 )
 def random(request):

@@ -31,7 +31,7 @@ def length(nabla, q0, v):
 # --- no wrong answer ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", always(distances.SPACES, "SO(3)", "ellipsoid"))
+@pytest.mark.parametrize("name", always(distances.SPACES, "ellipsoid"))
 def test_random_pairs(name, rng):
     """`tests/benchmarks/logarithms.py` does this a thousand times for each space."""
     space = distances.SPACES[name]() if name != "S^3" else S3
@@ -48,7 +48,7 @@ def test_random_pairs(name, rng):
     np.testing.assert_allclose(aligned, q1[found], rtol=1e-7, atol=1e-8)
 
 
-@pytest.mark.parametrize("end", [(-3.0, 0.05, 0.0), (-2.5, 0.3, 0.0)])
+@pytest.mark.parametrize("end", [(-3.0, 0.05, 0.0), further((-2.5, 0.3, 0.0))])
 def test_the_short_way_round_the_three_sphere(end):
     """The straight line in the coordinates is the long way, past two conjugate points at once."""
     q0, q1 = np.array([0.5, 0.0, 0.0]), np.array(end)
@@ -177,7 +177,7 @@ def disc(scale):
     return cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), matrix))
 
 
-@pytest.mark.parametrize("scale", [1e-100, further(1e-10), further(1e-6), 1e9])
+@pytest.mark.parametrize("scale", [further(1e-100), further(1e-10), further(1e-6), 1e9])
 def test_units_of_the_coordinates(scale):
     nabla, q0, q1 = disc(scale), scale * np.array([0.1, 0.2]), scale * np.array([-0.5, 0.6])
     gap = np.linalg.norm((q1 - q0) / scale) ** 2
@@ -208,7 +208,7 @@ def test_coordinates_of_different_units():
     np.testing.assert_allclose(w, v * [1.0, 1e9], rtol=1e-9)
 
 
-@pytest.mark.parametrize("units", [further((1e9, 1e-6, 1e-6)), (1e-6, 1.0, 1e9)])
+@pytest.mark.parametrize("units", [further((1e9, 1e-6, 1e-6)), further((1e-6, 1.0, 1e9))])
 def test_three_coordinates_of_different_units(units):
     """Of S^3, from the origin and to it, where round-off of a large coordinate exceeds a small one."""
     units = np.array(units)

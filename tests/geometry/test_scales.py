@@ -112,7 +112,7 @@ def test_an_entry_below_a_trillionth_of_the_largest_has_no_size_of_its_own():
     np.testing.assert_array_equal(sizes_of_array(x), [4.0, 4.4e-12, 4.0, 4.0])
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("unit", [1e-9, *map(further, (1.0, 1e9))])
 def test_brackets_that_leave_the_span_do_so_in_any_unit(unit):
     """d_x, d_y + x d_z, z in other units: [X, Y] = d_z."""
 
@@ -132,7 +132,7 @@ def test_an_inclusion_that_is_wrong_in_a_light_component_is_refused():
         cn.InducedMetric(space, line, lambda r: jnp.array([[1.0], [1.001e-9]]), embedding).matrix([0.1])
 
 
-@pytest.mark.parametrize("unit", [1e-9, 1.0, 1e9])
+@pytest.mark.parametrize("unit", [further(1e-9), further(1.0), 1e9])
 def test_constraints_in_any_units(unit):
     """A blade, the angle in other units: forms keep their rank, bases satisfy them or do not."""
     metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.5 / unit**2]))
@@ -197,7 +197,7 @@ def test_terms_of_the_polar_plane_and_what_is_allowed_where_there_are_none(r):
 
 
 @pytest.mark.parametrize(("part", "ok"), [(0.8, True), (1.25, False)])
-@pytest.mark.parametrize("r", [1e-3, further(0.7), 1e3])
+@pytest.mark.parametrize("r", [further(1e-3), further(0.7), 1e3])
 def test_checks_turn_where_a_residual_is_the_tolerance_of_its_terms(r, part, ok):
     """One entry of Gamma is off, by a part of tol times the terms that are subtracted there."""
     q, tol = np.array([r, 0.3]), 1e-7

@@ -9,9 +9,9 @@ import dask.array as da
 import jax
 import numpy as np
 import pytest
-from cases import further
+from cases import always, further
 from closed_chains import PLANS, four_bar
-from recursion_functions import FUNCTIONS, configurations, model, states
+from recursion_functions import FUNCTIONS, SOME, configurations, model, states
 
 from connections import multibody as mb
 from connections.checks import ConstraintError, NonFiniteError, ShapeError
@@ -57,8 +57,9 @@ def arguments_of(name, robot, rng):
 # --- a solution of the loops is no configuration ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("plan", PLANS)
-def test_a_solution_of_the_loops_is_no_configuration(plan, rng):
+@pytest.mark.parametrize("names", [SOME, further(tuple(FUNCTIONS), id="all")], ids=["some", None])
+@pytest.mark.parametrize("plan", always(PLANS, "gear train", "four-bar", "cam", "Stewart platform"))
+def test_a_solution_of_the_loops_is_no_configuration(plan, names, rng):
     """Nor is any other vector of another size, whatever numbers are in it."""
     robot = model(plan)
     q, v = np.array(robot.neutral()), rng.standard_normal(robot.nv)
@@ -67,15 +68,16 @@ def test_a_solution_of_the_loops_is_no_configuration(plan, rng):
     sizes = (robot.program.loops.layout.nq, len(robot.kinematics.reference), robot.nq + 1, robot.nq - 1)
     vectors = [rng.normal(size=size) for size in {*sizes, robot.program.loops.size} - {robot.nq}]
     for wrong in (solution, np.tile(solution, (3, 1)), np.tile(solution, (2, 9, 1)), *vectors):
-        for function, names, _ in FUNCTIONS.values():
+        for name in names:
+            function, arguments, _ = FUNCTIONS[name]
             with pytest.raises(ShapeError, match=r"\bq\b"):
-                function(robot, wrong, *[v] * (len(names) - 1))
+                function(robot, wrong, *[v] * (len(arguments) - 1))
             with pytest.raises(ShapeError, match=r"\bq\b"):
-                function(robot, da.from_array(wrong), *[v] * (len(names) - 1))
-        for function, names in OTHERS.values():
-            for number, argument in enumerate(names):
+                function(robot, da.from_array(wrong), *[v] * (len(arguments) - 1))
+        for function, arguments in OTHERS.values():
+            for number, argument in enumerate(arguments):
                 if argument.startswith("q"):
-                    right = [q if other.startswith("q") else v for other in names]
+                    right = [q if other.startswith("q") else v for other in arguments]
                     with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
                         function(robot, *right[:number], wrong, *right[number + 1 :])
 

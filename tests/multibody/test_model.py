@@ -119,7 +119,7 @@ def test_body_jacobians_and_poses(name, robots, rng):
 # --- against itself --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", always(ROBOTS[:3], "ur5", "branched_floating"))
+@pytest.mark.parametrize("name", always(ROBOTS[:3], "branched_floating"))
 def test_induced_connection_is_the_koszul_connection(name, robots, rng):
     robot = robots(name)
     q, v = robot.samples(rng)

@@ -178,17 +178,10 @@ SOME = (
     "christoffel_symbols with torsion",
     "inverse_dynamics",
     "forward_dynamics",
-    "forward_dynamics_derivatives",
     "frame_jacobian_rate",
 )
 #: On trees these, too.
-ON_TREES = (
-    *SOME,
-    "coriolis_transpose_product",
-    "regressor",
-    "curvature_operator",
-    "inverse_dynamics_hessian_product",
-)
+ON_TREES = (*SOME, "forward_dynamics_derivatives", "regressor", "inverse_dynamics_hessian_product")
 
 
 def on_trees(names=FUNCTIONS):
