@@ -586,7 +586,7 @@ def scaled_case(case, u):
 
 
 @pytest.mark.parametrize(
-    "name", ["leg, torque", "arm 3R, first joint passive", "arm PPR, last joint passive"]
+    "name", ["leg, torque", *map(further, ("arm 3R, first joint passive", "arm PPR, last joint passive"))]
 )
 def test_controllability_says_the_same(name):
     case = underactuated.BY_NAME[name]

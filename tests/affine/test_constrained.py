@@ -106,6 +106,7 @@ def test_basis_from_forms_is_feasible_and_orthonormal(random):
         )
 
 
+@pytest.mark.further
 def test_orthogonal_bases_divide_by_the_norms():
     """Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2, Theorem 3.2 as printed; norms 2 and 3."""
     small = Random.of(3, 2, False)
@@ -209,6 +210,7 @@ def test_without_constraints_on_a_group_it_is_euler_poincare(rng):
     np.testing.assert_allclose(-nabla.apply(q, w, w), expected, atol=1e-12)
 
 
+@pytest.mark.further
 def test_another_ambient_connection_with_the_same_geodesics(rng):
     """Of rank two D has no 3-forms: torsion of the ambient connection is seen off D only."""
     small = Random.of(3, 2, False)
@@ -240,6 +242,7 @@ def test_input_coefficients(small, rng):
     np.testing.assert_allclose(nabla.input_coefficients_of_functions(phi, q), d_phi, atol=1e-12)
 
 
+@pytest.mark.further
 def test_geodesics_do_not_depend_on_the_basis(rng):
     """In an oblique basis of D, and of the full connection in the metric's frame."""
     small = Random.of(4, 2, True)

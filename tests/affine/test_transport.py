@@ -5,6 +5,7 @@ import numpy as np
 import oracles
 import pytest
 import systems
+from cases import further
 
 import connections as cn
 from connections.checks import PointError
@@ -16,7 +17,7 @@ def turned(angle):
     return np.array([[np.cos(angle), -np.sin(angle)], [np.sin(angle), np.cos(angle)]])
 
 
-@pytest.mark.parametrize("theta", [0.3, 2.2])
+@pytest.mark.parametrize("theta", [further(0.3), 2.2])
 def test_latitude_circle_turns_vectors_by_the_solid_angle(theta):
     """Rotation by 2 pi (1 - cos theta) in the orthonormal frame (Foucault)."""
 
@@ -201,6 +202,7 @@ def embedded_latitude(theta, count):
     )
 
 
+@pytest.mark.further
 def test_holonomy_of_samples_is_of_order_six():
     """Foucault's angle, and how it is approached."""
     theta, counts = 0.8, np.array([17, 25, 33])

@@ -131,6 +131,7 @@ def test_a_geodesic_that_escapes_is_an_error(monkeypatch: pytest.MonkeyPatch) ->
         carry(1.0)
 
 
+@pytest.mark.further
 def test_the_page_in_a_browser(tmp_path: Path) -> None:
     """The frames follow the slider that a key moves, the other views are drawn, the console is silent."""
     require_chromium()

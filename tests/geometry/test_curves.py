@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 
 import connections as cn
 from connections.checks import NonFiniteError, PointError, ShapeError
@@ -38,7 +39,7 @@ def slope(sizes, errors):
     return np.polyfit(np.log(sizes), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("name", CURVES)
+@pytest.mark.parametrize("name", always(CURVES, "rotations"))
 def test_order_of_the_error(name):
     """Six for points, five for velocities, four for second derivatives."""
     frame, curve = CURVES[name]

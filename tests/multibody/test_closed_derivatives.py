@@ -84,6 +84,7 @@ def test_definition_by_automatic_differentiation(rng):
     close(wrong[1:], ours[1:], 1e-13)
 
 
+@pytest.mark.further
 def test_second_derivative_of_a_function():
     """L_j (L_v G) v = h'''(angle) v^2 of a follower lifted by 0.05 cos angle + 0.02 sin 2 angle."""
     robot, v, angle = model("cam"), np.array([0.4, -1.3]), 0.7

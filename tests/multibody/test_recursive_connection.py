@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import configuration_rate, derivative_along, random_body, random_placement
 from scipy.integrate import solve_ivp
 
@@ -105,7 +106,12 @@ def test_curvature_of_all_kinds(model, nabla, rng):
 
 
 @pytest.mark.parametrize(
-    "name", ["christoffel_derivatives", "coriolis_matrix_rate", "curvature", "curvature_operator"]
+    "name",
+    always(
+        ["christoffel_derivatives", "coriolis_matrix_rate", "curvature", "curvature_operator"],
+        "coriolis_matrix_rate",
+        "curvature_operator",
+    ),
 )
 def test_derivatives_of_second_derivatives(name, model, rng):
     """Both modes against differences of the recursion; control: without the change of q."""
@@ -155,6 +161,7 @@ def test_derivatives_are_the_definition_s(model, nabla, rng):
         close(ours, definition)
 
 
+@pytest.mark.further
 def test_accelerations_are_the_definition_s(model, rng):
     """Values, derivatives in both modes, and second ones, which are not by recursion."""
     q, v, tau = (a[0] for a in samples(model, rng, 1))

@@ -5,6 +5,7 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
+from cases import further
 from mechanisms import (
     MOVING,
     derivative_along,
@@ -78,10 +79,12 @@ def test_every_joint_behind_every_joint(dynamics, rng):
         close(np.tensordot(w, tensor, axes=1), value)
 
 
+@pytest.mark.parametrize("bodies", [3, further(8)])
 @each_dynamics
-def test_definition_by_automatic_differentiation(dynamics, rng):
-    """All components; all joints, and a massless body; some under others."""
-    robot = random_mechanism(rng, 8, MOVING, massless=0.5)
+def test_definition_by_automatic_differentiation(dynamics, bodies, rng):
+    """All components; all joints, and a massless body; some under others. A few joints compile quickly."""
+    kinds = MOVING if bodies > 3 else (mb.Spherical, mb.Prismatic, mb.Helical)
+    robot = random_mechanism(rng, bodies, kinds, massless=0.5)
     q, v = sample(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))
     name = f"{dynamics}_dynamics_second_derivatives"

@@ -8,7 +8,7 @@ import closed_chains
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 from mechanisms import MOVING, assemble
 
 from connections import multibody as mb
@@ -44,7 +44,7 @@ def test_controls_on_one_degree_of_freedom(key, seed):
     assert found.control.relative >= CONTROL_FLOOR, found.control
 
 
-@pytest.mark.parametrize("key", ["(20)", "model"])
+@pytest.mark.parametrize("key", [further("(20)"), "model"])
 def test_the_parallelogram(key):
     """Its H is constant and every term of (20) vanishes, so (v x*) I would be no control."""
     found = row(_parallelogram(), key)
