@@ -102,11 +102,13 @@ def c_test_text(model: Model, made: list[CFunction], name: str, real: Real, loop
             vectors = "".join(f"{prefix}_{x}, " for x in function.row.vectors)
             first = "loops" if loops else f"{prefix}_q"
             call = f"{name}_{function.name}({first}, {vectors}out)"
+            started = [f"        {name}_start(loops);"] if loops else []
             if loops:
-                call = f"({name}_start(loops), {name}_close({prefix}_q, loops)) == {up}_OK ? {call} : -1"
+                call = f"{name}_close({prefix}_q, loops) == {up}_OK ? {call} : -1"
             compared = f"difference(out, {prefix}_expected, {recorded.size})"
             calls += [
                 "    {",
+                *started,
                 f"        const int status = {call};",
                 f'        bad += report("{function.name}", status, {compared});',
                 "    }",
