@@ -1,6 +1,7 @@
 """What is compiled into kernels, by itself: linear algebra, rotations, sine and cosine, layouts, rows."""
 
 import numpy as np
+import pytest
 from numba import njit
 from scipy.spatial.transform import Rotation
 
@@ -17,21 +18,32 @@ compiled = njit(error_model="numpy")
 
 
 @compiled
-def least(A, b, x, p, d, smallest):
-    pivot = least_squares.factorize(flat_slots_of(A), p, d, smallest)
-    length = 0.0
-    if pivot >= smallest:
-        length = least_squares.solve_least(flat_slots_of(A), p, d, flat_slots_of(b), flat_slots_of(x))
-    return pivot, length
+def least(A, b, x, p, d, stairs):
+    A, b, x, stairs = flat_slots_of(A), flat_slots_of(b), flat_slots_of(x), flat_slots_of(stairs)
+    least_squares.factorize(A, p, d, stairs)
+    least_squares.solve_least(A, p, d, stairs, b, x)
+    return least_squares.least_pivot(A, p, d, 0), least_squares.scaled_length(A, p, d, x, 0)
 
 
-def solve_least(A, b, smallest=1e-6):
-    """Pivot, |D x| and x, D the lengths of the columns of A."""
+@compiled
+def least_of_column(A, b, x, p, d, stairs, j):
+    A, b, x, stairs = flat_slots_of(A), flat_slots_of(b), flat_slots_of(x), flat_slots_of(stairs)
+    least_squares.factorize(A, p, d, stairs)
+    least_squares.solve_column(A, p, d, stairs, b, x, j)
+
+
+def factorized(A):
+    """A and its zeros, as the compiled functions read them, and a place for x."""
     p, d = A.shape
     room = np.zeros(least_squares.factorization_slots(p, d))
     room[: p * d] = A.T.ravel()
-    x = np.full(d, np.nan)
-    return *least(room, b.copy(), x, p, d, smallest), x
+    return room, least_squares.staircase(A != 0.0), np.full(d, np.nan)
+
+
+def solve_least(A, b):
+    """Pivot, |D x| and x, D the lengths of the columns of A."""
+    room, stairs, x = factorized(A)
+    return *least(room, b.copy(), x, *A.shape, stairs), x
 
 
 def test_least_squares_are_those_of_numpy(rng):
@@ -41,8 +53,47 @@ def test_least_squares_are_those_of_numpy(rng):
         expected = np.linalg.lstsq(A, b, rcond=None)[0]
         np.testing.assert_allclose(x, expected, rtol=1e-9)
         np.testing.assert_allclose(length, np.linalg.norm(np.linalg.norm(A, axis=0) * x), rtol=1e-12)
-        assert 0.0 < pivot <= 1.0
+        R = np.linalg.qr(A / np.linalg.norm(A, axis=0), mode="r")
+        np.testing.assert_allclose(pivot, np.abs(np.diag(R)).min(), rtol=1e-9)
         assert np.linalg.norm(A @ (1.01 * x) - b) > np.linalg.norm(A @ x - b)  # negative control
+
+
+def with_zeros(rng, kind):
+    """A matrix of full column rank with zeros: blocks, blocks and columns beside them, in any order."""
+    p, d = 12, 8
+    A = np.zeros((p, d))
+    for block in range(3):
+        A[4 * block : 4 * block + 4, 2 * block : 2 * block + 2] = rng.standard_normal((4, 2))
+    if kind != "blocks":
+        A[:, 6:] = rng.standard_normal((p, 2))
+    if kind == "any":
+        A = A[rng.permutation(p)][:, rng.permutation(d)]
+    return A if kind != "blocks" else A[:, :6]
+
+
+@pytest.mark.parametrize("kind", ["blocks", "border", "any"])
+def test_known_zeros_change_nothing(kind, rng):
+    """Solutions for any vector, and for one with zeros as a column, are those of NumPy."""
+    for _ in range(5):
+        A = with_zeros(rng, kind)
+        p, d = A.shape
+        b = rng.standard_normal(p)
+        np.testing.assert_allclose(solve_least(A, b)[2], np.linalg.lstsq(A, b, rcond=None)[0], rtol=1e-9)
+        for j in range(d):
+            room, stairs, x = factorized(A)
+            b = np.where(A[:, j] != 0.0, rng.standard_normal(p), 0.0)
+            least_of_column(room, b.copy(), x, p, d, stairs, j)
+            expected = np.linalg.lstsq(A, b, rcond=None)[0]
+            np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-12)
+    stairs = least_squares.staircase(with_zeros(rng, "blocks") != 0.0).reshape(-1, 3)
+    np.testing.assert_array_equal(
+        stairs, [[0, 4, 0], [0, 4, 0], [4, 8, 2], [4, 8, 2], [8, 12, 4], [8, 12, 4]]
+    )
+    A = with_zeros(rng, "border")
+    wrong = np.array([0, 4, 0] * 8)  # negative control: the zeros of another matrix
+    x = np.full(8, np.nan)
+    least(np.concatenate([A.T.ravel(), np.zeros(24)]), b.copy(), x, 12, 8, wrong)
+    assert not np.allclose(x, np.linalg.lstsq(A, b, rcond=None)[0], rtol=1e-2)
 
 
 def test_a_matrix_without_full_rank_has_a_small_pivot(rng):
@@ -52,7 +103,6 @@ def test_a_matrix_without_full_rank_has_a_small_pivot(rng):
     A[:, 2] += 1e-4 * rng.standard_normal(6)
     assert 1e-6 < solve_least(A, np.ones(6))[0] < 1e-3
     assert solve_least(np.zeros((3, 2)), np.ones(3))[0] == 0.0
-    assert solve_least(rng.standard_normal((2, 3)), np.ones(2))[0] == 0.0
 
 
 @compiled

@@ -1,131 +1,125 @@
-"""Least squares by Householder's reflections with column pivoting, for small matrices of full column rank.
+"""Least squares by Householder's reflections, for small matrices of full column rank whose zeros are known.
 
-A is (p, d), stored column by column; if p < d it has not full rank. With D the diagonal matrix of the lengths
-of its columns and P the permutation in which they are taken,
+A is (p, d), p >= d, stored column by column. With D the diagonal matrix of the lengths of its columns,
 
-    A D^-1 P = Q R,    |R_00| >= |R_11| >= ...
+    A D^-1 = Q R,
 
-The pivots |R_kk| show how far A is from losing rank, whatever the units of the columns. Source: Golub and
-Van Loan, Matrix Computations, sections 5.2 and 5.4.
+and the pivot |R_kk| is the sine of the angle between column k and the span of the columns before it. Source:
+Golub and Van Loan, Matrix Computations, sections 5.2 and 5.3.
 
-A factorization takes d (p + 4) slots: the vectors x of the reflections and R replace A; then follow the
-factors 2 / |x|^2 of the reflections, the diagonal of R, D, and P as integers.
+Reflection k acts on rows k, ..., end_k - 1, if no column up to k has an entry in row end_k or below. So it
+does not change a column whose entries are all in row end_k or below, and with `head_j` the first reflection
+that changes column j, R has zeros above row head_j there. `staircase` finds these numbers. For a matrix of
+diagonal blocks they are the bounds of the blocks, which are then factorized each for itself.
+
+A factorization takes d (p + 3) slots: the vectors x of the reflections and R replace A; then follow the
+factors 2 / |x|^2 of the reflections, the diagonal of R, and D. The same source runs for one matrix and for
+several, in the lanes of A. Nothing is tested: a column of length zero makes pivots that are NaN.
 """
 
 import math
 
-from connections.engines.inlined.simd import as_integers, beyond, copied_sign, exact, root, routine, store
+import numpy as np
+
+from connections.engines.inlined.simd import beyond, copied_sign, exact, load_lane, root, routine, store
 
 
 def factorization_slots(p: int, d: int) -> int:
     """Number of slots of a factorization."""
-    return d * (p + 4)
+    return d * (p + 3)
+
+
+def staircase(pattern: np.ndarray) -> np.ndarray:
+    """For each column of a matrix, the row in which it begins, `end` and `head`; (3 d,) integers.
+
+    Parameters
+    ----------
+    pattern : (p, d) whether an entry may differ from zero.
+    """
+    p, d = pattern.shape
+    top = np.where(pattern.any(axis=0), np.argmax(pattern, axis=0), 0)
+    bottom = np.where(pattern.any(axis=0), p - np.argmax(pattern[::-1], axis=0), p)
+    end = np.maximum.accumulate(np.maximum(bottom, np.minimum(np.arange(d) + 1, p)))
+    head = np.minimum(np.searchsorted(end, top, side="right"), np.arange(d))
+    return np.stack([top, end, head], axis=1).ravel()
+
+
+@routine
+def factorize(A, p, d, stairs):
+    """Factorize A in place, with `stairs` from `staircase`."""
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    lengths = beyond(diagonal, d)
+    for j in range(d):
+        x, top, end = beyond(A, j * p), stairs[3 * j], stairs[3 * j + 1]
+        store(lengths, j, root(_product(x, x, top, end)))
+        for r in range(top, end):
+            store(x, r, x[r] / lengths[j])
+    for k in range(d):
+        x, end = beyond(A, k * p), stairs[3 * k + 1]
+        alpha = -copied_sign(root(_product(x, x, k, end)), x[k])
+        store(x, k, x[k] - alpha)
+        store(diagonal, k, alpha)
+        store(factors, k, 2.0 / _product(x, x, k, end))
+        for j in range(k + 1, d):
+            if k >= stairs[3 * j + 2]:
+                _reflect(x, factors[k], beyond(A, j * p), k, end)
+
+
+@routine
+def solve_least(A, p, d, stairs, b, x):
+    """Write to x (d,) the minimizer of |A x - b|, with A factorized; b (p,) is overwritten."""
+    _solve(A, p, d, stairs, b, x, 0, p)
+
+
+@routine
+def solve_column(A, p, d, stairs, b, x, j):
+    """`solve_least` for a vector b that has zeros where column j of A is known to have zeros."""
+    _solve(A, p, d, stairs, b, x, stairs[3 * j + 2], stairs[3 * j + 1])
 
 
 @exact
-def factorize(A, p, d, least):
-    """Factorize A in place. Returns the last pivot, zero if a column is zero or d > p.
+def _solve(A, p, d, stairs, b, x, first, end):
+    """`solve_least` for b of which no reflection before `first` changes an entry, and zero from `end` on."""
+    factors, diagonal, lengths = beyond(A, d * p), beyond(A, d * p + d), beyond(A, d * p + 2 * d)
+    count = first
+    while count < d and count < end:
+        if end < stairs[3 * count + 1]:
+            end = stairs[3 * count + 1]
+        _reflect(beyond(A, count * p), factors[count], b, count, stairs[3 * count + 1])
+        count += 1
+    for k in range(count, d):
+        store(x, k, 0.0)
+    for k in range(count - 1, -1, -1):
+        y = b[k] / diagonal[k]
+        for j in range(stairs[3 * k + 2], k):
+            store(b, j, b[j] - A[k * p + j] * y)
+        store(x, k, y / lengths[k])
 
-    It stops at a pivot below `least`; the factorization is then of no use.
-    """
-    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
-    lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
-    for j in range(d):
-        length = math.sqrt(_square(beyond(A, j * p), 0, p))
-        store(lengths, j, length)
-        store(order, j, j)
-        if not length > 0.0:
-            return 0.0
-        for r in range(p):
-            store(A, j * p + r, A[j * p + r] / length)
-    pivot = 1.0
+
+@exact
+def least_pivot(A, p, d, lane):
+    """The least pivot of a factorized matrix, or of that in a lane; zero if any is NaN."""
+    diagonal, pivot = beyond(A, d * p + d), 1.0
     for k in range(d):
-        largest, chosen = -1.0, k
-        for j in range(k, d):
-            square = _square(beyond(A, j * p), k, p)
-            if square > largest:
-                largest, chosen = square, j
-        pivot = math.sqrt(max(largest, 0.0))
-        if k >= p or not pivot >= least:
-            return 0.0 if k >= p else pivot
-        if chosen != k:
-            _exchange(A, order, p, k, chosen)
-        x = beyond(A, k * p)
-        alpha = -pivot if x[k] > 0.0 else pivot
-        store(x, k, x[k] - alpha)
-        store(diagonal, k, alpha)
-        store(factors, k, 2.0 / _square(x, k, p))
-        for j in range(k + 1, d):
-            _reflect(x, factors[k], beyond(A, j * p), k, p)
+        size = abs(load_lane(diagonal, k, lane))
+        pivot = size if size < pivot else (pivot if size >= pivot else 0.0)
     return pivot
 
 
-@routine
-def solve_least(A, p, d, b, x):
-    """Write to x (d,) the minimizer of |A x - b|, with A factorized; b (p,) is overwritten. Returns |D x|."""
-    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
-    lengths, order = beyond(diagonal, d), as_integers(beyond(diagonal, 2 * d))
+@exact
+def scaled_length(A, p, d, x, lane):
+    """|D x|, with D the lengths of the columns of a factorized matrix, or of that in a lane."""
+    lengths, square = beyond(A, d * p + 2 * d), 0.0
     for k in range(d):
-        _reflect(beyond(A, k * p), factors[k], b, k, p)
-    square = 0.0
-    for k in range(d - 1, -1, -1):
-        y = b[k] / diagonal[k]
-        for j in range(k):
-            store(b, j, b[j] - A[k * p + j] * y)
-        square += y * y
-        store(x, order[k], y / lengths[order[k]])
+        part = load_lane(lengths, k, lane) * load_lane(x, k, lane)
+        square += part * part
     return math.sqrt(square)
-
-
-@routine
-def factorize_lanes(A, p, d):
-    """`factorize` for several matrices, in the lanes of A, without an exchange of columns; p >= d.
-
-    Each |R_kk| is the sine of the angle between a column and the span of those before it. Nothing is tested.
-    """
-    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
-    lengths = beyond(diagonal, d)
-    for j in range(d):
-        x = beyond(A, j * p)
-        store(lengths, j, root(_product(x, x, 0, p)))
-        for r in range(p):
-            store(x, r, x[r] / lengths[j])
-    for k in range(d):
-        x = beyond(A, k * p)
-        alpha = -copied_sign(root(_product(x, x, k, p)), x[k])
-        store(x, k, x[k] - alpha)
-        store(diagonal, k, alpha)
-        store(factors, k, 2.0 / _product(x, x, k, p))
-        for j in range(k + 1, d):
-            _reflect(x, factors[k], beyond(A, j * p), k, p)
-
-
-@routine
-def solve_least_lanes(A, p, d, b, x):
-    """`solve_least` after `factorize_lanes`."""
-    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
-    lengths = beyond(diagonal, d)
-    for k in range(d):
-        _reflect(beyond(A, k * p), factors[k], b, k, p)
-    for k in range(d - 1, -1, -1):
-        y = b[k] / diagonal[k]
-        for j in range(k):
-            store(b, j, b[j] - A[k * p + j] * y)
-        store(x, k, y / lengths[k])
 
 
 @exact
 def column_length(A, p, d, j):
     """D_j, the length that column j of a factorized A had."""
     return A[d * (p + 2) + j]
-
-
-@exact
-def _square(x, start, stop):
-    total = 0.0
-    for r in range(start, stop):
-        total += x[r] * x[r]
-    return total
 
 
 @exact
@@ -143,15 +137,3 @@ def _reflect(x, factor, b, start, stop):
     total = factor * _product(x, b, start, stop)
     for r in range(start, stop):
         store(b, r, b[r] - x[r] * total)
-
-
-@exact
-def _exchange(A, order, p, k, j):
-    """Exchange columns k and j of A, and their entries in `order`."""
-    for r in range(p):
-        first, second = A[k * p + r], A[j * p + r]
-        store(A, k * p + r, second)
-        store(A, j * p + r, first)
-    first, second = order[k], order[j]
-    store(order, k, second)
-    store(order, j, first)

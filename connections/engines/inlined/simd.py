@@ -319,6 +319,30 @@ def copied_sign(typing_context: Any, number: Any, sign: Any) -> Any:
     return number(number, number), emit
 
 
+@intrinsic
+def load_lane(typing_context: Any, slots: Any, slot: Any, lane: Any) -> Any:
+    """The number in a lane of slot `slot`; the slot itself, if it is one number."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        at = builder.gep(args[0], [args[1]])
+        if sig.args[0].dtype == lanes:
+            at = builder.gep(builder.bitcast(at, ir.DoubleType().as_pointer()), [args[2]])
+        return builder.load(at, align=8)
+
+    return types.float64(slots, types.intp, types.intp), emit
+
+
+@intrinsic
+def chosen(typing_context: Any, flag: Any, yes: Any, no: Any) -> Any:
+    """`yes` if flag > 0, otherwise `no`, of one number or lane by lane."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        zero = ir.Constant(args[0].type, [0.0] * LANES if args[0].type == VECTOR else 0.0)
+        return builder.select(builder.fcmp_ordered(">", args[0], zero), args[1], args[2])
+
+    return yes(flag, yes, yes), emit
+
+
 floor = _lane_by_lane("floor")  # the largest whole number not above
 root = _lane_by_lane("sqrt")
 absolute = _lane_by_lane("fabs")

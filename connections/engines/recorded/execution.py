@@ -132,6 +132,8 @@ _INSTRUCTIONS: dict[Any, Any] = {
     simd.take: _take,
     simd.put: _put,
     simd.root: _function("sqrt"),
+    simd.load_lane: lambda slots, slot, lane: slots[slot],
+    simd.chosen: lambda flag, yes, no: yes if flag > 0.0 else no,
     simd.absolute: _function("fabs"),
     simd.floor: _function("floor"),
     simd.copied_sign: _copied_sign,

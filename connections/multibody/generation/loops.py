@@ -1,8 +1,7 @@
 """Loops of a mechanism recorded for C: a prediction, a correction, and the derivatives of the solution.
 
 Kernels of loops decide by numbers how long a step is. What is recorded is what they compute between two
-decisions, where no branch depends on a number; the decisions themselves are C (`loop_text`). K_d is
-factorized as for several lanes, without an exchange of columns.
+decisions, where no branch depends on a number; the decisions themselves are C (`loop_text`).
 """
 
 from __future__ import annotations
@@ -11,12 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connections.checks import ModelError
-from connections.engines.inlined.householder import (
-    factorize,
-    factorize_lanes,
-    solve_least,
-    solve_least_lanes,
-)
+from connections.engines.inlined.householder import column_length, least_pivot, scaled_length
 from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import sine_cosine
 from connections.engines.inlined.vectors import reduced_angle
@@ -136,14 +130,12 @@ class _Recording:
 def interpreter(recording: Any) -> Interpreter:
     """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivots` and `run`."""
 
-    def factorized(A: Slots, p: int, d: int, least: float) -> float:
-        recording.run(factorize_lanes, A, p, d)
+    def pivots(A: Slots, p: int, d: int, lane: int) -> float:
         recording.pivots.extend(applied("fabs", A[d * p + d + j]) for j in range(d))
         return 1.0  # C tests the pivots
 
-    def solved(A: Slots, p: int, d: int, b: Slots, x: Slots) -> Any:
-        recording.run(solve_least_lanes, A, p, d, b, x)
-        steps = [x[j] * A[d * p + 2 * d + j] for j in range(d)]
+    def length(A: Slots, p: int, d: int, x: Slots, lane: int) -> Any:
+        steps = [x[j] * recording.run(column_length, A, p, d, j) for j in range(d)]
         return applied("sqrt", sum(step * step for step in steps))
 
     def unit(square: Any) -> bool:
@@ -156,8 +148,8 @@ def interpreter(recording: Any) -> Interpreter:
             reduced_angle: lambda angle: angle,  # C does it before it takes sines
             is_unit: unit,
             LARGEST: Unbounded(),
-            factorize: factorized,
-            solve_least: solved,
+            least_pivot: pivots,
+            scaled_length: length,
         }
     )
 
@@ -266,5 +258,5 @@ def _derivatives_block(model: Model, number: int) -> Block:
     loop, size = recording.loop(number), recording.parts.size
     recording.factorized_at(loop, recording.given("x", loop.coordinates))
     solution = Workspace(recording.record.unwritten)
-    recording.run(write_derivatives, loop, Slots(solution))
+    recording.run(write_derivatives, loop, Slots(solution), 0, 1)
     return Block((("x", loop.coordinates),), recording.record, (("loops", size, dict(solution)),))

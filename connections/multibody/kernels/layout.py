@@ -30,8 +30,8 @@ FRAME = record("Frame", link=1, world=1, rotation=9, position=3)
 
 POSE = record("Pose", rotation=9, position=3)  # of a link, R row by row
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # the pose of the ground
-# A condition at a configuration: its two arms and its wrench (`loop_geometry`).
-ARMS = record("Arms", x=3, y=3, wrench=6)
+# A condition at a configuration: its two arms, its wrench and a rate of the wrench (`loop_geometry`).
+ARMS = record("Arms", x=3, y=3, wrench=6, rate=6)
 # A link in `loop_bias_rates`; `pull` is sum_s Phi_s a_s, and the last three are changes along a column.
 BIAS = record("Bias", twist=6, acceleration=6, pull=6, P=6, twist_change=6, acceleration_change=6)
 
@@ -281,6 +281,7 @@ LOOP = Layout(
         "row_kind",  # (rows,)
         "link_a",  # (rows,)
         "link_b",
+        "stairs",  # (dependent, 3) where K_d has zeros (`householder.staircase`)
     ),
     numbers=(
         "parameters",  # (links + 1, PLACEMENT)
@@ -293,7 +294,7 @@ LOOP = Layout(
         "angles": lambda n: n.coordinates,  # x, each number reduced as an angle
         "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
         "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
-        "control": lambda n: 9,  # of a lane (`loop_lanes`)
+        "control": lambda n: 9,  # of a lane (`loop_lanes`), with two slots of all lanes
         "home": lambda n: n.coordinates,  # where a path of many turns began (`loop_branches`)
         "turns": lambda n: n.coordinates,  # of all joints, while the crank turns
         "clear": lambda n: n.coordinates,  # the last point of a path far from singular ones

@@ -52,7 +52,7 @@ def rates_of_loop(loop, solution, v, start, out):
     for j in range(loop.independent):
         _vary(loop, solution, v, j)
         _vary_conditions(loop)
-        solve_least(beyond(loop.now, loop.columns * p), p, d, loop.b, loop.z)
+        solve_least(beyond(loop.now, loop.columns * p), p, d, loop.stairs, loop.b, loop.z)
         for s in range(loop.columns):
             if loop.place[s] < 0:
                 store(out, loop.G_at[s] - start + j, -loop.z[-1 - loop.place[s]])

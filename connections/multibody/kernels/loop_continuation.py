@@ -11,12 +11,12 @@ The result depends only on q and on the configuration at which the path begins. 
 
 from connections.engines.inlined.householder import solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import beyond, exact, routine, store, take
+from connections.engines.inlined.simd import beyond, exact, load_lane, routine, store, take
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_linear_cluster, unpack_loop
 from connections.multibody.kernels.loop_branches import follow
-from connections.multibody.kernels.loop_geometry import move_links, second_derivatives
+from connections.multibody.kernels.loop_geometry import move_links, second_derivatives, vary_wrenches
 from connections.multibody.kernels.loop_path import settle
 from connections.multibody.kernels.reading import is_unit
 
@@ -129,33 +129,39 @@ def _solve_loop(loop, start, solution):
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(solution, loop.source[i], loop.x[i])
-    write_derivatives(loop, solution)
+    write_derivatives(loop, solution, 0, 1)
     return 0
 
 
 @exact
-def write_derivatives(loop, solution):
-    """Write G and LG of the dependent columns to the solution."""
+def write_derivatives(loop, solutions, size, count):
+    """Write G and LG of the dependent columns to the solution; of lanes, to `count` of them, `size` apart."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
     K_d = beyond(loop.now, m * p)
     for s in range(m):
-        k = loop.place[s]
-        for i in range(n):
-            store(loop.G, s * n + i, 1.0 if i == k else 0.0)
+        for k in range(n):
+            store(loop.G, s * n + k, 1.0 if k == loop.place[s] else 0.0)
     for s in range(m):
         k = loop.place[s]
         if k >= 0:
             for r in range(p):
                 store(loop.b, r, -loop.now[s * p + r])
-            solve_least(K_d, p, d, loop.b, loop.z)
+            solve_least(K_d, p, d, loop.stairs, loop.b, loop.z)
             for t in range(m):
                 if loop.place[t] < 0:
-                    store(loop.G, t * n + k, loop.z[-1 - loop.place[t]])
-                    store(solution, loop.G_at[t] + k, loop.z[-1 - loop.place[t]])
+                    slot = -1 - loop.place[t]
+                    store(loop.G, t * n + k, loop.z[slot])
+                    for lane in range(count):
+                        number = load_lane(loop.z, slot, lane)
+                        store(solutions, lane * size + loop.G_at[t] + k, number)
     move_links(loop)
-    for i in range(n * n):
-        second_derivatives(loop, i // n, i % n)
-        solve_least(K_d, p, d, loop.b, loop.z)
-        for t in range(m):
-            if loop.place[t] < 0:
-                store(solution, loop.LG_at[t] + i, -loop.z[-1 - loop.place[t]])
+    for j in range(n):
+        vary_wrenches(loop, j)
+        for k in range(n):
+            second_derivatives(loop, j, k)
+            solve_least(K_d, p, d, loop.stairs, loop.b, loop.z)
+            for t in range(m):
+                if loop.place[t] < 0:
+                    for lane in range(count):
+                        number = -load_lane(loop.z, -1 - loop.place[t], lane)
+                        store(solutions, lane * size + loop.LG_at[t] + j * n + k, number)

@@ -71,8 +71,11 @@ def evaluate(loop):
         else:
             _geometric_condition(loop, r)
     for s in range(loop.columns):
-        Phi = take(loop.Phi, 6 * s, 6)
-        for r in range(loop.rows):
+        Phi, first, stop = take(loop.Phi, 6 * s, 6), 0, loop.rows
+        if loop.place[s] < 0:  # other rows are zero, and are not read
+            j = -1 - loop.place[s]
+            first, stop = loop.stairs[3 * j + 2], loop.stairs[3 * j + 1]
+        for r in range(first, stop):
             i = s * loop.rows + r
             if loop.T[i] != 0.0 and loop.row_kind[r] != LINEAR:
                 wrench = take(loop.arms, ARMS.size * r + ARMS.wrench, 6)
@@ -161,20 +164,30 @@ def move_links(loop):
 
 
 @exact
+def vary_wrenches(loop, j):
+    """Write the rates of all wrenches along column j of G; after `move_links`."""
+    n = loop.independent
+    for r in range(loop.rows):
+        if loop.row_kind[r] != LINEAR:
+            V_a = take(loop.twists, 6 * (n * loop.link_a[r] + j), 6)
+            V_b = take(loop.twists, 6 * (n * loop.link_b[r] + j), 6)
+            put(loop.arms, ARMS.size * r + ARMS.rate, wrench_rate(loop, r, V_a, V_b))
+
+
+@exact
 def second_derivatives(loop, j, k):
-    """Write sum_s (L_j K)_s G_sk of every condition to b; after `move_links`."""
+    """Write sum_s (L_j K)_s G_sk of every condition to b; after `vary_wrenches`."""
     n = loop.independent
     for r in range(loop.rows):
         if loop.row_kind[r] == LINEAR:
             store(loop.b, r, 0.0)
         else:
             a, b = 6 * n * loop.link_a[r], 6 * n * loop.link_b[r]
-            V_a, V_b = take(loop.twists, a + 6 * j, 6), take(loop.twists, b + 6 * j, 6)
             change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
             i = 6 * (j * n + k)
             rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
-            value = dot6(wrench_rate(loop, r, V_a, V_b), change)
-            value = value + dot6(take(loop.arms, ARMS.size * r + ARMS.wrench, 6), rate)
+            arms = beyond(loop.arms, ARMS.size * r)
+            value = dot6(take(arms, ARMS.rate, 6), change) + dot6(take(arms, ARMS.wrench, 6), rate)
             store(loop.b, r, value * loop.row_parameters[CONDITION.size * r + CONDITION.scale])
 
 

@@ -10,9 +10,7 @@ A row is given up that needs many turns of a crank, short steps, or more than `M
 open or singular. `loop_continuation` solves it then, or says why it cannot be solved.
 """
 
-import math
-
-from connections.engines.inlined.householder import factorize_lanes, solve_least_lanes
+from connections.engines.inlined.householder import least_pivot, scaled_length
 from connections.engines.inlined.simd import (
     LANES,
     as_lanes,
@@ -20,16 +18,28 @@ from connections.engines.inlined.simd import (
     beyond,
     exact,
     inlined,
-    root,
+    load_lane,
     routine,
     store,
 )
 from connections.engines.inlined.vectors import reduced_angle
 from connections.multibody.kernels.layout import unpack_loop_at
 from connections.multibody.kernels.loop_branches import needs_turns
-from connections.multibody.kernels.loop_geometry import evaluate, move_links, place_links, second_derivatives
+from connections.multibody.kernels.loop_continuation import write_derivatives
+from connections.multibody.kernels.loop_geometry import place_links
 from connections.multibody.kernels.loop_motion import advance, move_dependent
-from connections.multibody.kernels.loop_path import DONE, NO_MORE, POLISHED, SETTLED, SMALL, USUAL_CHANGE
+from connections.multibody.kernels.loop_path import (
+    DONE,
+    NO_MORE,
+    POLISHED,
+    SETTLED,
+    SMALL,
+    USUAL_CHANGE,
+    change_of_K,
+    evaluate_and_solve,
+    keep_conditions,
+    solve_for_prediction,
+)
 from connections.multibody.tolerances import (
     CLOSED,
     LARGEST_CHANGE,
@@ -40,7 +50,8 @@ from connections.multibody.tolerances import (
 
 SHORTEST = 1e-3  # rad, or of the loop's size; a lane that needs shorter steps is given up
 MOST_ROUNDS = 200  # of corrections of one row
-# The slots of `control` of a lane, and what a lane is doing. In the lanes, slot 0 is the change of K_d.
+# The slots of `control` of a lane, and what a lane is doing. Of all lanes, slot 0 is the change of
+# K_d, and slot 1 whether K is to be kept.
 PHASE, TRIAL, PREVIOUS, LEFT, STEP, WAY, FRACTION, ROUNDS, ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8
 SETTLING, STEPPING, POLISHING, SOLVED, GIVEN_UP, IDLE = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0
 KEEP, PREDICT = 1, 2  # what is to be done for a lane, bit by bit
@@ -106,7 +117,7 @@ def _write_configuration(loop, good, solutions, size):
 @exact
 def _correct(closure, i, many):
     """One correction of every lane, or the next prediction. Returns whether a lane still works."""
-    p, d, working, stepping = many.rows, many.dependent, False, False
+    working, stepping = False, False
     for lane in range(LANES):
         loop = _lane(closure, i, lane)
         working |= loop.control[PHASE] != IDLE
@@ -115,23 +126,22 @@ def _correct(closure, i, many):
             _set_coordinate(many, c, lane, loop.x[c])
     if not working:
         return False
-    K_d = _evaluate(many)
-    for r in range(p):
-        store(many.b, r, -many.phi[r])
-    solve_least_lanes(K_d, p, d, many.b, many.z)
+    _evaluate(many)
     if stepping:
-        _change(many)
-    predicting = False
+        change_of_K(many)
+    keeping, predicting = False, False
     for lane in range(LANES):
         loop = _lane(closure, i, lane)
         to_do = _apply_rules(loop, many, lane)
-        if to_do & KEEP:
-            _keep(many, lane)
+        _set(many.control, 1, lane, 1.0 if to_do & KEEP else 0.0)
+        keeping |= to_do & KEEP != 0
         predicting |= to_do & PREDICT != 0
         for s in range(loop.columns):
             _set(many.y, s, lane, loop.y[s])
+    if keeping:
+        keep_conditions(many, many.control[1])
     if predicting:
-        _predict(many)
+        solve_for_prediction(many)
         for lane in range(LANES):
             loop = _lane(closure, i, lane)
             if loop.control[PHASE] == STEPPING and loop.control[TRIAL] == 0.0:
@@ -147,17 +157,9 @@ def _set_coordinate(many, c, lane, number):
 
 @routine
 def _evaluate(many):
-    """Evaluate phi and K at x, and factorize K_d, to which the result points."""
-    p = many.rows
+    """`newton` of `loop_path` in all lanes."""
     place_links(many)
-    evaluate(many)
-    K_d = beyond(many.now, many.columns * p)
-    for s in range(many.columns):
-        if many.place[s] < 0:
-            for r in range(p):
-                store(K_d, (-1 - many.place[s]) * p + r, many.now[s * p + r])
-    factorize_lanes(K_d, p, many.dependent)
-    return K_d
+    evaluate_and_solve(many)
 
 
 @exact
@@ -169,9 +171,11 @@ def _apply_rules(loop, many, lane):
     store(loop.control, ROUNDS, loop.control[ROUNDS] + 1.0)
     if loop.control[ROUNDS] > MOST_ROUNDS:
         return _give_up(loop)
-    pivot, length = _pivot_and_length(many, lane)
+    p, d = many.rows, many.dependent
+    K_d = beyond(many.now, many.columns * p)
+    pivot, length = least_pivot(K_d, p, d, lane), scaled_length(K_d, p, d, many.z, lane)
     for k in range(loop.dependent):
-        store(loop.z, k, _get(many.z, k, lane))
+        store(loop.z, k, load_lane(many.z, k, lane))
     if not pivot >= SINGULAR:
         return _reject(loop, 0.5) if phase == STEPPING else _give_up(loop)
     if phase == SETTLING:
@@ -189,7 +193,7 @@ def _apply_rules(loop, many, lane):
         move_dependent(loop, 1.0)
         store(loop.control, PREVIOUS, length)
         return _finish(loop, many, lane, length) if length <= NO_MORE else 0
-    trial, change = loop.control[TRIAL], _get(many.control, 0, lane)
+    trial, change = loop.control[TRIAL], load_lane(many.control, 0, lane)
     if trial == 0.0 or length <= SMALL:
         if not change <= LARGEST_CHANGE:
             return _reject(loop, min(0.7, 0.8 * LARGEST_CHANGE / change))
@@ -246,7 +250,7 @@ def _finish(loop, many, lane, previous):
     """The end of a path, as in `loop_path.polish`."""
     closed = previous <= DONE
     for r in range(loop.rows):
-        closed &= abs(_get(many.phi, r, lane)) <= CLOSED * _get(many.sizes, r, lane)
+        closed &= abs(load_lane(many.phi, r, lane)) <= CLOSED * load_lane(many.sizes, r, lane)
     store(loop.control, PHASE, SOLVED if closed else GIVEN_UP)
     return 0
 
@@ -258,7 +262,7 @@ def _take_prediction(loop, many, lane):
         if loop.follows[c]:
             store(loop.x, c, loop.base[c])
     for k in range(loop.dependent):
-        store(loop.z, k, _get(many.z, k, lane))
+        store(loop.z, k, load_lane(many.z, k, lane))
     turn = move_dependent(loop, 1.0)
     if not turn <= LARGEST_TURN:  # predictions are proportional to steps, apart from those of quaternions
         shorter = 0.9 * LARGEST_TURN / turn
@@ -272,96 +276,14 @@ def _take_prediction(loop, many, lane):
 
 
 @exact
-def _pivot_and_length(many, lane):
-    """The least pivot of K_d, and the length |D z| of the correction; NaN counts as a pivot of zero."""
-    p, d = many.rows, many.dependent
-    diagonal = beyond(many.now, many.columns * p + d * p + d)
-    lengths, pivot, square = beyond(diagonal, d), 1.0, 0.0
-    for k in range(d):
-        size = abs(_get(diagonal, k, lane))
-        pivot = size if size < pivot else (pivot if size >= pivot else 0.0)
-        part = _get(lengths, k, lane) * _get(many.z, k, lane)
-        square += part * part
-    return pivot, math.sqrt(square)
-
-
-@exact
-def _change(many):
-    """`change_of_K` of `loop_path` in all lanes, its square root not yet taken, to slot 0 of `control`."""
-    p, d = many.rows, many.dependent
-    K_d = beyond(many.old, many.columns * p)
-    lengths = beyond(K_d, d * (p + 2))
-    store(many.control, 0, 0.0)
-    for s in range(many.columns):
-        if many.place[s] < 0:
-            j = -1 - many.place[s]
-            for r in range(p):
-                store(many.b, r, many.now[s * p + r])
-            solve_least_lanes(K_d, p, d, many.b, many.G)
-            for k in range(d):
-                entry = many.G[k] * lengths[k] / lengths[j] - (1.0 if k == j else 0.0)
-                store(many.control, 0, many.control[0] + entry * entry)
-    store(many.control, 0, root(many.control[0]))
-
-
-@exact
-def _predict(many):
-    """Write the steps -K_d^+ K_i y of the dependent columns, at the last accepted points, to z."""
-    p = many.rows
-    for r in range(p):
-        store(many.b, r, 0.0)
-        for s in range(many.columns):
-            if many.place[s] >= 0:
-                store(many.b, r, many.b[r] - many.old[s * p + r] * many.y[s])
-    solve_least_lanes(beyond(many.old, many.columns * p), p, many.dependent, many.b, many.z)
-
-
-@exact
-def _keep(many, lane):
-    """Copy K and its factorization of one lane from `now` to `old`."""
-    now, old = as_numbers(many.now), as_numbers(many.old)
-    for k in range(many.columns * many.rows + many.dependent * (many.rows + 3)):
-        store(old, k * LANES + lane, now[k * LANES + lane])
-
-
-@exact
 def _write_derivatives(many, solutions, size, count):
-    """Write G and LG to the first `count` rows of `solutions`, as `loop_continuation` does to one."""
-    p, d, n, m = many.rows, many.dependent, many.independent, many.columns
+    """Write G and LG to the first `count` rows of `solutions`."""
     for lane in range(LANES):
         row = min(lane, count - 1) * size
         for c in range(many.coordinates):
             _set_coordinate(many, c, lane, solutions[row + many.source[c]])
-    K_d = _evaluate(many)
-    for s in range(m):
-        for k in range(n):
-            store(many.G, s * n + k, 1.0 if k == many.place[s] else 0.0)
-    for s in range(m):
-        k = many.place[s]
-        if k >= 0:
-            for r in range(p):
-                store(many.b, r, -many.now[s * p + r])
-            solve_least_lanes(K_d, p, d, many.b, many.z)
-            for t in range(m):
-                if many.place[t] < 0:
-                    store(many.G, t * n + k, many.z[-1 - many.place[t]])
-                    for lane in range(count):
-                        number = _get(many.z, -1 - many.place[t], lane)
-                        store(solutions, lane * size + many.G_at[t] + k, number)
-    move_links(many)
-    for i in range(n * n):
-        second_derivatives(many, i // n, i % n)
-        solve_least_lanes(K_d, p, d, many.b, many.z)
-        for t in range(m):
-            if many.place[t] < 0:
-                for lane in range(count):
-                    number = -_get(many.z, -1 - many.place[t], lane)
-                    store(solutions, lane * size + many.LG_at[t] + i, number)
-
-
-@inlined
-def _get(slots, slot, lane):
-    return as_numbers(slots)[slot * LANES + lane]
+    _evaluate(many)
+    write_derivatives(many, solutions, size, count)
 
 
 @inlined

@@ -21,10 +21,15 @@ Conditions are written such that NaN counts as failure: ``not pivot >= SINGULAR`
 Source: [W] VI-C; Deuflhard, Newton Methods for Nonlinear Problems, chapter 5.
 """
 
-import math
-
-from connections.engines.inlined.householder import column_length, factorize, solve_least
-from connections.engines.inlined.simd import beyond, exact, routine, store
+from connections.engines.inlined.householder import (
+    column_length,
+    factorize,
+    least_pivot,
+    scaled_length,
+    solve_column,
+    solve_least,
+)
+from connections.engines.inlined.simd import beyond, chosen, exact, root, routine, store
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.tolerances import (
@@ -95,7 +100,7 @@ def approach(loop, trials):
 def _try(loop, fraction):
     """Try a step, `fraction` of the way that is left; x is where it ends.
 
-    Returns the factor for the length of the next step, negative if this step is not accepted, and the last
+    Returns the factor for the length of the next step, negative if this step is not accepted, and the least
     pivot of K_d.
     """
     turn = advance(loop, fraction)[0]
@@ -144,23 +149,30 @@ def polish(loop):
 def newton(loop):
     """Evaluate phi and K at x, factorize K_d, and write the step -K_d^+ phi to z.
 
-    Returns the last pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
+    Returns the least pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
     """
     place_loop(loop)
+    K_d = evaluate_and_solve(loop)
+    p, d = loop.rows, loop.dependent
+    return least_pivot(K_d, p, d, 0), scaled_length(K_d, p, d, loop.z, 0)
+
+
+@exact
+def evaluate_and_solve(loop):
+    """`newton` for links that were placed, of one configuration or of several lanes. Returns K_d."""
     evaluate(loop)
     p, d = loop.rows, loop.dependent
     K_d = beyond(loop.now, loop.columns * p)
     for s in range(loop.columns):
         if loop.place[s] < 0:
             j = -1 - loop.place[s]
-            for r in range(p):
+            for r in range(loop.stairs[3 * j + 2], loop.stairs[3 * j + 1]):
                 store(K_d, j * p + r, loop.now[s * p + r])
-    pivot = factorize(K_d, p, d, SINGULAR)
-    if not pivot >= SINGULAR:
-        return pivot, 0.0
+    factorize(K_d, p, d, loop.stairs)
     for r in range(p):
         store(loop.b, r, -loop.phi[r])
-    return pivot, solve_least(K_d, p, d, loop.b, loop.z)
+    solve_least(K_d, p, d, loop.stairs, loop.b, loop.z)
+    return K_d
 
 
 @exact
@@ -174,26 +186,50 @@ def copy(loop, source, target):
 def keep(loop):
     """Make x the last accepted point: copy x to `base` and `now` to `old`."""
     copy(loop, loop.x, loop.base)
-    for i in range(loop.columns * loop.rows + loop.dependent * (loop.rows + 4)):
-        store(loop.old, i, loop.now[i])
+    keep_conditions(loop, 1.0)
+
+
+@exact
+def keep_conditions(loop, flag):
+    """Copy what is needed of `now` to `old`, where flag > 0: K_i, and the factorization of K_d."""
+    p, d, K_d = loop.rows, loop.dependent, loop.columns * loop.rows
+    for s in range(loop.columns):
+        if loop.place[s] >= 0:
+            _keep_slots(loop, s * p, (s + 1) * p, flag)
+    for k in range(d):
+        _keep_slots(loop, K_d + k * p + loop.stairs[3 * k + 2], K_d + k * p + loop.stairs[3 * k + 1], flag)
+    _keep_slots(loop, K_d + d * p, K_d + d * (p + 3), flag)
+
+
+@exact
+def _keep_slots(loop, first, stop, flag):
+    for i in range(first, stop):
+        store(loop.old, i, chosen(flag, loop.now[i], loop.old[i]))
 
 
 @exact
 def change_of_K(loop):
-    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old)."""
+    """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old).
+
+    Of one configuration, or of several lanes, to slot 0 of `control`, too.
+    """
     p, d = loop.rows, loop.dependent
-    K_d, square = beyond(loop.old, loop.columns * p), 0.0
+    K_d, square = beyond(loop.old, loop.columns * p), loop.control
+    store(square, 0, 0.0)
     for s in range(loop.columns):
         if loop.place[s] < 0:
             j = -1 - loop.place[s]
             for r in range(p):
+                store(loop.b, r, 0.0)
+            for r in range(loop.stairs[3 * j + 2], loop.stairs[3 * j + 1]):
                 store(loop.b, r, loop.now[s * p + r])
-            solve_least(K_d, p, d, loop.b, loop.y)
+            solve_column(K_d, p, d, loop.stairs, loop.b, loop.y, j)
             for i in range(d):
                 scale = column_length(K_d, p, d, i) / column_length(K_d, p, d, j)
                 entry = loop.y[i] * scale - (1.0 if i == j else 0.0)
-                square += entry * entry
-    return math.sqrt(square)
+                store(square, 0, square[0] + entry * entry)
+    store(square, 0, root(square[0]))
+    return square[0]
 
 
 @exact
@@ -202,15 +238,20 @@ def predict(loop):
 
     Returns the largest turn, rad.
     """
-    p, d = loop.rows, loop.dependent
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(loop.x, i, loop.base[i])
+    solve_for_prediction(loop)
+    return move_dependent(loop, 1.0)
+
+
+@exact
+def solve_for_prediction(loop):
+    """Write the step -K_d^+ K_i y of the dependent columns, at the last accepted point, to z."""
+    p = loop.rows
     for r in range(p):
-        total = 0.0
+        store(loop.b, r, 0.0)
         for s in range(loop.columns):
             if loop.place[s] >= 0:
-                total -= loop.old[s * p + r] * loop.y[s]
-        store(loop.b, r, total)
-    solve_least(beyond(loop.old, loop.columns * p), p, d, loop.b, loop.z)
-    return move_dependent(loop, 1.0)
+                store(loop.b, r, loop.b[r] - loop.old[s * p + r] * loop.y[s])
+    solve_least(beyond(loop.old, loop.columns * p), p, loop.dependent, loop.stairs, loop.b, loop.z)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from connections.checks import ModelError
+from connections.engines.inlined.householder import staircase
 from connections.engines.inlined.simd import LANES
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import LINEAR, TWIST, Clusters, Rows
@@ -168,6 +169,15 @@ def _pack_loop(
     source = np.concatenate([tree.coordinate[link] + np.arange(n) for link, n in zip(links, nq, strict=True)])
     parent = np.concatenate([[0], local[tree.parent[links]]])
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)
+    T = _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths)
+    place, order = _order(chains.place[columns], np.repeat(np.arange(len(links)), widths), T)
+    members, link_a, link_b, conditions, T = (
+        members[order],
+        link_a[order],
+        link_b[order],
+        conditions[order],
+        T[:, order],
+    )
     n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
     placements = tree.parameters[np.concatenate([[0], links]), : PLACEMENT.size]
     points = conditions[closed.rows.kinds[members] != TWIST, CONDITION.point_a : CONDITION.u].reshape(
@@ -196,21 +206,37 @@ def _pack_loop(
             "kind": [-1, *tree.kind[links]],
             "coordinate": np.cumsum([0, 0, *nq])[:-1],
             "first": np.cumsum([0, 0, *widths]),
-            "place": chains.place[columns],
+            "place": place,
             "G_at": chains.layout.G[columns],
             "LG_at": chains.layout.LG[columns],
             "row_kind": closed.rows.kinds[members],
             "link_a": link_a,
             "link_b": link_b,
+            "stairs": staircase(T[np.argsort(np.where(place < 0, -1 - place, len(place)))[:d]].T != 0.0),
         },
         numbers={
             "parameters": placements,
             "row_parameters": conditions,
-            "T": _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths),
+            "T": T,
             "lengths": [reach, closed.clusters.sizes[cluster]],
         },
     )
     return packed, LOOP.slots(sizes)
+
+
+def _order(place: np.ndarray, link: np.ndarray, T: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`place` (m,) and an order of the conditions (p,) by which zeros of K_d stand together.
+
+    Dependent links that few conditions depend on come first, so that those of different loops are blocks of
+    K_d; conditions are in the order of the first column that they depend on.
+    """
+    dependent, place = np.flatnonzero(place < 0), place.copy()
+    of_link = {int(k): (T[link == k] != 0.0).any(axis=0) for k in link[dependent]}
+    key = [(int(of_link[int(k)].sum()), int(np.argmax(of_link[int(k)])), int(k)) for k in link[dependent]]
+    dependent = dependent[sorted(range(len(key)), key=key.__getitem__)]
+    place[dependent] = -1 - np.arange(len(dependent))
+    pattern = np.vstack([T[dependent] != 0.0, np.ones((1, T.shape[1]), dtype=bool)])
+    return place, np.argsort(np.argmax(pattern, axis=0), kind="stable")
 
 
 def _row_tables(
