@@ -14,7 +14,7 @@ from connections.checks import ClosureError
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import POSITION
 from connections.multibody.kernels import loop_path
-from connections.multibody.kernels.layout import BAD_INPUT
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, LOOP
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
@@ -55,6 +55,25 @@ class Loops:
             G[s, first:stop] = out[layout.G[s] :][:n]
             LG[s, first:stop, first:stop] = out[layout.LG[s] :][: n * n].reshape(n, n)
         return out[: closed.spanning.nq], G, LG
+
+
+def blocks_of(plan):
+    """Where K_d of the first loop of a plan has entries: `staircase`, a row for each column."""
+    memory = pack_closure(plan.build().kinematics)
+    first, tables = CLOSURE.read(memory, "loop_starts"), CLOSURE.read(memory, "tables")
+    loop = memory[tables + memory.view(np.int64)[first] :]
+    start, count = LOOP.read(loop, "stairs"), LOOP.read(loop, "dependent")
+    return loop.view(np.int64)[start : start + 3 * count].reshape(-1, 3)
+
+
+def test_legs_of_a_platform_are_blocks():
+    """Three joints and three conditions each, if the platform is independent; otherwise it is beside them."""
+    legs = blocks_of(closed_chains.stewart_platform())
+    np.testing.assert_array_equal(legs, [[k, k + 3, k] for k in range(0, 18, 3) for _ in range(3)])
+    bordered = blocks_of(closed_chains.stewart_platform("legs"))
+    assert (bordered[:12, 1] - bordered[:12, 0] <= 5).all()
+    np.testing.assert_array_equal(bordered[12:], [[0, 18, 0]] * 6)
+    np.testing.assert_array_equal(blocks_of(four_bar()), [[0, 3, 0]] * 2)  # negative control: no zeros
 
 
 def near_home(loops, rng, size):

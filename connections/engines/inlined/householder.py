@@ -37,6 +37,8 @@ def staircase(pattern: np.ndarray) -> np.ndarray:
     pattern : (p, d) whether an entry may differ from zero.
     """
     p, d = pattern.shape
+    if d == 0:
+        return np.zeros(0, dtype=np.int64)
     top = np.where(pattern.any(axis=0), np.argmax(pattern, axis=0), 0)
     bottom = np.where(pattern.any(axis=0), p - np.argmax(pattern[::-1], axis=0), p)
     end = np.maximum.accumulate(np.maximum(bottom, np.minimum(np.arange(d) + 1, p)))

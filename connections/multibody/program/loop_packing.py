@@ -37,6 +37,9 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.program.tree_packing import Links
 
+# Slots of a cache line. Workspaces of lanes begin at one: vectors that cross two lines take a third longer.
+_LINE = 8
+
 
 def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     """The flat array of all loops with its workspace, which one thread at a time may use.
@@ -71,7 +74,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
         "spanning_quaternions": len(quaternions),
         "linear": len(linear),
         "loops": len(loops),
-        "slots": work,
+        "slots": work + -work % _LINE,
     }
     integers = {
         "columns": closed.q_columns,
@@ -82,7 +85,9 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     }
     tables = np.concatenate([*linear, *loops, ()])
     numbers = {"template": template, "reference": closed.reference, "tables": tables, "work": ()}
-    return with_workspace(CLOSURE.pack(sizes, integers, numbers), work)
+    room = -len(CLOSURE.pack(sizes, integers, numbers)) % _LINE
+    numbers["tables"] = np.concatenate([tables, np.zeros(room)])
+    return with_workspace(CLOSURE.pack(sizes, integers, numbers), sizes["slots"])
 
 
 def slots_of_rows(closure: np.ndarray) -> int:
@@ -171,13 +176,8 @@ def _pack_loop(
     link_a, link_b, conditions = _row_tables(closed, chains, members, local)
     T = _conditions_by_column(closed, chains, members, columns, (parent, link_a, link_b), widths)
     place, order = _order(chains.place[columns], np.repeat(np.arange(len(links)), widths), T)
-    members, link_a, link_b, conditions, T = (
-        members[order],
-        link_a[order],
-        link_b[order],
-        conditions[order],
-        T[:, order],
-    )
+    members, conditions, T = members[order], conditions[order], T[:, order]
+    link_a, link_b = link_a[order], link_b[order]
     n, d = int((chains.place[columns] >= 0).sum()), int((chains.place[columns] < 0).sum())
     placements = tree.parameters[np.concatenate([[0], links]), : PLACEMENT.size]
     points = conditions[closed.rows.kinds[members] != TWIST, CONDITION.point_a : CONDITION.u].reshape(
