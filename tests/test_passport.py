@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from differences import derivative_along, structure_functions
 from oracles import rigid_body_inertia
 from systems import (
@@ -171,7 +172,7 @@ def passport(item, q, v):
     return {key: float(np.max(np.abs(gap)) / scale) for key, gap in gaps.items()}
 
 
-@pytest.mark.parametrize("name", PRODUCERS)
+@pytest.mark.parametrize("name", always(PRODUCERS, *list(PRODUCERS)[::3]))
 def test_passport(name, rng):
     item = producer(name)
     q, v = item.draw(rng), unit(rng.standard_normal(item.metric.frame.dim))

@@ -125,7 +125,7 @@ def test_in_a_new_process(step: int, first: dict[str, Any]) -> None:
 BATCHES = [name for name, call in CALLS.items() if call.batches]
 
 
-@pytest.mark.parametrize("name", always(BATCHES, *BATCHES[::2]))
+@pytest.mark.parametrize("name", always(BATCHES, *BATCHES[::4]))
 def test_alone_and_in_a_batch(name: str) -> None:
     call = CALLS[name]
     together = call(slice(None))

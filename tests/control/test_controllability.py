@@ -70,6 +70,7 @@ def test_roller_racer():
     assert not control.kinematic_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(0.7)).controllable
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("nabla", "cosine"),
     [

@@ -500,6 +500,7 @@ def test_robots_move_by_callbacks_as_without() -> None:
     assert len(direct) > 30 and called == direct
 
 
+@pytest.mark.further
 def test_in_float32_no_operation_reads_float64() -> None:
     """XLA's buffers are then half as long; the metric is the recursion's, to single precision."""
     (numbers, said), (others, _) = robot("float32", JAX_ENABLE_X64="0"), robot("float32")

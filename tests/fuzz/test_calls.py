@@ -8,6 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
+from cases import always
 from fuzz_calls import GROUPS, calls
 from fuzz_settings import fuzzed as settings_of
 from fuzz_settings import limit
@@ -17,7 +18,7 @@ from hypothesis import strategies as st
 
 fuzzed = settings_of(20)
 ROBOTS = ("trees", "loops")  # whose functions fill `out`
-in_groups = pytest.mark.parametrize("group", GROUPS)
+in_groups = pytest.mark.parametrize("group", always(GROUPS, *list(GROUPS)[::2]))
 pytestmark = pytest.mark.timeout(limit())
 
 

@@ -144,7 +144,9 @@ def test_the_branch_is_kept(side):
     assert np.max(np.abs(np.diff(found[:, 2]))) < 1.0
 
 
-@pytest.mark.parametrize("name", ["planar robot", "loop with balls", further("Stewart platform by its legs")])
+@pytest.mark.parametrize(
+    "name", [further("planar robot"), "loop with balls", further("Stewart platform by its legs")]
+)
 def test_the_branch_is_that_of_small_steps(name, models, rng):
     """Far from the reference the assembly is where many small steps of the oracle lead."""
     model = models(name)
@@ -198,7 +200,9 @@ FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", ["four-bar with branches", "legged robot", "belt leg", "cam"])
+@pytest.mark.parametrize(
+    "name", ["four-bar with branches", *map(further, ("legged robot", "belt leg", "cam"))]
+)
 def test_batches_are_singles_in_any_order(name, models, rng):
     model = models(name)
     xi = 0.3 * rng.uniform(-1.0, 1.0, (2, 11, model.nv))

@@ -166,6 +166,7 @@ def test_they_load_in_an_empty_folder(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.further
 def test_commands_take_their_names(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.main(["audit", "arm", "--library", "pinocchio", "--samples", "1"]) == 0

@@ -91,6 +91,7 @@ def test_a_guess_is_carried_through_a_scan(of, rng):
     assert np.max(np.abs(jax.jit(jax.jacfwd(partial(motion, warm=True)))(tau))) > 1e-4
 
 
+@pytest.mark.further
 def test_derivatives_by_a_guess_are_zero_and_all_orders_work(rng):
     robot = model("four-bar")
     guess, q = nearby(robot, rng)

@@ -7,6 +7,7 @@ mass matrix and forces are does not depend on where it stands.
 import jax
 import numpy as np
 import pytest
+from cases import further
 from closed_chains import add_four_bar
 from closed_plan import Plan
 from mechanisms import (
@@ -252,6 +253,7 @@ def test_carriages_far_apart_on_a_rail_that_turns(rng):
     assert turning[1] > 1e9 and turning[2] > 1e9  # mass times the square of the distance
 
 
+@pytest.mark.further
 def test_carriages_with_loops_far_apart(rng):
     """On each carriage a four-bar, and on its coupler a wrist with a slide: groups above and below loops."""
     plan = Plan(3)
@@ -283,7 +285,7 @@ def test_carriages_with_loops_far_apart(rng):
     assert np.max(np.abs(H - here["H"])) > 1e5  # negative control: the arm's length is in H
 
 
-@pytest.mark.parametrize("far", [1e5, 1e8])
+@pytest.mark.parametrize("far", [further(1e5), 1e8])
 def test_the_definition_is_accurate_far_from_the_origin(far, rng):
     """A free base, and a carriage on it: the same numbers as near the origin, and as by recursion."""
     model = assemble(rng, (mb.Free, mb.Revolute, mb.Prismatic, mb.Spherical), (-1, 0, 0, 2))
