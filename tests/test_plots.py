@@ -79,6 +79,7 @@ def all_pictures(tmp_path_factory):
     return folder, *plots.write_all(folder)
 
 
+@pytest.mark.further
 def test_no_picture_is_written_twice(all_pictures):
     folder, paths, _ = all_pictures
     pictures = [path.read_bytes() for path in paths if path.suffix == ".png"]

@@ -62,6 +62,7 @@ def test_nothing_is_left_to_compile(tmp_path: Path) -> None:
     assert len(kept(tmp_path)) == len(files) + 2
 
 
+@pytest.mark.further
 def test_the_command_shows_progress_and_where_the_cache_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -208,7 +208,7 @@ TWICE_OF_LOOPS = set(FUNCTIONS) - {"mass_matrix", "inverse_mass_matrix", "frame_
 
 @pytest.mark.parametrize(
     ("of", "once", "twice"),
-    [("tree", ONCE, TWICE), ("four-bar", ONCE | ONCE_OF_LOOPS, TWICE_OF_LOOPS)],
+    [further("tree", ONCE, TWICE), ("four-bar", ONCE | ONCE_OF_LOOPS, TWICE_OF_LOOPS)],
 )
 def test_which_derivatives_need_the_definition(of, once, twice, rng, monkeypatch):
     """As the table of docs/in_jax.md says."""

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from cases import always
 from mechanisms import MOVING, random_mechanism
 from recursion_functions import FUNCTIONS, ON_TREES, agree, call, core_shape, model, on_trees, states
 
@@ -34,7 +35,7 @@ def test_a_batch_is_a_loop(name, rng):
     assert not agree(together[::-1], one_by_one, 1e-2)  # negative control
 
 
-@pytest.mark.parametrize("name", sorted(RECURSIONS))
+@pytest.mark.parametrize("name", always(sorted(RECURSIONS), *RECURSIONS.keys() & ON_TREES))
 def test_the_example_of_the_docstring(name):
     (example,) = doctest.DocTestFinder(recurse=False).find(getattr(mb, name), name, globs={})
     assert doctest.DocTestRunner().run(example).failed == 0 and len(example.examples) == 4
