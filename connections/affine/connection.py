@@ -65,6 +65,15 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         """H_il Gamma^l_jk v^j w^k, (n,); subclasses compute it without H^-1 where H may be singular."""
         return metric.matrix_at(q) @ self.apply_at(q, v, w)
 
+    def geodesic_slopes_at(self, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Derivatives of vdot = -Gamma(v, v) along X_j and by v^j, [i, j], (n, n) each."""
+
+        def total(p: jax.Array, w: jax.Array) -> jax.Array:
+            return -self.apply_at(p, w, w)
+
+        along = self.frame.lie_derivative_at(lambda p: total(p, v), q).T
+        return along, jax.jacfwd(total, argnums=1)(q, v)
+
     def torsion_at(self, q: jax.Array) -> jax.Array:
         """T[i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk."""
         Gamma = self.coefficients_at(q)

@@ -161,6 +161,17 @@ def test_derivatives_are_the_definition_s(model, nabla, rng):
         close(ours, definition)
 
 
+def test_slopes_of_geodesics(model, nabla, rng):
+    """By one recursion, against differences of -Gamma(v, v) along the frame and by v; gravity is no part."""
+    q, v, _ = (a[0] for a in samples(model, rng, 1))
+    along, in_v = (np.asarray(each) for each in jax.jit(nabla.geodesic_slopes_at)(q, v))
+    one = np.eye(model.nv)
+    close(along.T, [derivative_along(model, lambda p: -nabla.apply(p, v, v), q, e) for e in one], 1e-8)
+    close(in_v.T, [-nabla.apply(q, v, e) - nabla.apply(q, e, v) for e in one])
+    falling = mb.forward_dynamics_derivatives(model, q, v, 0.0 * v)[0]
+    assert np.max(np.abs(falling - along)) > 1e-2 * np.max(np.abs(along))
+
+
 @pytest.mark.further
 def test_accelerations_are_the_definition_s(model, rng):
     """Values, derivatives in both modes, and second ones, which are not by recursion."""

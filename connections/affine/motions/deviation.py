@@ -172,13 +172,16 @@ def linearization_at(
 ) -> jax.Array:
     """[[s(., v), 1], [L_. a, da/dv]] with a = F - Gamma(v, v), (2n, 2n)."""
     frame = nabla.frame
+    along, in_v = nabla.geodesic_slopes_at(q, v)
+    if acceleration is not None:
 
-    def total(p: jax.Array, w: jax.Array) -> jax.Array:
-        return -nabla.apply_at(p, w, w) + _acceleration_at(acceleration, t, p, w)
+        def force(p: jax.Array, w: jax.Array) -> jax.Array:
+            return _acceleration_at(acceleration, t, p, w)
 
+        along = along + frame.lie_derivative_at(lambda p: force(p, v), q).T
+        in_v = in_v + jax.jacfwd(force, argnums=1)(q, v)
     turning = frame.structure_functions_at(q) @ v
-    along = frame.lie_derivative_at(lambda p: total(p, v), q).T
-    return _blocks(turning, jnp.eye(frame.dim), along, jax.jacfwd(total, argnums=1)(q, v))
+    return _blocks(turning, jnp.eye(frame.dim), along, in_v)
 
 
 def covariant_linearization_at(

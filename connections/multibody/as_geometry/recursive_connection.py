@@ -129,6 +129,11 @@ class RecursiveConnection(ConnectionOfMetric):
         recursion = self.model.traced.weightless
         return recursion("inverse_mass_product", q, recursion("coriolis_product", q, v, w))
 
+    def geodesic_slopes_at(self, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Derivatives of the accelerations without torques and gravity, along the frame and by v."""
+        slopes = self.model.traced.weightless("forward_dynamics_derivatives", q, v, jnp.zeros_like(v))
+        return slopes[0], slopes[1]
+
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """C(q, v) w, (nv,), by recursion if `metric` is the robot's own."""
         if is_same(metric, self.metric) or metric is self.model.definition.metric:
