@@ -1,5 +1,6 @@
 """Loops across points in which branches cross, and over many turns of a crank: against closed forms."""
 
+import jax
 import numpy as np
 import pytest
 from cases import always, further
@@ -115,6 +116,56 @@ def test_a_guess_next_to_a_flat_posture_will_do(start):
     for crank in (-0.5, -0.01, -3.0, 4.0):
         got = mb.close_loops(model, [crank], guess=guess)
         assert equal_as_angles(got, angles_of_linkage(crank, True), 1e-11)
+
+
+# --- in JAX: closures that are functions, and other devices ------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def follow():
+    """q_s at q from a start, by the continuation in JAX of a linkage of equal bars."""
+    return jax.jit(linkage(True).kinematics.followed_at)
+
+
+@pytest.mark.parametrize("parallel", [True, False])
+def test_the_continuation_in_jax_crosses_flat_postures(parallel, follow):
+    """Through both of them, from references on both sides; the flat ones themselves are refused."""
+    for reference in (0.8, -0.4):
+        start = linkage(parallel, reference).kinematics.reference
+        for crank in [*POSTURES, TURN + 1.0, -TURN - 1.0, 1e-4, np.pi - 1e-4]:
+            got = follow(np.array([crank]), start)
+            assert equal_as_angles(got, angles_of_linkage(crank, parallel), 1e-11)
+        assert not equal_as_angles(got, angles_of_linkage(crank, not parallel), 1e-6)
+        for crank in (0.0, np.pi, -np.pi, 1e-7):
+            assert np.isnan(follow(np.array([crank]), start)).all()
+
+
+def test_the_continuation_in_jax_ends_at_a_fold():
+    bars = (1.0, 0.9, 0.4, 0.5)
+    limit = np.arccos(1.0 / 1.8)
+    closed = four_bar(bars, crank=0.5).build().kinematics
+    failure = closed.failure_from(np.array([3.0]))
+    assert failure.q == pytest.approx(limit, abs=1e-6) and not failure.singular
+    assert closed.failure_from(np.array([limit - 1e-3])) is None
+
+
+@pytest.mark.further
+def test_a_closure_that_is_a_function_crosses_flat_postures():
+    """Recursion, joints and errors of the crossed linkage, beside the same with `Coincident`."""
+    plan = four_bar(BARS, 0.8, -1.0)
+    bodies, rest = plan.loops["bar"][:2], plan.loops["bar"][3:]
+    plan.loops["bar"] = (*bodies, lambda T: T[:3, 3], *rest)
+    model, expected = plan.build(), linkage(False)
+    assert not model.program.loops.solvable
+    for crank in (-2.0, 4.0, 0.5):
+        q = np.array([crank])
+        np.testing.assert_allclose(mb.close_loops(model, q), mb.close_loops(expected, q), atol=1e-11)
+        C, other = (mb.coriolis_matrix(m, q, np.ones(1)) for m in (model, expected))
+        np.testing.assert_allclose(C, other, rtol=1e-8)
+    with pytest.raises(ClosureError, match="'bar' is singular"):
+        mb.close_loops(model, [0.0])
+    with pytest.raises(ClosureError, match="from the reference configuration.*too long"):
+        mb.close_loops(model, [1e6])
 
 
 # --- many turns -------------------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from connections.engines.inlined.householder import factorization_slots
 from connections.engines.inlined.records import Layout, record
 from connections.engines.inlined.simd import LANES, as_integers, beyond, beyond_each, inlined, slots_of, take
 from connections.multibody.kernels.kernel_fingerprint import STAMP
+from connections.multibody.tolerances import NODES
 
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
 
@@ -253,7 +254,6 @@ LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear clu
     numbers=("rows",),  # (dependent, independent + 1) rows of G, each followed by its entry of g
 )
 BLOCK = 8 * LANES  # rows of configurations whose loops are solved together
-NODES = 5  # points from which a path is continued beyond a singular point
 
 LOOP = Layout(
     "LoopArrays",

@@ -33,7 +33,6 @@ from connections.multibody.kernels.elementary_joints import (
     is_crank,
     whole_turns,
 )
-from connections.multibody.kernels.layout import NODES
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.kernels.loop_path import (
     ARRIVED,
@@ -45,12 +44,17 @@ from connections.multibody.kernels.loop_path import (
     newton,
     polish,
 )
-from connections.multibody.tolerances import SINGULAR
+from connections.multibody.tolerances import (
+    EXTRAPOLATED,
+    LARGEST_JUMP,
+    LARGEST_REACH,
+    MOST_TRIALS,
+    NODES,
+    SAME,
+    SINGULAR,
+    SMALLEST_REACH,
+)
 
-MOST_TRIALS = 20_000  # of steps, in all: some 0.1 s
-LARGEST_JUMP = 0.3  # the change of K_d between an extrapolated point and the branch
-EXTRAPOLATED = 1e-6  # phi of a singular goal, relative to its terms, at a point that is not corrected
-SAME = 0.01  # points are the same if they differ by less than this times the last pivot of K_d
 MOST_PERIOD = 4  # turns of a crank after which a loop has returned, if it does
 COUNTED_TURNS = 1000.0  # turns that the angles of dependent joints count
 EXACT_COUNT = 2.0**52  # numbers of turns beyond it may be rounded
@@ -97,8 +101,8 @@ def _cross(loop, trials):
     copy(loop, loop.base, loop.cut)
     copy(loop, loop.goal, loop.end)
     way = advance(loop, 1.0)[1]
-    reach, status = 0.05, 1  # rad, or of the loop's size
-    while reach > 1e-3 and status == 1:
+    reach, status = LARGEST_REACH, 1
+    while reach > SMALLEST_REACH and status == 1:
         _begin(loop, loop.clear)
         found, trials = _sample(loop, reach / way, trials)
         if found:

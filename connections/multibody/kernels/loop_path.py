@@ -33,18 +33,18 @@ from connections.engines.inlined.simd import beyond, chosen, exact, root, routin
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.tolerances import (
+    CLEAR,
+    CLOSE,
     CLOSED,
     LARGEST_CHANGE,
     LARGEST_CORRECTION,
     LARGEST_TURN,
     SINGULAR,
+    SINGULAR_STEP,
+    SMALLEST_STEP,
 )
 
 USUAL_CHANGE = 0.35  # the change of K_d that the length of a step aims at, below `LARGEST_CHANGE`
-SMALLEST_STEP = 1e-12  # rad, or of the loop's size; a path that needs shorter steps is given up
-SINGULAR_STEP = 1e-7  # the same, of a step that ends where K_d is singular
-CLEAR = 0.03  # the pivot of K_d of points at which a path may begin anew
-CLOSE = 1e-6  # rad, or of the loop's size; a path given up so close to its goal means a singular goal
 # Lengths of corrections, relative to the loop's size. The path begins after a correction of at most SETTLED,
 # and a step ends after one of at most SMALL. At the end of the path, corrections are repeated until they are
 # below POLISHED and no longer shrink, or below NO_MORE; the last one must be at most DONE.

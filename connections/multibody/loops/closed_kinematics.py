@@ -9,7 +9,7 @@ q_s(q) is defined by phi(q_s) = 0 and differentiated implicitly. Loops may close
 the independent joints from the reference to q chooses one of them, so q_s is a function of q alone. A solver
 follows this path (`Solver`), and Newton's method with phi and K brings its result to round-off, which proves
 it. There is no solver if a closure is a user's function, and none on devices other than the processor; then
-`LoopClosure.solution_at` follows the path. A cluster with only linear couplings has constant G. The functions
+`continuation.follow` follows the path. A cluster with only linear couplings has constant G. The functions
 named `_at` are JAX-traceable definitions; the fast algorithm is in `kernels`. Source: [W] VI-C.
 """
 
@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple, NoReturn, Protocol
 
 import jax
@@ -38,6 +38,7 @@ from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.conditions import LoopClosure
+from connections.multibody.loops.continuation import follow
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
 from connections.multibody.tolerances import SINGULAR
 
@@ -299,7 +300,7 @@ class ClosedKinematics(Coordinates):
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,), by continuation in JAX from the spanning configuration `start` (nq_s,)."""
-        solution = self.loops.solution_at(q, start)
+        solution = follow(self.loops, q, start)
         good = (solution.reached == 1.0) & jnp.all(solution.pivot >= SINGULAR)
         return jnp.where(good, solution.q, jnp.nan)
 
@@ -425,7 +426,7 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def _compiled_solution(self) -> Any:
-        return compiled(self.loops.solution_at)
+        return compiled(partial(follow, self.loops))
 
     def _explicit_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,), except that dependent joints of implicit clusters are zero."""

@@ -53,8 +53,7 @@ class Definition:
             rows = np.minimum(np.arange(1 << (count - 1).bit_length()), count - 1)
             starts = np.broadcast_to(start, (count, start.shape[-1]))
             solution = _computed(self._many, q[rows], starts[rows])[:count]
-        origin = "the reference configuration" if start is self._closed.reference else "the guess"
-        self._require(q, solution, start, origin)
+        self._require(q, solution, start)
         return solution
 
     def spanning(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
@@ -65,7 +64,7 @@ class Definition:
         Refused, ClosureError : as `solve`.
         """
         q_s = _computed(self._followed, q, np.broadcast_to(start, (len(q), start.shape[-1])))
-        self._require(q, q_s, start, "the guess")
+        self._require(q, q_s, start)
         return q_s
 
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
@@ -74,10 +73,11 @@ class Definition:
         found = [_computed(self._bias_rates, *row) for row in rows]
         return np.array(found).reshape(*v.shape[:-1], self._layout.G_size)
 
-    def _require(self, q: np.ndarray, solution: np.ndarray, start: np.ndarray, origin: str) -> None:
+    def _require(self, q: np.ndarray, solution: np.ndarray, start: np.ndarray) -> None:
         """Raise the error of the first of the solutions that is not finite."""
         bad = ~np.isfinite(solution).reshape(-1, solution.shape[-1]).all(axis=1)
         if bad.any():
+            origin = "the reference configuration" if start is self._closed.reference else "the guess"
             at = jnp.asarray(q.reshape(-1, q.shape[-1])[np.argmax(bad)])
             start = np.broadcast_to(start, (len(bad), start.shape[-1]))[np.argmax(bad)]
             frame = self._closed.joint_frame
