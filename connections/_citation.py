@@ -159,6 +159,23 @@ PAPERS = {
         "1987",
         r"Spong\s+\(1987\)",
     ),
+    "MP": _talk(
+        r"Englsberger, J. and Dietrich, A. and Mesesan, G.-A. and Garofalo, G. and Ott, C. and "
+        r"Albu-Sch{\"a}ffer, A. O.",
+        "{MPTC} - modular passive tracking controller for stack of tasks based control frameworks",
+        "Robotics: Science and Systems",
+        "2020",
+        r"Englsberger\s+et\s+al",
+    ),
+    "CP": _talk(
+        r"Caron, S. and Pham, Q.-C. and Nakamura, Y.",
+        "Stability of surface contacts for humanoid robots: closed-form formulae of the contact wrench cone "
+        "for rectangular support areas",
+        "IEEE International Conference on Robotics and Automation",
+        "2015",
+        r"Caron,\s+Pham\s+and\s+Nakamura",
+        doi="10.1109/ICRA.2015.7139910",
+    ),
     "DL": _talk(
         "De Luca, A. and Mattone, R.",
         "Actuator failure detection and isolation using generalized momenta",

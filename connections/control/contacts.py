@@ -180,7 +180,7 @@ class SurfaceContact(Contact):
     ------
     ContactError, ModelError.
 
-    Source: Caron, Pham and Nakamura, Stability of surface contacts for humanoid robots, ICRA 2015.
+    Source: [CP], Proposition 2 and its closed form for rectangles.
     """
 
     frame: str

@@ -4,8 +4,8 @@
 
 Prints microseconds of one cycle on one thread, the median and the 99.9th percentile: model, tasks, contacts
 and program. "free" is a state at which neither friction nor a limit acts, "bounded" one at which they do,
-with the last command as guess. The machine should have nothing else to do. tsid, a peer, cannot be measured
-beside it from PyPI: its library libtsid has no wheel there (1.10.0, November 2026).
+with the last command as guess. The machine should have nothing else to do. tsid, a peer, needs an older
+Pinocchio than the package (tsid 1.7.1, pin 3.4.0), so that it was measured in an environment of its own.
 """
 
 from __future__ import annotations

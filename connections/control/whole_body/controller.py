@@ -12,7 +12,7 @@ r^T Lambda r, the kinetic metric, so that no choice of units or axes matters; so
 
 M being the robot's mass. What tasks leave open minimizes the forces |f|, moments being divided by the size of
 their contact, and then tau^T H^-1 tau.
-Source: Englsberger et al., MPTC, RSS 2020, for the tasks; derived here for the program.
+Source: [MP], for the tasks; derived here for the program.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class WholeBodyController:
     ------
     ModelError, TaskError, GainError, ShapeError, NonFiniteError, TypeError.
 
-    Source: Englsberger et al., MPTC, RSS 2020; [W] Remark 8.
+    Source: [MP]; [W] Remark 8.
     """
 
     model: Model
@@ -215,7 +215,7 @@ class WholeBodyController:
         ConvergenceError : the solver failed, which is no statement about the program.
         ModelError : no contact is on a frame that is lifted.
 
-        Source: Englsberger et al., MPTC, RSS 2020.
+        Source: [MP].
         """
         state = RobotState(self.model, q, v, self.coriolis)
         tasks = self._stack.at(state, self._places(targets))

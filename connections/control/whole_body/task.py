@@ -11,7 +11,7 @@ J A = 1. With the reference u_r = u_d - rate e and s = u - u_r, the law of the t
     V' = -s^T D s - rate e^T K e,
 
 which holds for every C with Hdot - 2C skew: the task is passive whatever the others do.
-Source: [W] Remark 8, eq. (17); Englsberger et al., MPTC, RSS 2020, which has rate = 0.
+Source: [W] Remark 8, eq. (17); [MP], which has rate = 0.
 """
 
 from __future__ import annotations
