@@ -140,6 +140,7 @@ IN_JAX: dict[str, Callable[[Any], Any]] = {
     "difference": lambda q: mb.difference(robot(), q, start()),
     "linearize": lambda q: mb.linearize(robot(), q, *VECTORS[:2]),
     "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *VECTORS[:2]),
+    "curvature_with_torsion": lambda q: mb.curvature_with_torsion(robot(), q),
     "ricci": lambda q: mb.ricci(robot(), q),
     "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
     "zero_order_hold": lambda q: mb.zero_order_hold(q[:, None] * np.eye(6), np.eye(6), 0.1),
@@ -191,7 +192,7 @@ TRACED = ("mass_matrix", "coriolis_product", "forward_dynamics", "frame_pose", "
 
 
 #: What compiles for long, or is one of many of a kind.
-SLOW = {*FUNCTIONS, "sectional_curvature", "ricci", "scalar_curvature"}
+SLOW = {*FUNCTIONS, "sectional_curvature", "curvature_with_torsion", "ricci", "scalar_curvature"}
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,12 @@ from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.curvature_extremes import CurvatureExtremes, extreme_sectional_curvatures
-from connections.multibody.curvatures import ricci, scalar_curvature, sectional_curvature
+from connections.multibody.curvatures import (
+    curvature_with_torsion,
+    ricci,
+    scalar_curvature,
+    sectional_curvature,
+)
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
@@ -126,6 +131,7 @@ __all__ = [
     "coriolis_transpose_product",
     "curvature",
     "curvature_operator",
+    "curvature_with_torsion",
     "difference",
     "displace",
     "example",

@@ -1,4 +1,4 @@
-"""Sectional, Ricci and scalar curvature of a robot's metric H, from the recursions of its curvature.
+"""Sectional, Ricci and scalar curvature of a robot's metric H, and R with torsion, by its recursions.
 
 With K(w) of `curvature_operator`, a^T K(w) b = <<R(a, w) w, b>>, and |u|^2 = u^T H u,
 
@@ -10,6 +10,7 @@ Source: [W] (8) for the connection; the contractions of the curvature tensor are
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import jax
@@ -26,11 +27,65 @@ from connections.checks import (
     require_finite,
 )
 from connections.evaluation.boundary import kind_kept
-from connections.multibody.functions import curvature, curvature_operator, mass_matrix
+from connections.evaluation.memory_chunks import piece_size
+from connections.multibody.functions import (
+    christoffel_derivatives,
+    christoffel_symbols,
+    curvature,
+    curvature_operator,
+    inverse_mass_matrix,
+    mass_matrix,
+)
 from connections.multibody.model import Model, require_model
 
 _LEAST_SINE = 1e-7  # round-off of a plane whose vectors are closer is above 1e-9 of the result
 _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers of R
+
+
+@kind_kept
+def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+    """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv), of the body-level factor (v x*) I.
+
+    It is antisymmetric in i, j, because the connection keeps the metric, and in k, l. It has no other
+    symmetry: pairs cannot be exchanged, and the first Bianchi identity has terms of torsion.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations.
+    guess : as in the recursions.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, MetricError (H is singular), ClosureError, TypeError,
+    MemoryError : as the recursions.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> mb.curvature_with_torsion(robot, robot.neutral()).shape
+    (6, 6, 6, 6)
+
+    Source: [W] (8); the formula is derived in docs/curvature.md.
+    """
+    require_model("curvature_with_torsion", model)
+    n = model.nv
+    inverse = inverse_mass_matrix(model, q, guess=guess)
+    change = christoffel_derivatives(model, q, body_factor="force_cross", guess=guess)
+    Gamma = christoffel_symbols(model, q, body_factor="force_cross", guess=guess)
+    numbers = jnp if is_traced(Gamma) else np
+    batch = Gamma.shape[:-3]
+    flat = Gamma.reshape(*batch, n, n * n)  # Gamma_p(ki)
+    products = numbers.swapaxes(flat, -1, -2) @ (inverse @ flat)
+    # A_ijkl + Gamma*_pkl H^pq Gamma_iqj is antisymmetrized: the brackets are s_pkl = Gamma*_pkl - Gamma*_plk.
+    star = christoffel_symbols(model, q, guess=guess).reshape(flat.shape)
+    brackets = numbers.swapaxes(Gamma, -1, -2).reshape(*batch, n * n, n) @ (inverse @ star)
+    half = numbers.einsum("...iljk->...ijkl", change)
+    half = half - numbers.einsum("...kilj->...ijkl", products.reshape(change.shape))
+    half = half - brackets.reshape(change.shape)
+    R: np.ndarray = half - numbers.swapaxes(half, -1, -2)
+    return R
 
 
 @kind_kept
@@ -116,10 +171,11 @@ def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     H = mass_matrix(model, q, guess=guess)
     if model.nv > _LARGEST and not is_traced(H):
         return _ricci_of_operators(model, q, H, guess)
-    R = curvature(model, q, guess=guess)
-    numbers = jnp if is_traced(R) else np
-    Ric: np.ndarray = numbers.einsum("...ik,...ijkl->...jl", numbers.linalg.inv(H), R)
-    return Ric
+    if is_traced(H):
+        R = curvature(model, q, guess=guess)
+        Ric: np.ndarray = jnp.einsum("...ik,...ijkl->...jl", jnp.linalg.inv(H), R)  # type: ignore[assignment]
+        return Ric
+    return _ricci_of_tensors(model, q, H, guess)
 
 
 @kind_kept
@@ -150,6 +206,26 @@ def scalar_curvature(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     numbers = jnp if is_traced(Ric) else np
     scalar: np.ndarray = numbers.einsum("...jk,...jk->...", numbers.linalg.inv(H), Ric)
     return scalar
+
+
+def _ricci_of_tensors(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:
+    """Ric as traces of R, of which as many are formed at once as `memory_chunks` allows."""
+    batch, n = H.shape[:-2], model.nv
+    Ric = np.empty((math.prod(batch), n, n))
+    inverse = np.linalg.inv(H).reshape(Ric.shape)
+    points, starts = _rows(q, batch), None if guess is None else _rows(guess, batch)
+    size = piece_size(len(Ric), n**4) or max(len(Ric), 1)
+    for first in range(0, len(Ric), size):
+        rows = slice(first, first + size)
+        R = curvature(model, points[rows], guess=None if starts is None else starts[rows])
+        Ric[rows] = np.einsum("...ik,...ijkl->...jl", inverse[rows], R)
+    return Ric.reshape(H.shape)
+
+
+def _rows(x: Any, batch: tuple[int, ...]) -> np.ndarray:
+    """x (..., k) for each point of the batch, (m, k)."""
+    k = np.shape(x)[-1]
+    return np.broadcast_to(x, (*batch, k)).reshape(math.prod(batch), k)
 
 
 def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:

@@ -313,7 +313,9 @@ def coriolis_matrix_rate(
 
 
 @recursion
-def christoffel_derivatives(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def christoffel_derivatives(
+    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
+) -> np.ndarray:
     """L_l Gamma_low[i, j, k], (..., nv, nv, nv, nv), l last: derivatives of `christoffel_symbols` along X_l.
 
     Source: [W] Algorithm 2, differentiated along the frame.

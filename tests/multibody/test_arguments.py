@@ -20,6 +20,7 @@ from connections.checks import ConstraintError, NonFiniteError, ShapeError
 OTHERS = {
     "linearize": (mb.linearize, ("q", "v", "tau")),
     "linearize over a step": (lambda *x: mb.linearize(*x, step=0.1), ("q", "v", "tau")),
+    "curvature_with_torsion": (mb.curvature_with_torsion, ("q",)),
     "ricci": (mb.ricci, ("q",)),
     "scalar_curvature": (mb.scalar_curvature, ("q",)),
     "body_jacobians": (mb.body_jacobians, ("q",)),

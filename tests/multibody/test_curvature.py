@@ -19,9 +19,11 @@ from mechanisms import (
     structure_functions,
 )
 
+import connections as cn
 from connections import multibody as mb
 from connections.checks import NonFiniteError, PointError, ShapeError
-from connections.multibody.definition.recursions import DEFINITIONS
+from connections.evaluation import memory_chunks
+from connections.multibody.definition.recursions import DEFINITIONS, body_contorsion_at
 from connections.multibody.program.program import Program
 
 #: Closed chains: of one cluster of three columns, under a free joint, with a ball and a cylinder in the loop.
@@ -81,11 +83,11 @@ def two_links(masses=(1.3, 0.7), lengths=(0.9, 0.6)):
 # --- against the definition and differences -----------------------------------------------------------------
 
 
-def from_differences(robot, q, h=1e-3):
+def from_differences(robot, q, h=1e-3, factor="christoffel"):
     """L_l Gamma_ijk and R_ijkl, of differences of `christoffel_symbols`, and the size of terms in R."""
-    along = derivative_along(robot, partial(mb.christoffel_symbols, robot), q, np.eye(robot.nv), h)
-    change = np.moveaxis(along, 0, -1)
-    Gamma, inverse = mb.christoffel_symbols(robot, q), np.linalg.inv(mb.mass_matrix(robot, q))
+    symbols = partial(mb.christoffel_symbols, robot, body_factor=factor)
+    change = np.moveaxis(derivative_along(robot, symbols, q, np.eye(robot.nv), h), 0, -1)
+    Gamma, inverse = symbols(q), np.linalg.inv(mb.mass_matrix(robot, q))
     s = structure_functions(robot)
     products = np.einsum("pki,pq,qlj->ijkl", Gamma, inverse, Gamma)
     A = np.einsum("iljk->ijkl", change) - products
@@ -101,22 +103,40 @@ def small_mechanism():
 
 
 @pytest.mark.parametrize(
-    "name", ["coriolis_matrix_rate", "christoffel_derivatives", "curvature", "curvature_operator"]
+    "name, chosen",
+    [
+        ("coriolis_matrix_rate", ("christoffel",)),
+        ("christoffel_derivatives", ("christoffel",)),
+        ("curvature", ()),
+        ("curvature_operator", ()),
+        further("christoffel_derivatives", ("force_cross",)),
+    ],
 )
-def test_definition_by_automatic_differentiation(name, rng):
+def test_definition_by_automatic_differentiation(name, chosen, rng):
     """A small mechanism with brackets: 1e-10 of the largest entry; R is that of `model.definition`."""
     robot = small_mechanism()
     q, v = sample(robot, rng)
     vectors = {"coriolis_matrix_rate": (v, rng.standard_normal(robot.nv)), "curvature_operator": (v,)}
     given = (q, *vectors.get(name, ()))
-    chosen = ("christoffel",) * (name == "coriolis_matrix_rate")
     expected = jax.jit(lambda *x: DEFINITIONS[name](robot, *x, *chosen))(*given)
-    ours = getattr(mb, name)(robot, *given)
-    assert gap(ours, expected) < 1e-10
+    named = dict(zip(("body_factor",), chosen, strict=False))
+    assert gap(getattr(mb, name)(robot, *given, **named), expected) < 1e-10
     if name == "coriolis_matrix_rate":  # controls: without a, and with torsion
         assert gap(mb.coriolis_matrix_rate(robot, q, v, np.zeros_like(v)), expected) > 1e-2
         torsion = mb.coriolis_matrix_rate(robot, q, v, vectors[name][1], body_factor="force_cross")
         assert gap(torsion, expected) > 1e-2
+
+
+@pytest.mark.further
+def test_torsion_by_automatic_differentiation(rng):
+    """R of the connection that is given by the contorsion of the bodies; also inside of JAX."""
+    robot = small_mechanism()
+    q, _ = sample(robot, rng)
+    contorsion = partial(body_contorsion_at, robot)
+    nabla = cn.ContorsionConnection(robot.definition.metric, contorsion, "admissible")
+    expected = np.einsum("im,mjkl->ijkl", mb.mass_matrix(robot, q), nabla.curvature(q))
+    assert gap(mb.curvature_with_torsion(robot, q), expected) < 1e-10
+    assert gap(jax.jit(partial(mb.curvature_with_torsion, robot))(q), expected) < 1e-10
 
 
 def test_every_joint_behind_every_joint(rng):
@@ -150,6 +170,20 @@ def test_tensors_of_every_joint_behind_every_joint(rng):
             assert gap(mb.curvature_operator(robot, q, v), K, size * np.abs(v).max() ** 2) < 1e-11
 
 
+@pytest.mark.further
+def test_torsion_behind_every_joint(rng):
+    """The same for the factor (v x*) I, whose derivatives of D are the rest of those of Gamma."""
+    for first in MOVING:
+        for second in MOVING:
+            third = MOVING[rng.integers(len(MOVING))]
+            robot = armed(assemble(rng, (first, second, third), [-1, 0, 1], coincident=0.2), rng, 0.5)
+            q, _ = sample(robot, rng)
+            change, R, scale = from_differences(robot, q, 5e-4, "force_cross")
+            size = max(np.abs(change).max(), scale)
+            assert gap(mb.christoffel_derivatives(robot, q, body_factor="force_cross"), change, size) < 1e-9
+            assert gap(mb.curvature_with_torsion(robot, q), R, size) < 1e-9
+
+
 @pytest.mark.parametrize("seed, bodies", [(0, 8), further(1, 8), further(2, 10), further(3, 10)], ids=str)
 def test_random_mechanisms(seed, bodies):
     """dGamma, R and K of trees with massless and coincident links, and several roots, of one and of rows."""
@@ -164,6 +198,15 @@ def test_random_mechanisms(seed, bodies):
     for row in (0, 8):
         assert gap(mb.christoffel_derivatives(robot, q[row]), derivatives[row]) < 1e-13
         assert gap(mb.curvature(robot, q[row]), tensors[row]) < 1e-12
+    turned, R, _ = from_differences(robot, q[0], 5e-4, "force_cross")
+    twisted = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
+    bent = mb.curvature_with_torsion(robot, q)
+    assert gap(twisted[0], turned) < 1e-9
+    assert gap(bent[0], R, np.abs(turned).max()) < 1e-9
+    for row in (0, 8):
+        assert gap(mb.christoffel_derivatives(robot, q[row], body_factor="force_cross"), twisted[row]) < 1e-13
+        assert gap(mb.curvature_with_torsion(robot, q[row]), bent[row]) < 1e-12
+    assert gap(bent, tensors) > 1e-2  # control: the metric's own
     # control: the middle index of Gamma is the direction
     swapped = np.swapaxes(change, 1, 2)
     assert gap(derivatives[0], swapped) > 1e-2
@@ -173,6 +216,12 @@ def test_random_mechanisms(seed, bodies):
 def test_closed_chains_against_differences(name, rng):
     robot = chain(name)
     q, (v, a) = near_reference(robot, rng), rng.standard_normal((2, robot.nv))
+    change, R, scale = from_differences(robot, q, factor="force_cross")
+    twisted = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
+    assert gap(twisted, change) < 1e-7
+    assert gap(mb.curvature_with_torsion(robot, q), R, scale) < 1e-7
+    if robot.nv > 2:
+        assert gap(twisted, mb.christoffel_derivatives(robot, q)) > 1e-2  # control
     change, R, scale = from_differences(robot, q)
     assert gap(mb.christoffel_derivatives(robot, q), change) < 1e-7
     assert gap(mb.curvature(robot, q), R, scale) < 1e-7
@@ -228,6 +277,35 @@ def test_symmetries_and_the_first_bianchi_identity(rng):
     assert gap(second, rate) < 1e-8
 
 
+def test_the_first_bianchi_identity_with_torsion(rng):
+    """cyc R(X, Y) Z = cyc {(nabla_X T)(Y, Z) + T(T(X, Y), Z)} of the factor (v x*) I, T = -2 H^-1 D."""
+    robot = armed(random_mechanism(rng, 8, MOVING, trees=1), rng, 0.5)
+    q, _ = sample(robot, rng)
+    inverse = np.linalg.inv(mb.mass_matrix(robot, q))
+    Gamma = mb.christoffel_symbols(robot, q, body_factor="force_cross")
+    T = 2.0 * (Gamma - mb.christoffel_symbols(robot, q))
+    change = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
+    change = 2.0 * (change - mb.christoffel_derivatives(robot, q))
+    R = mb.curvature_with_torsion(robot, q)
+    up = np.einsum("ip,pjk->ijk", inverse, Gamma)
+    for axes in ("pli,pjk->ijkl", "plj,ipk->ijkl", "plk,ijp->ijkl"):
+        change -= np.einsum(axes, up, T)  # (nabla_l T)_ijk
+    carried = np.einsum("iljk->ijkl", change)
+    twice = np.einsum("ipj,pq,qkl->ijkl", T, inverse, T)
+
+    def cyclic(x):
+        """The sum over the cyclic permutations of j, k, l."""
+        return x + np.einsum("iklj->ijkl", x) + np.einsum("iljk->ijkl", x)
+
+    size = np.abs(R).max()
+    assert np.abs(cyclic(R - carried - twice)).max() < 1e-12 * size
+    for wrong in (R, R - carried, R - twice):  # controls
+        assert np.abs(cyclic(wrong)).max() > 1e-2 * size
+    assert gap(R, -np.swapaxes(R, 0, 1)) < 1e-12
+    assert np.array_equal(R, -np.swapaxes(R, 2, 3))
+    assert gap(R, np.transpose(R, (2, 3, 0, 1))) > 1e-2  # pairs are not exchanged
+
+
 def test_geodesic_deviation(rng):
     """D_t^2 eta = -H^-1 K eta for the difference eta of two neighbouring free motions; control: without K."""
     robot, h = two_links(), 1e-4
@@ -266,6 +344,16 @@ def test_a_ball_turns_on_a_group_with_a_bi_invariant_metric(rng):
     assert abs(np.einsum("ijkl,i,j,k,l", R, v, z, u, w) - expected) < 1e-12
     K = 0.8 / 4.0 * (v @ v * np.eye(3) - np.outer(v, v))
     assert gap(mb.curvature_operator(robot, q, v), K) < 1e-12
+
+
+def test_a_ball_with_torsion(rng):
+    """(v x*) I for I = 0.8: nabla_u w = 2 [u, w], so that R(u, w) z = (4 - 2) [[u, w], z]."""
+    robot = sphere((0.8, 0.8, 0.8))
+    q, _ = sample(robot, rng)
+    u, w, z, x = rng.standard_normal((4, 3))
+    R = mb.curvature_with_torsion(robot, q)
+    expected = 0.8 * 2.0 * np.cross(np.cross(u, w), z) @ x
+    assert abs(np.einsum("ijkl,i,j,k,l", R, x, z, u, w) - expected) < 1e-12
 
 
 def test_a_body_with_three_moments_of_inertia(rng):
@@ -387,3 +475,23 @@ def test_parallel_vectors_span_no_plane(rng):
     traced = jax.jit(mb.sectional_curvature, static_argnums=0)
     assert abs(traced(robot, q, u, np.eye(6)[0]) - value) < 1e-12 * abs(value)
     assert np.isnan(traced(robot, q, u, 3.0 * u))
+
+
+def test_a_batch_that_does_not_fit_is_refused_with_its_size(rng, monkeypatch):
+    """10^9 tensors of an arm are 9.7 TiB; contractions of many form as many tensors at once as fit."""
+    robot = mb.example("arm")
+    q, _ = sample(robot, rng, 30)
+    many = np.broadcast_to(q[0], (10**9, 6))
+    for function in (mb.curvature, mb.christoffel_derivatives):
+        with pytest.raises(
+            MemoryError, match=rf"{function.__name__} of 1000000000 conf.*: 9656.0 GiB are needed"
+        ):
+            function(robot, many)
+    expected = mb.ricci(robot, q)
+    monkeypatch.setattr(memory_chunks, "MEMORY", 8 * memory_chunks.TERMS * 7 * 6**4)
+    assert np.array_equal(mb.ricci(robot, q.reshape(5, 6, 6)), expected.reshape(5, 6, 6, 6))
+    chained = chain("loop of wide joints")
+    rows = np.stack([near_reference(chained, rng) for _ in range(3)])
+    whole = mb.curvature(chained, rows)
+    monkeypatch.setattr(memory_chunks, "MEMORY", 1)
+    assert gap(mb.curvature(chained, rows), whole) < 1e-13

@@ -172,6 +172,7 @@ def _of_robot(kind: str) -> dict[str, Call]:
     q, v = recursions.configurations(robot, rng)
     motion = {"q0": q, "v0": v, "times": TIMES}
     if not few:
+        found["curvature_with_torsion"] = Call(partial(mb.curvature_with_torsion, robot), {"q": q})
         found["ricci"] = Call(partial(mb.ricci, robot), {"q": q})
         found["scalar_curvature"] = Call(partial(mb.scalar_curvature, robot), {"q": q})
     return found | {

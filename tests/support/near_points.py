@@ -194,6 +194,7 @@ PUBLIC = {
     "torsion": lambda q: robot().definition.connection.first_kind(q, robot().definition.metric),
     "recursive connection": lambda q: robot().connection.coefficients(q),
     "recursive metric": lambda q: robot().connection.metric.matrix(q),
+    "curvature_with_torsion": lambda q: mb.curvature_with_torsion(robot(), q),
     "ricci": lambda q: mb.ricci(robot(), q),
     "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
     "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,

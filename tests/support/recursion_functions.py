@@ -149,6 +149,7 @@ FUNCTIONS = {
     "coriolis_matrix_rate": (mb.coriolis_matrix_rate, ("q", "v", "a"), _square),
     "coriolis_matrix_rate with torsion": (_with_torsion(mb.coriolis_matrix_rate), ("q", "v", "a"), _square),
     "christoffel_derivatives": (mb.christoffel_derivatives, ("q",), _fourth),
+    "christoffel_derivatives with torsion": (_with_torsion(mb.christoffel_derivatives), ("q",), _fourth),
     "curvature": (mb.curvature, ("q",), _fourth),
     "curvature_operator": (mb.curvature_operator, ("q", "v"), _square),
     "forward_kinematics": (mb.forward_kinematics, ("q",), lambda n, bodies: (bodies, 4, 4)),
@@ -166,8 +167,8 @@ FUNCTIONS = {
 
 #: What closed chains have no recursion for: they compute it by `polarization`, or by the definition in JAX,
 #: which compiles for up to a minute for each shape; `test_second_derivatives.test_closed_chains` calls that.
-BY_DEFINITION = {name for name in FUNCTIONS if name in RECURSIONS and RECURSIONS[name].closed is None}
-BY_JAX = BY_DEFINITION - set(POLARIZED)
+BY_DEFINITION = {name for name in FUNCTIONS if RECURSIONS[name.removesuffix(" with torsion")].closed is None}
+BY_JAX = {name for name in BY_DEFINITION if name.removesuffix(" with torsion") not in POLARIZED}
 COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")

@@ -166,6 +166,7 @@ class Scales:
             "coriolis_matrix_rate": H / T**2,
             "coriolis_matrix_rate with torsion": H / T**2,
             "christoffel_derivatives": four,
+            "christoffel_derivatives with torsion": four,
             "curvature": four,
             "curvature_operator": H / T**2,
         }

@@ -286,7 +286,11 @@ class _Contorsion(Parametrized):
 
     def __call__(self, q: jax.Array) -> jax.Array:
         """The 3-form of the bodies, and that of beta."""
-        D = self.gamma * body_contorsion_at(self.model, q)
+        if self.model.closed:  # whose symbols have no short derivatives
+            D = self.gamma * body_contorsion_at(self.model, q)
+        else:
+            symbols = partial(self.model.traced, "christoffel_symbols", q)
+            D = self.gamma * (symbols() - symbols(chosen=("force_cross",)))
         if self.beta is None:
             return D
         return D + ContorsionFamily(self.model.connection.metric).contorsion_of_at(jnp.asarray(self.beta))

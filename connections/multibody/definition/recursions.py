@@ -251,8 +251,8 @@ def _coriolis_matrix_rate(robot: Robot, q: Vector, v: Vector, a: Vector, body_fa
     return rate
 
 
-def _christoffel_derivatives(robot: Robot, q: Vector) -> jax.Array:
-    along = robot.frame.lie_derivative_at(partial(_christoffel_symbols, robot, body_factor="christoffel"), q)
+def _christoffel_derivatives(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+    along = robot.frame.lie_derivative_at(partial(_christoffel_symbols, robot, body_factor=body_factor), q)
     return jnp.moveaxis(along, 0, -1)
 
 

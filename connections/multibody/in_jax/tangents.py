@@ -113,9 +113,8 @@ def _mass_matrix_rate(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
 def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q,), (xi,) = at, along
     if not of.robot.closed and len(xi) ** 4 <= _FEW:
-        change = of("christoffel_derivatives", q) @ xi
-    else:
-        change = _symbols_change(of, q, xi)
+        return of("christoffel_derivatives", q, chosen=chosen) @ xi
+    change = _symbols_change(of, q, xi)
     return change if chosen == _STAR else change - _torsion_change(of, q, xi)
 
 
@@ -138,8 +137,11 @@ def _symbols_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
 @_rule
 def _christoffel_derivatives(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     def all_of_them(q: Vector) -> jax.Array:
-        return jnp.moveaxis(jax.lax.map(lambda e: _symbols_change(of, q, e), jnp.eye(len(along[0]))), 0, -1)
+        star = jax.lax.map(lambda e: _symbols_change(of, q, e), jnp.eye(len(along[0])))
+        return jnp.moveaxis(star, 0, -1)
 
+    if chosen != _STAR:
+        return by_definition("christoffel_derivatives", of, at, along, chosen)
     return _moved(of, all_of_them, at, along)
 
 
@@ -420,8 +422,7 @@ def _symmetric(of: Recursions, q: Vector, v: Vector, w: Vector) -> jax.Array:
 def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: Chosen) -> jax.Array:
     """The change of C(q, v) (n, n) along xi."""
     if not of.robot.closed and len(xi) ** 4 <= _FEWER:
-        moved = jnp.einsum("ijk,j->ik", of("christoffel_derivatives", q) @ xi, v)
-        return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
+        return jnp.einsum("ijk,j->ik", of("christoffel_derivatives", q, chosen=chosen) @ xi, v)
     moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
     if of.brackets:
         moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", _brackets(of, len(v)), v) / 2.0

@@ -109,25 +109,25 @@ def _subtract_contorsion(tree, work, Gamma):
             i, farther = tree.up[j], d
             while i >= 0:
                 D = dot6(column_seen(tree, take(work, columns + i * COLUMN.size, 6), farther), force)
-                subtract_antisymmetric(Gamma, nv, (i, j, k), D)
+                subtract_antisymmetric(Gamma, nv, (i, j, k), D, 1)
                 farther = distance_before(tree, work, i, farther)
                 i = tree.up[i]
             j = tree.up[j]
 
 
 @inlined
-def subtract_antisymmetric(Gamma, nv, columns, D):
+def subtract_antisymmetric(Gamma, nv, columns, D, stride):
     """Subtract from Gamma the six components, on these three columns, of a totally antisymmetric tensor.
 
-    D is its component with the indices in the order of `columns`.
+    D is its component with the indices in the order of `columns`; entries of Gamma are `stride` slots apart.
     """
     i, j, k = columns
-    _add(Gamma, (i * nv + j) * nv + k, -D)
-    _add(Gamma, (j * nv + k) * nv + i, -D)
-    _add(Gamma, (k * nv + i) * nv + j, -D)
-    _add(Gamma, (i * nv + k) * nv + j, D)
-    _add(Gamma, (k * nv + j) * nv + i, D)
-    _add(Gamma, (j * nv + i) * nv + k, D)
+    _add(Gamma, ((i * nv + j) * nv + k) * stride, -D)
+    _add(Gamma, ((j * nv + k) * nv + i) * stride, -D)
+    _add(Gamma, ((k * nv + i) * nv + j) * stride, -D)
+    _add(Gamma, ((i * nv + k) * nv + j) * stride, D)
+    _add(Gamma, ((k * nv + j) * nv + i) * stride, D)
+    _add(Gamma, ((j * nv + i) * nv + k) * stride, D)
 
 
 @inlined

@@ -14,27 +14,34 @@ it its columns and inertia. T does not change if all of its arguments turn. So
 - otherwise: minus the change of T by Phi_d x Phi_c for those columns c that are before the link of d.
 
 To the symbols with brackets, Gamma_ikj = Gamma_ijk + c^m_kj H_im (`christoffel`), c^m_kj L_d H_im is added;
-L_d H_im follows by the same three cases.
+L_d H_im follows by the same three cases. So does the derivative of the contorsion D_ijk = Phi_i . N(I, Phi_j)
+Phi_k, which is subtracted for the body-level factor (v x*) I.
 Source: [W] Algorithm 2, differentiated; (27) for the symmetries of Gamma.
 """
 
-from connections.engines.inlined.simd import inlined, load, put, store, take
-from connections.engines.inlined.twists import dot6, motion_cross
+from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
+from connections.engines.inlined.twists import dot6, force_cross, motion_cross, subtract6
 from connections.engines.inlined.vectors import dot3
 from connections.multibody.kernels.algebra import (
     body_factor,
+    contorsion_factor,
+    contorsion_times,
     factor_transpose_times,
     momentum,
     turned_inertia,
 )
+from connections.multibody.kernels.christoffel import subtract_antisymmetric
 from connections.multibody.kernels.layout import SYMBOL_RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import SYMBOL_RATE_LINK as LINK
 from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined
-def christoffel_derivatives(tree, work, out):
-    """L_d Gamma_ijk, slots out[((i nv + j) nv + k) nv + d]; entries of different branches are not written."""
+def christoffel_derivatives(tree, work, out, with_torsion):
+    """L_d Gamma_ijk, slots out[((i nv + j) nv + k) nv + d]; entries of different branches are not written.
+
+    with_torsion : whether the body-level factor is (v x*) I, not the Christoffel one.
+    """
     place_links(tree, work)
     links, columns = tree.per_link, tree.per_column
     for i in range(1, tree.links + 1):
@@ -62,6 +69,8 @@ def christoffel_derivatives(tree, work, out):
             m = tree.up[m]
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, out, tree.noncommuting[number])
+    if with_torsion:
+        _subtract_contorsion(tree, work, out)
 
 
 @inlined
@@ -210,3 +219,53 @@ def _add_to_mirrored(out, nv, of, k, j, number):
     """L_d Gamma_ikj = L_d Gamma_ijk + number, j < k."""
     i, d = of
     store(out, ((i * nv + k) * nv + j) * nv + d, load(out, ((i * nv + j) * nv + k) * nv + d) + number)
+
+
+# --- torsion ------------------------------------------------------------------------------------------------
+
+
+@inlined
+def _subtract_contorsion(tree, work, out):
+    """Subtract L_d D_ijk, columns i < j < k on one path; `out` has the rest of L_d Gamma."""
+    links, columns = tree.per_link, tree.per_column
+    for k in range(tree.nv):
+        link = tree.link_of[k]
+        inertia, Phi_k = take(work, links + link * LINK.size, 10), take(work, columns + k * COLUMN.size, 6)
+        j = tree.up[k]
+        while j >= 0:
+            Phi_j = take(work, columns + j * COLUMN.size, 6)
+            own = contorsion_times(contorsion_factor(inertia, Phi_j), Phi_k)
+            d = tree.first[link + 1] - 1
+            while d >= 0:  # what is before the link of d does not turn with the rest
+                Phi_d, top = take(work, columns + d * COLUMN.size, 6), tree.up[tree.first[tree.link_of[d]]]
+                force, i = force_cross(Phi_d, own), top
+                if j <= top:
+                    turned = contorsion_factor(inertia, motion_cross(Phi_d, Phi_j))
+                    force, i = subtract6(force, contorsion_times(turned, Phi_k)), tree.up[j]
+                _subtract_along_path(tree, work, out, (i, j, k, d), force)
+                d = tree.up[d]
+            j = tree.up[j]
+    for d in range(tree.nv):  # behind the link of k
+        link = tree.link_of[d]
+        Phi_d = take(work, columns + d * COLUMN.size, 6)
+        turned = turned_inertia(take(work, links + link * LINK.size, 10), Phi_d)
+        k = tree.up[tree.first[link]]
+        while k >= 0:
+            Phi_k, j = take(work, columns + k * COLUMN.size, 6), tree.up[k]
+            while j >= 0:
+                N = contorsion_factor(turned, take(work, columns + j * COLUMN.size, 6))
+                force = contorsion_times(N, Phi_k)
+                _subtract_along_path(tree, work, out, (tree.up[j], j, k, d), force)
+                j = tree.up[j]
+            k = tree.up[k]
+
+
+@inlined
+def _subtract_along_path(tree, work, out, columns, force):
+    """Subtract L_d D_ijk = Phi_i . force and its five mirror images, for i and all columns before it."""
+    i, j, k, d = columns
+    along = beyond(out, d)  # entries with d as their last index are nv slots apart
+    while i >= 0:
+        D = dot6(take(work, tree.per_column + i * COLUMN.size, 6), force)
+        subtract_antisymmetric(along, tree.nv, (i, j, k), D, tree.nv)
+        i = tree.up[i]

@@ -99,7 +99,7 @@ def _subtract_contorsion(tree, reduced, work, Gamma):
                 a, d_a = up[b], d_b
                 while a >= 0:
                     D = dot6(column_seen(tree, take(work, entries + a * ENTRY.size, 6), d_a), force)
-                    subtract_antisymmetric(Gamma, reduced.nv, (column[a], column[b], column[c]), D)
+                    subtract_antisymmetric(Gamma, reduced.nv, (column[a], column[b], column[c]), D, 1)
                     d_a = distance_before_entry(tree, reduced, work, a, d_a)
                     a = up[a]
                 b = up[b]

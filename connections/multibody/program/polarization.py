@@ -11,6 +11,8 @@ and with A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj and R_ijkl = A_ijkl -
 
 whose last term is known from R. This takes n (n + 1) / 2 calls of both recursions for each configuration. The
 vectors have the lengths of unit kinetic energy, so that no component is lost in another's round-off.
+The contorsion of the body-level factor (v x*) I is no quadratic form. It is that of the spanning tree, whose
+velocities are G v.
 Source: [W] (8); polarization.
 """
 
@@ -19,6 +21,8 @@ from __future__ import annotations
 from typing import Any, Protocol
 
 import numpy as np
+
+from connections.multibody.program.solution_layout import Solution
 
 POLARIZED = ("curvature", "christoffel_derivatives")
 
@@ -31,8 +35,17 @@ class Recursions(Protocol):
     ) -> np.ndarray:
         """The recursion `name`."""
 
+    @property
+    def of_spanning_tree(self) -> Recursions:
+        """The recursions of the spanning tree."""
 
-def polarized(program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
+    def solution(self, q: Any, guess: Any = None) -> Solution:
+        """The solution of the loops."""
+
+
+def polarized(
+    program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None, factor: str = "christoffel"
+) -> np.ndarray:
     """``curvature`` or ``christoffel_derivatives`` at q (..., nq), (..., n, n, n, n).
 
     Parameters
@@ -41,6 +54,7 @@ def polarized(program: Recursions, name: str, q: np.ndarray, guess: np.ndarray |
     name : which of the two.
     q : (..., nq) configurations.
     guess : (..., nq_s) as in `Program.evaluate`, or None.
+    factor : the body-level factor of ``christoffel_derivatives``.
 
     Raises
     ------
@@ -55,12 +69,31 @@ def polarized(program: Recursions, name: str, q: np.ndarray, guess: np.ndarray |
         return R
     M = _bilinear(program, "coriolis_matrix_rate", q, guess, sizes)
     Gamma = program.evaluate("christoffel_symbols", (q,), None, ("christoffel",), guess)
-    products = np.einsum("...pki,...plj->...kilj", Gamma, _solved(H, Gamma))
     s = _solved(H, Gamma - np.swapaxes(Gamma, -1, -2))
+    products = np.einsum("...pki,...plj->...kilj", Gamma, _solved(H, Gamma))
     # L_k Gamma_ilj - L_l Gamma_ikj
     change = R + np.einsum("...kilj->...ijkl", products) - np.einsum("...likj->...ijkl", products)
     change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
     result: np.ndarray = np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
+    return result if factor == "christoffel" else result - _contorsion_change(program, q, guess)
+
+
+def _contorsion_change(program: Recursions, q: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
+    """L_l D_ijk (..., n, n, n, n), D_ijk = D_abc G_ai G_bj G_ck of the spanning tree."""
+    tree, solution = program.of_spanning_tree, program.solution(q, guess)
+    n = solution.G.shape[-1]
+    result = np.empty((*q.shape[:-1], n, n, n, n))
+    for place in np.ndindex(q.shape[:-1]):  # the spanning tree may have many more velocities
+        q_s, G, LG = (part[place] for part in solution)
+        D, change = (
+            tree.evaluate(each, (q_s,), None, ("christoffel",))
+            - tree.evaluate(each, (q_s,), None, ("force_cross",))
+            for each in ("christoffel_symbols", "christoffel_derivatives")
+        )
+        for _ in range(4):  # the first axis is replaced, and becomes the last one
+            change = np.tensordot(change, G, (0, 0))
+        moved = np.einsum("abc,ali,bj,ck->ijkl", D, LG, G, G, optimize=True)
+        result[place] = change + moved + np.einsum("jkil->ijkl", moved) + np.einsum("kijl->ijkl", moved)
     return result
 
 

@@ -40,6 +40,7 @@ from connections.engines.rendered import execute
 from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
+from connections.evaluation.memory_chunks import piece_size, require_room
 from connections.geometry.groups import unit_quaternions
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
@@ -196,6 +197,7 @@ class Program:
         ------
         ShapeError, NonFiniteError, PointError, MetricError, ClosureError, TypeError, ValueError : as in
             `functions`.
+        MemoryError : the result is larger than the machine's memory.
         """
         row = RECURSIONS[name]
         choice = self.choice(name, chosen)
@@ -219,11 +221,12 @@ class Program:
             require_output(out, (*batch, *core))
             vectors, starts = apart(vectors, out), apart(starts, out)
             start = None if start is None else starts[0]
+        else:
+            require_room(8 * math.prod((*batch, *core)), f"{name} of {math.prod(batch)} configurations")
         result = np.empty((*batch, *core)) if out is None else out
         open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
         if self.loops is not None and name in POLARIZED:
-            result[...] = polarized(self, name, vectors[0], start)
-            good = bool(np.isfinite(result).all())
+            good = self._fill_by_polarization(name, vectors[0], chosen, start, result)
         elif self.loops is not None and row.closed is None:
             good = self._fill_by_definition(name, names, vectors, chosen, start, result)
         elif batch:
@@ -251,8 +254,14 @@ class Program:
             result = cast("np.ndarray", as_given(result, *given))
         return result
 
-    def solution(self, q: Any) -> Solution:
-        """The solution of the loops at q (..., nq); for closed chains only.
+    @cached_property
+    def of_spanning_tree(self) -> Program:
+        """The spanning tree of a closed chain, without its loops."""
+        assert isinstance(self._kinematics, ClosedKinematics)
+        return Program(self._kinematics.spanning, self._gravity)
+
+    def solution(self, q: Any, guess: np.ndarray | None = None) -> Solution:
+        """The solution of the loops at q (..., nq), from guess (..., nq_s); for closed chains only.
 
         Raises
         ------
@@ -261,8 +270,9 @@ class Program:
         """
         assert self.loops is not None  # asked of closed chains only
         q = numbers("q", q, self.sizes[0])
+        starts = [] if guess is None else [as_rows(guess, q.shape[:-1])]
         try:
-            solved = self.loops.solve(as_rows(q, q.shape[:-1]))
+            solved = self.loops.solve(as_rows(q, q.shape[:-1]), *starts)
         except Refused:
             self._explain("mass_matrix", ("q",), [q], q)
         return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
@@ -362,6 +372,21 @@ class Program:
         except Refused:
             return False
         return True
+
+    def _fill_by_polarization(
+        self, name: str, q: np.ndarray, chosen: tuple[Any, ...], start: np.ndarray | None, out: np.ndarray
+    ) -> bool:
+        """Fill out (..., *core) of a closed chain, in chunks. Returns whether it is finite."""
+        batch = out.shape[:-4]
+        core = self.cores[name]
+        rows, flat = as_rows(q, batch), out.reshape(math.prod(batch), *core)
+        starts = None if start is None else as_rows(start, batch)
+        size = piece_size(len(rows), math.prod(core)) or max(len(rows), 1)
+        for first in range(0, len(rows), size):
+            chunk = slice(first, first + size)
+            own = None if starts is None else starts[chunk]
+            flat[chunk] = polarized(self, name, rows[chunk], own, *chosen)
+        return bool(np.isfinite(flat).all())
 
     def _fill_by_definition(
         self,

@@ -208,7 +208,7 @@ RECURSIONS = {
         one_origin=True,
     ),
     "christoffel_derivatives": Recursion(
-        "christoffel_derivatives", None, (), (N, N, N, N), sparse=True, one_origin=True
+        "christoffel_derivatives", None, (), (N, N, N, N), BODY_FACTOR, sparse=True, one_origin=True
     ),
     "curvature": Recursion("curvature", None, (), (N, N, N, N), inverse=True, one_origin=True),
     "forward_kinematics": Recursion(
