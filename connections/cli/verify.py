@@ -15,7 +15,7 @@ from connections.cli.printing import print_rates, print_report, status
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
-    from connections.verify import AnySubject, Row, Subject
+    from connections.verify import AnySubject, MotionRates, Row, Subject
 
 DESCRIPTION = """\
 Check every proposition on six built-in systems, or on others:
@@ -70,7 +70,7 @@ def add(commands: Any) -> None:
         "--rates", action="store_true", help="also show contraction rates along a motion of each system"
     )
     verify.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all rows, controls included, to FILE"
+        "--json", type=Path, metavar="FILE", help="write all rows, controls and rates included, to FILE"
     )
     arguments.add_report_options(verify)
     verify.set_defaults(run=run)
@@ -91,7 +91,8 @@ def run(options: argparse.Namespace) -> int:
         with explained(python, f"{subjects[0].name} cannot be verified"):
             rows = run_all(subjects, options.tol)
     print_report(rows, subjects, options)
-    verdicts = [row.verdict for row in rows] + (_rates(subjects) if options.rates else [])
+    found = _rates(subjects) if options.rates else []
+    verdicts = [row.verdict for row in rows] + [rates.verdict for rates in found]
     if options.json is not None:
         report = {
             "tol": options.tol,
@@ -99,25 +100,26 @@ def run(options: argparse.Namespace) -> int:
             "seed": options.seed,
             "rows": [r.to_dict() for r in rows],
         }
+        if options.rates:
+            report["rates"] = [rates.to_dict() for rates in found]
         options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
         print(f"written: {options.json}")
     return status(verdicts)
 
 
-def _rates(subjects: Sequence[AnySubject]) -> list[str]:
-    """Print contraction rates along a motion of each system without constraints; their bounds' verdicts."""
-    from connections.verify import FAILS, HOLDS, Subject, rates_along_a_motion
+def _rates(subjects: Sequence[AnySubject]) -> list[MotionRates]:
+    """Print contraction rates along a motion of each system without constraints, and return them."""
+    from connections.verify import Subject, rates_along_a_motion
 
-    verdicts = []
+    found = []
     for subject in subjects:
         print()
         if isinstance(subject, Subject):
-            rates = rates_along_a_motion(subject)
-            print_rates(rates)
-            verdicts.append(HOLDS if rates.holds else FAILS)
+            found.append(rates_along_a_motion(subject))
+            print_rates(found[-1])
         else:
             print(f"{subject.name}: contraction rates are of systems without constraints only")
-    return verdicts
+    return found
 
 
 def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:

@@ -20,6 +20,7 @@ from connections.affine import AffineConnection, LeviCivita
 from connections.control import contraction_rates, stiffness_and_damping
 from connections.coriolis import MechanicalSystem
 from connections.verify.numerics import Array
+from connections.verify.report import FAILS, HOLDS, for_json
 from connections.verify.subjects import Subject
 
 STIFFNESS, DAMPING = 16.0, 6.0  # k in 1/s^2, d in 1/s
@@ -55,6 +56,17 @@ class MotionRates:
     def holds(self) -> bool:
         """Whether no neighbour is farther than the bound allows, to the error of its integral."""
         return bool(np.all(self.neighbours <= self.allowed + INTEGRAL))
+
+    @property
+    def verdict(self) -> str:
+        """`HOLDS` or `FAILS`."""
+        return HOLDS if self.holds else FAILS
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; times in s, rates in 1/s."""
+        series = ("times", "bound", "indicator", "allowed", "neighbours")
+        numbers = {name: [for_json(x) for x in getattr(self, name).tolist()] for name in series}
+        return {"subject": self.subject, "verdict": self.verdict, **numbers}
 
 
 def rates_along_a_motion(subject: Subject) -> MotionRates:

@@ -76,9 +76,9 @@ class Row:
             "verdict": self.verdict,
             "reason": self.reason,
             "ok": self.ok,
-            "check": {name: _for_json(value) for name, value in self.check.to_dict().items()},
+            "check": {name: for_json(value) for name, value in self.check.to_dict().items()},
             "control": {
-                "relative": _for_json(self.control.relative),
+                "relative": for_json(self.control.relative),
                 "fails_as_it_should": _strong(self.control),
                 "draws": self.draws,
             },
@@ -193,6 +193,6 @@ def _badness(row: Row) -> tuple[int, float]:
     return (HOLDS, INCONCLUSIVE, FAILS).index(row.verdict), _size(row.check)
 
 
-def _for_json(value: Any) -> Any:
+def for_json(value: Any) -> Any:
     """The value; None for a NaN and for infinity, which JSON does not have."""
     return None if isinstance(value, float) and not abs(value) < float("inf") else value

@@ -67,6 +67,11 @@ def test_a_metric_is_verified(write: Callable[..., Path], command: Command, tmp_
     assert "curved: contraction along a motion" in out and "as close as the bound says" in out
     report = json.loads((tmp_path / "report.json").read_text())
     assert {row["subject"] for row in report["rows"]} == {"curved"} and report["samples"] == 1
+    (rates,) = report["rates"]
+    assert (rates["subject"], rates["verdict"]) == ("curved", "holds")
+    assert f"{rates['bound'][0]:.2f}" in out and f"{rates['neighbours'][-1]:.2f}" in out
+    assert all(a < b + 1e-3 for a, b in zip(rates["neighbours"], rates["allowed"], strict=True))
+    assert len(rates["times"]) == len(rates["bound"]) == len(rates["indicator"]) > 10
 
 
 def test_a_connection_that_is_not_riemannian_does_not_hold(
