@@ -3,8 +3,7 @@
 Every lane follows a path of its own, by the same rules, and takes the next row when it has solved one. What
 costs time (poses, conditions, K, its factorization, its change, predictions, G and LG) is computed for all
 lanes together, once for each correction; the rules are applied, and coordinates moved, lane by lane, in a
-workspace of each lane's own. Columns of K_d are not exchanged, because lanes would need different exchanges,
-so pivots are those of the given order.
+workspace of each lane's own. Pivots are those of the given order, as for a single configuration.
 
 A row is given up that needs many turns of a crank, short steps, or more than `MOST_ROUNDS`, or whose loop is
 open or singular. `loop_continuation` solves it then, or says why it cannot be solved.
