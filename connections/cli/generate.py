@@ -71,6 +71,9 @@ def run(options: argparse.Namespace) -> int:
     dtype = "float" if options.float else "double"
     made = mb.generate_c(model, functions, options.out, name=name, dtype=dtype, cuda=options.cuda)
     for function, about in made.functions.items():
-        print(f"{function}: {about['operations']} operations, at most {about['stack']} bytes of stack")
+        pieces = f", in {about['pieces']} pieces" if about["pieces"] > 1 else ""
+        print(
+            f"{function}: {about['operations']} operations, at most {about['stack']} bytes of stack{pieces}"
+        )
     print_paths(sorted(path for path in made.folder.iterdir() if path.is_file()))
     return 0

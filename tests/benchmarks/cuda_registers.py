@@ -24,8 +24,8 @@ from connections import multibody as mb  # noqa: E402
 ROBOTS = ("UR5", "ANYmal")
 FUNCTIONS = {"C": "coriolis_matrix", "Gamma": "christoffel_symbols", "forward dynamics": "forward_dynamics"}
 HEAD = (
-    "| robot | function | numbers | registers | spilled: written, bytes | read, bytes | compiled, s |\n"
-    "|---|---|---|---|---|---|---|\n"
+    "| robot | function | numbers | registers | stack, bytes | spilled: written | read | compiled, s |\n"
+    "|---|---|---|---|---|---|---|---|\n"
 )
 
 
@@ -51,7 +51,8 @@ def measured(model: mb.Model, function: str, dtype: str) -> str:
     registers = max(map(int, re.findall(r"Used (\d+) registers", log)))
     stores = max(map(int, re.findall(r"(\d+) bytes spill stores", log)))
     loads = max(map(int, re.findall(r"(\d+) bytes spill loads", log)))
-    return f"{registers} | {stores} | {loads} | {used:.1f}"
+    stack = max(map(int, re.findall(r"(\d+) bytes cumulative stack", log)), default=0)
+    return f"{registers} | {stack} | {stores} | {loads} | {used:.1f}"
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from robots import robot_path
 from connections import multibody as mb
 from connections.checks import ClosureError, MetricError, ModelError, NonFiniteError, PointError, ShapeError
 from connections.multibody.generation import folder as generation_folder
+from connections.multibody.generation import function_text
 from connections.multibody.generation.c_test import computed, states
 from connections.multibody.generation.recording import exported, exported_function
 from connections.multibody.program.table import RECURSIONS
@@ -348,6 +349,31 @@ def test_optimization_changes_no_bit(tmp_path) -> None:
     assert all(np.array_equal(C[0], other) for other in C[1:])
 
 
+@pytest.mark.parametrize("robot", always(["arm", "differential"], "arm"))
+def test_pieces(rng, tmp_path, monkeypatch, robot) -> None:
+    """Long functions are written in pieces, which compute the same bits; a differential's angles are sums."""
+    model, names = mb.example("arm") if robot == "arm" else PLANS[robot]().build(), ["forward_dynamics"]
+    given = [model.random(rng), *rng.standard_normal((2, model.nv))]
+    monkeypatch.setattr(function_text, "PIECE", 1_000)
+    found = []
+    for folder, whole in ((tmp_path / "whole", 10**6), (tmp_path / "pieces", 1_000)):
+        monkeypatch.setattr(function_text, "WHOLE", whole)
+        made = mb.generate_c(model, names, folder, name="robot")
+        loaded = mb.load_c(folder, flags=("-O1", "-ffp-contract=off"))
+        found.append((loaded.forward_dynamics(*given), made.functions["forward_dynamics"]))
+    assert np.array_equal(found[0][0], found[1][0])
+    assert found[0][1]["pieces"] == 1 and found[1][1]["pieces"] > 3 and "in " in str(made)
+    assert largest_error(model, loaded, "forward_dynamics") < 1e-13
+    done = compiled(tmp_path / "pieces", [*STRICT, *SANITIZED], "test_robot.c")
+    assert done.returncode == 0, done.stdout + done.stderr
+    command = ["cc", "-O0", "-fstack-usage", "-c", "robot_forward_dynamics.c"]
+    subprocess.run(command, cwd=tmp_path / "pieces", check=True)
+    lines = (tmp_path / "pieces/robot_forward_dynamics.su").read_text().splitlines()
+    used = {line.split("\t")[0].rsplit(":", 1)[1]: int(line.split("\t")[1]) for line in lines}
+    deepest = max(size for name, size in used.items() if name != "robot_forward_dynamics")
+    assert used["robot_forward_dynamics"] + deepest <= found[1][1]["stack"]
+
+
 def test_the_same_model_gives_the_same_bytes(tmp_path) -> None:
     names = ["coriolis_matrix", "gravity"]
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
@@ -561,8 +587,8 @@ def test_loops_without_a_form_in_c_are_refused(tmp_path) -> None:
 
 
 def test_a_function_that_is_too_long_is_refused(tmp_path, monkeypatch) -> None:
-    """Beyond 2 MB; here beyond 10 kB, which takes less time."""
-    monkeypatch.setattr(generation_folder, "UNROLLED", 10_000)
+    """Beyond 8 MB; here beyond 10 kB, which takes less time."""
+    monkeypatch.setattr(generation_folder, "LARGEST", 10_000)
     with pytest.raises(ModelError, match="coriolis_matrix: its C would have 0.0 MB"):
         mb.generate_c(mb.example("arm"), ["gravity", "coriolis_matrix"], tmp_path, name="robot")
     assert not list(tmp_path.iterdir())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,7 +19,7 @@ from nvrtc import compiled
 
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError, PointError, ShapeError
-from connections.multibody.generation import cuda_loading
+from connections.multibody.generation import cuda_loading, function_text
 
 COLUMNS = 300  # of arrays: more than two blocks, and no multiple of a block's threads
 
@@ -59,13 +60,14 @@ def test_all_joint_types(rng, tmp_path, on_processor) -> None:
     assert error(found, one_by_one(mb.forward_dynamics, model, q, v, tau)) < 1e-13
 
 
-def test_the_body_is_that_of_c(tmp_path) -> None:
-    names = ["forward_dynamics"]
+def test_the_bodies_are_those_of_c(tmp_path) -> None:
+    """Those of all functions, and of their pieces."""
+    names = ["forward_dynamics", "gravity"]
     mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", cuda=True)
     text = (tmp_path / "robot.cuh").read_text()
-    for name in names:
-        head, body = (tmp_path / f"robot_{name}.c").read_text().split("\n{\n")
-        assert len(body) > 10_000 and "\n{\n" + body in text, name
+    for name, count in zip(names, (3, 1), strict=True):
+        bodies = re.findall(r"\n\{\n.*?\n\}\n", (tmp_path / f"robot_{name}.c").read_text(), re.DOTALL)
+        assert len(bodies) >= count and all(body in text for body in bodies), name
 
 
 def test_arrays_have_a_column_for_each_configuration(rng, tmp_path, on_processor) -> None:
@@ -86,6 +88,19 @@ def test_arrays_have_a_column_for_each_configuration(rng, tmp_path, on_processor
         assert one.shape == (3, 2, 6, 6) and error(one[1, 0], other) < 1e-13
     assert loaded.coriolis_matrix(q[0, 0], v[0]).shape == (6, 6)
     assert loaded.coriolis_matrix(q[:0], v).shape == (0, 2, 6, 6)
+
+
+def test_pieces_of_long_functions(rng, tmp_path, on_processor, monkeypatch) -> None:
+    monkeypatch.setattr(function_text, "WHOLE", 1_000)
+    monkeypatch.setattr(function_text, "PIECE", 3_000)
+    model = mb.example("arm")
+    made = mb.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
+    assert made.functions["forward_dynamics"]["pieces"] > 3
+    states = states_of(model, rng, 5)
+    found = on_processor(tmp_path).forward_dynamics(*states)
+    assert error(found, one_by_one(mb.forward_dynamics, model, *states)) < 1e-13
+    ptx, log = to_ptx(tmp_path, (tmp_path / "robot.cuh").read_text())
+    assert "robot_forward_dynamics_piece_2" in ptx and "warning" not in log
 
 
 @pytest.mark.further

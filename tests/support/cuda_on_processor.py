@@ -22,6 +22,7 @@ NAMES = """\
 #include <string.h>
 #define __device__
 #define __global__
+#define __noinline__
 struct dim3 {
     unsigned x, y, z;
     dim3(unsigned x = 1, unsigned y = 1, unsigned z = 1) : x(x), y(y), z(z) {}

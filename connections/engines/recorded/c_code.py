@@ -89,8 +89,8 @@ class _Writer:
         self.operations, self.results, self.real = record.operations, results, real
         roots = [value.place for _, value in results if isinstance(value, Number)]
         self.uses = Counter(roots)
-        self.live = self._reachable(roots)
-        angles = sorted({operation[1] for operation in self._live() if operation[0] in _TURNS})
+        self.reached = self._reachable(roots)
+        angles = sorted({operation[1] for operation in self._reached() if operation[0] in _TURNS})
         self.angle_of = {place: k for k, place in enumerate(angles)}
         self.texts: dict[int, str] = {}
         self.lines: list[str] = []
@@ -114,7 +114,7 @@ class _Writer:
             before=before,
             lines=tuple(self.lines),
             angles=len(self.angle_of),
-            counts=Counter(name for name, *_ in self._live() if name not in ("in", "constant")),
+            counts=Counter(name for name, *_ in self._reached() if name not in ("in", "constant")),
             variables=len(variables),
             live=_most_live(self.lines),
         )
@@ -131,8 +131,8 @@ class _Writer:
                     waiting.append(operand)
         return sorted(found)
 
-    def _live(self) -> Iterable[tuple[Any, ...]]:
-        return (self.operations[place] for place in self.live)
+    def _reached(self) -> Iterable[tuple[Any, ...]]:
+        return (self.operations[place] for place in self.reached)
 
     def _operands(self, place: int) -> tuple[int, ...]:
         name, *operands = self.operations[place]
@@ -142,7 +142,7 @@ class _Writer:
     def _registers(self) -> dict[int, int]:
         """How many registers an operation needs, if nothing is shared."""
         needs: dict[int, int] = {}
-        for place in self.live:
+        for place in self.reached:
             own = sorted((needs[operand] for operand in self._operands(place)), reverse=True)
             if self.operations[place][0] in _TURNS or not own:
                 needs[place] = 0

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 
 from connections.engines.recorded.c_code import Real
-from connections.multibody.generation.function_text import CFunction, support_functions
+from connections.multibody.generation.function_text import CFunction, Piece, definition, support_functions
 
 BLOCK = 128  # threads of a block, as the host launches them
 MOST_BLOCKS = 2**20  # the threads of a grid share more configurations than that
@@ -140,8 +140,21 @@ def cuda_text(name: str, made: Sequence[CFunction], real: Real, closing: str, nq
         texts.append(_levels(name, "close", ["q"], "loops", real, _CLOSE.format(**numbers).splitlines()))
     for c in made:
         given = [argument for argument, _ in c.recorded.sizes]
+        texts.extend(_piece(name, piece, [*given, "out"]) for piece in c.pieces)
         texts.append(_levels(name, c.recorded.function.name, given, "out", real, c.body))
     return "".join([*texts, "\n#endif\n"])
+
+
+def _piece(name: str, piece: Piece, columns: Sequence[str]) -> str:
+    """A piece of a long function; `columns` are the arrays that have a column for each configuration."""
+    given = []
+    for array, is_set in piece.arrays:
+        if array in columns:
+            given.append(f"const {name}_{'written' if is_set else 'given'} {array}")
+        else:
+            given.append(f"{'' if is_set else 'const '}{piece.real.name} *__restrict__ {array}")
+    head = f"\nstatic __device__ __noinline__ void {piece.name}({', '.join(given)})"
+    return definition(head, piece.lines)
 
 
 def _levels(

@@ -25,7 +25,7 @@ from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.casadi_file import casadi_text
 from connections.multibody.generation.cuda_text import cuda_text
 from connections.multibody.generation.function_text import (
-    UNROLLED,
+    LARGEST,
     CFunction,
     c_function,
     statuses,
@@ -60,7 +60,8 @@ class GeneratedC:
     name : with which all names in C begin.
     dtype : the type of numbers in C, ``"double"`` or ``"float"``.
     digest : SHA-256 of the model, the options and the library's version; also in the header.
-    functions : name -> a summary: operations, the bytes of the stack that it uses at most, of its text.
+    functions : name -> a summary: operations, the bytes of the stack that it uses at most, of its text, and
+        in how many pieces a long text is, so that compilers take a reasonable time.
     """
 
     folder: Path
@@ -73,9 +74,10 @@ class GeneratedC:
         """A table."""
         lines = [f"{self.name}: {len(self.functions)} functions in {self.folder} ({self.dtype})"]
         for name, about in self.functions.items():
+            pieces = f" in {about['pieces']} pieces" if about["pieces"] > 1 else ""
             lines.append(
                 f"  {name:34} {about['operations']:7} operations  stack <= {about['stack']:6} bytes  "
-                f"text {about['text'] / 1000:.0f} kB"
+                f"text {about['text'] / 1000:.0f} kB{pieces}"
             )
         return "\n".join(lines)
 
@@ -111,7 +113,7 @@ def generate_c(
     Raises
     ------
     TypeError, ValueError : there is no function of a name; a name is no identifier of C; another dtype.
-    ModelError : names of joints are the same in C; the text of a function would be larger than 2 MB; a loop
+    ModelError : names of joints are the same in C; the text of a function would be larger than 8 MB; a loop
         is closed by a Python function, or a joint with a quaternion is independent in it; a function is none
         of closed chains; ``"float"`` with loops that have to be solved.
     OSError : the folder cannot be written.
@@ -154,8 +156,8 @@ def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
         made = c_function(record(model, function), name, real)
     except OverflowError as error:
         raise ModelError(f"{function.name}: {error}") from None
-    if len(made.text) > UNROLLED:
-        size, most = len(made.text) / 1e6, UNROLLED / 1e6
+    if len(made.text) > LARGEST:
+        size, most = len(made.text) / 1e6, LARGEST / 1e6
         raise ModelError(
             f"{function.name}: its C would have {size:.1f} MB, more than the {most:.0f} MB that compilers "
             "compile in a reasonable time"
@@ -184,6 +186,7 @@ def _about(made: CFunction) -> dict[str, Any]:
         "operations": sum(made.operations.values()),
         "stack": made.stack,
         "live": made.live,
+        "pieces": max(1, len(made.pieces)),
         "text": len(made.text),
     }
 

@@ -6,9 +6,11 @@ in a loop that a compiler can turn into vector instructions, and then computes t
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from connections.engines.inlined.simd import sine_cosine
@@ -16,6 +18,7 @@ from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.engines.recorded.c_code import Code, Real, code
 from connections.engines.recorded.execution import Interpreter
 from connections.engines.recorded.expressions import Number, Record
+from connections.engines.recorded.pieces import in_pieces
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody.generation.recording import Recorded
 from connections.multibody.tolerances import SMALLEST_PIVOT
@@ -32,7 +35,9 @@ _OF_LOOPS = ("NOT_CLOSED", "SINGULAR_LOOP")
 _UNIT_FLOAT = 1e-5  # float: the norm of a quaternion is one up to this
 _PIVOT_FLOAT = 1e-6  # float: the mass matrix is singular below this
 FRAMES = 384  # bytes: arguments, what a compiler adds, and the functions of the support header
-UNROLLED = 2_000_000  # bytes of the text of a function
+WHOLE = 30_000  # bytes of the statements of a function; if it has more, it is written in pieces
+PIECE = 10_000  # bytes of a piece, about
+LARGEST = 8_000_000  # bytes of the text of a function with its pieces
 
 
 def statuses(loops: bool) -> list[tuple[str, str]]:
@@ -49,6 +54,7 @@ class CFunction:
     recorded : what it computes.
     declaration : its declaration, without the semicolon.
     body : the statements of its definition.
+    pieces : functions that it calls one after the other, if it is long.
     operations : name -> how often it is executed, of ``+ - * /`` and functions.
     stack : bytes of its variables: an upper bound of its part of the stack, without optimization.
     live : how many variables are needed at once.
@@ -57,14 +63,50 @@ class CFunction:
     recorded: Recorded
     declaration: str
     body: tuple[str, ...]
+    pieces: tuple[Piece, ...]
     operations: Counter[str]
     stack: int
     live: int
 
+    @cached_property
+    def text(self) -> str:
+        """Its definition, behind those of its pieces."""
+        return "".join([piece.text for piece in self.pieces] + [definition(self.declaration, self.body)])
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a C function.
+
+    Attributes
+    ----------
+    name : of the function that it is.
+    arrays : (name, whether it is written) of the arrays that it reads and writes.
+    lines : its statements.
+    real : the type of numbers.
+    """
+
+    name: str
+    arrays: tuple[tuple[str, bool], ...]
+    lines: tuple[str, ...]
+    real: Real
+
+    @property
+    def call(self) -> str:
+        """The statement that calls it."""
+        return f"{self.name}({', '.join(array for array, _ in self.arrays)});"
+
     @property
     def text(self) -> str:
-        """Its definition."""
-        return self.declaration + "\n{\n" + "".join(f"    {line}\n" for line in self.body) + "}\n"
+        """Its definition in C."""
+        r = self.real.name
+        given = ", ".join(f"{'' if is_set else 'const '}{r} *restrict {x}" for x, is_set in self.arrays)
+        return definition(f"NOT_INLINED static void {self.name}({given})", self.lines) + "\n"
+
+
+def definition(declaration: str, statements: Sequence[str]) -> str:
+    """The text of a function."""
+    return declaration + "\n{\n" + "".join(f"    {line}\n" for line in statements) + "}\n"
 
 
 def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
@@ -84,20 +126,43 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     pivots = [(f"pivots[{k}]", x) for k, x in enumerate(recorded.pivots)]
     body = code(recorded.record, pivots + results, real)
     zero = real.literal(0.0)
+    before, pieces, kept = _pieces(recorded, body, name, real)
     statements = (
-        *_declared(recorded, body, real),
+        *_declared(recorded, body, kept, real),
         *_tests(recorded, name, real),
-        *body.before,
+        *before,
         *([f"{name}_turn({body.angles}, angles, sines, cosines);"] if body.angles else []),
         *([f"for (int k = 0; k < {recorded.size}; ++k) {{", f"    out[k] = {zero};", "}"] if clear else []),
-        *body.lines,
+        *([piece.call for piece in pieces] if pieces else body.lines),
         *_ending(recorded, name, real),
     )
-    arrays = 3 * body.angles + len(pivots)
-    size = 4 if real.suffix else 8
-    stack = size * (arrays + body.variables) + FRAMES
+    arrays = 3 * body.angles + len(pivots) + kept
+    variables = max((_variables(piece.lines) for piece in pieces), default=body.variables)
+    stack = (4 if real.suffix else 8) * (arrays + variables) + FRAMES * (2 if pieces else 1)
     declaration = declaration_of(recorded, name, real)
-    return CFunction(recorded, declaration, statements, body.counts, stack, body.live)
+    return CFunction(recorded, declaration, statements, pieces, body.counts, stack, body.live)
+
+
+def _pieces(
+    recorded: Recorded, body: Code, name: str, real: Real
+) -> tuple[Sequence[str], tuple[Piece, ...], int]:
+    """What sets the angles, the pieces of a long function, and how many numbers they keep for one another."""
+    if sum(map(len, body.lines)) <= WHOLE:
+        return body.before, (), 0
+    (before, *texts), kept = in_pieces(body.before, body.lines, PIECE)
+    read = [*(argument for argument, _ in recorded.sizes), "sines", "cosines"]
+    found = []
+    for number, lines in enumerate(texts):
+        text = "\n".join(lines)
+        arrays = [(array, False) for array in read if re.search(rf"\b{array}\[", text)]
+        arrays += [(array, True) for array in ("pivots", "kept", "out") if f"{array}[" in text]
+        own = f"{name}_{recorded.function.name}_piece_{number}"
+        found.append(Piece(own, tuple(arrays), tuple(lines), real))
+    return before, tuple(found), kept
+
+
+def _variables(lines: Sequence[str]) -> int:
+    return sum(line.startswith("const ") for line in lines)
 
 
 def declaration_of(recorded: Recorded, name: str, real: Real) -> str:
@@ -155,6 +220,15 @@ _SUPPORT = """\
 #include <math.h>
 #include <string.h>
 
+/* A compiler would take minutes for a function with its pieces inlined. */
+#if defined(__GNUC__)
+#define NOT_INLINED __attribute__((noinline))
+#elif defined(_MSC_VER)
+#define NOT_INLINED __declspec(noinline)
+#else
+#define NOT_INLINED
+#endif
+
 {functions}
 #endif
 """
@@ -193,8 +267,8 @@ def _is_zero(x: object) -> bool:
     return not isinstance(x, Number) and x == 0.0
 
 
-def _declared(recorded: Recorded, body: Code, real: Real) -> list[str]:
-    lines = []
+def _declared(recorded: Recorded, body: Code, kept: int, real: Real) -> list[str]:
+    lines = [f"{real.name} kept[{kept}];"] if kept else []
     if body.angles:
         lines.append(f"{real.name} angles[{body.angles}], sines[{body.angles}], cosines[{body.angles}];")
     if recorded.pivots:
