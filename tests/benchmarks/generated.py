@@ -344,11 +344,12 @@ Their number bounds the time, and that those of a humanoid do not fit into the p
 ## Long functions
 
 A function with more than {whole} kB of statements is written in pieces of about {piece} kB, one function
-each, which keep in an array what a later one reads. In one piece, gcc took 15 s for the derivatives of ANYmal's
-forward dynamics (0.4 MB), and did not finish those of G1 (1.8 MB) in 200 s; of pieces the times add up. They
-leave fewer numbers in memory, too: in one run, C of G1 took 2.53 us whole and 2.11 us in pieces, C of ANYmal
-0.68 and 0.59. A table of operations for a loop is no alternative: it has as much text, 16 bytes for an
-operation. Functions of more than {largest} MB are refused. *Python* is the call of this library, in us.
+each, which keep in an array what a later one reads. In one piece, gcc took 15 s for the derivatives of
+ANYmal's forward dynamics (0.4 MB), and did not finish those of G1 (1.8 MB) in 200 s; of pieces the times add
+up. They leave fewer numbers in memory, too: in one run, C of G1 took 2.53 us whole and 2.11 us in pieces, C
+of ANYmal 0.68 and 0.59. A table of operations for a loop is no alternative: by estimate it has as much text,
+16 bytes for an operation. Functions of more than {largest} MB are refused. *Python* is the call of this
+library, in us.
 
 | robot | function | operations | text, MB | pieces | stack, kB | made, s | compiled, s | C, us | Python |
 |---|---|---|---|---|---|---|---|---|---|
