@@ -339,7 +339,8 @@ def agreement(repeats: int) -> Iterator[str]:
 LONG_HEAD = """
 
 The code has no branches, so that each instruction is executed once: {speeds} in a nanosecond, for C.
-Their number bounds the time, and that those of a humanoid do not fit into the processor's nearest cache.
+So their number is what the time follows; why those of G1, 111 kB, are slower was not measured (the
+processor's nearest cache for instructions has 32 kB).
 
 ## Long functions
 
