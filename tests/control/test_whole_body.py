@@ -89,6 +89,25 @@ def test_closed_loop(arm, rng, coriolis):
     assert command.check_power_balance().require().residual < 1e-9
 
 
+def test_arrays_of_any_kind(arm, rng):
+    """Read-only and strided q and v, and a matrix that is both, from a function of the user."""
+    q, v = state(arm, rng)
+
+    def frozen(p, u):
+        C = np.asfortranarray(mb.coriolis_matrix(arm, p, u))
+        C.setflags(write=False)
+        return C
+
+    point = PointTask("tool", damping=20.0, rate=2.0, name="tool")
+    at = {"tool": np.array([0.4, 0.1, 0.6])}
+    expected = free_of_limits(arm, [point]).torque(q, v, at)
+    strided, others = np.stack([q, v], axis=1).T, np.array(v)
+    others.setflags(write=False)
+    for given in (strided, (np.repeat(q, 2)[::2], others)):
+        found = free_of_limits(arm, [point], coriolis=frozen).torque(*given, at)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_a_matrix_that_is_not_skew_breaks_the_balance(arm, rng):
     """The negative control: C v is right, Hdot - 2C is not skew."""
     q, v = state(arm, rng)

@@ -47,8 +47,9 @@ class RobotState:
     def __init__(self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel") -> None:
         require_untraced(q=q, v=v)
         self.model, self.coriolis = model, coriolis
-        self.q = np.asarray(as_array("q", q, (model.nq,)))
-        self.v = np.asarray(as_array("v", v, (model.nv,)))
+        # copies: compiled code takes no arrays that are read-only or not contiguous
+        self.q = np.array(as_array("q", q, (model.nq,)), order="C")
+        self.v = np.array(as_array("v", v, (model.nv,)), order="C")
         if self.q.ndim != 1 or self.v.ndim != 1:
             name, size, value = ("v", model.nv, self.v) if self.q.ndim == 1 else ("q", model.nq, self.q)
             raise ShapeError(name, (size,), value.shape)
@@ -69,8 +70,8 @@ class RobotState:
         """The Coriolis matrix (nv, nv), of the connection that was chosen."""
         if isinstance(self.coriolis, str):
             return coriolis_matrix(self.model, self.q, self.v, body_factor=self.coriolis)
-        C = np.asarray(as_array("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv,) * 2))
-        return C
+        C = as_array("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv,) * 2)
+        return np.array(C, order="C")
 
     @cached_property
     def L(self) -> np.ndarray:
