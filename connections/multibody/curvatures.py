@@ -26,6 +26,7 @@ from connections.checks import (
     raise_at,
     require_finite,
 )
+from connections.engines.arguments import as_rows
 from connections.evaluation.boundary import kind_kept
 from connections.evaluation.memory_chunks import piece_size
 from connections.multibody.functions import (
@@ -213,19 +214,14 @@ def _ricci_of_tensors(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.nda
     batch, n = H.shape[:-2], model.nv
     Ric = np.empty((math.prod(batch), n, n))
     inverse = np.linalg.inv(H).reshape(Ric.shape)
-    points, starts = _rows(q, batch), None if guess is None else _rows(guess, batch)
+    points = as_rows(np.asarray(q, float), batch)
+    starts = None if guess is None else as_rows(np.asarray(guess, float), batch)
     size = piece_size(len(Ric), n**4) or max(len(Ric), 1)
     for first in range(0, len(Ric), size):
         rows = slice(first, first + size)
         R = curvature(model, points[rows], guess=None if starts is None else starts[rows])
         Ric[rows] = np.einsum("...ik,...ijkl->...jl", inverse[rows], R)
     return Ric.reshape(H.shape)
-
-
-def _rows(x: Any, batch: tuple[int, ...]) -> np.ndarray:
-    """x (..., k) for each point of the batch, (m, k)."""
-    k = np.shape(x)[-1]
-    return np.broadcast_to(x, (*batch, k)).reshape(math.prod(batch), k)
 
 
 def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:
