@@ -171,10 +171,10 @@ def test_loops_that_cannot_close_are_named(function, rng):
 def test_an_open_loop_is_solved_once(monkeypatch):
     """The error tells how far the path led: to the fold, where coupler and rocker are in line."""
     robot, asked, far = rocking(), [], np.array([np.pi])
-    C, solve = mb.mass_matrix(robot, np.array([0.5])), compiled.require("closure_at")
+    C, solve = mb.mass_matrix(robot, np.array([0.5])), compiled.require("closure_rest")
     assert np.isfinite(C).all()
     counted = lambda *given: asked.append(given[1]) or solve(*given)  # noqa: E731
-    monkeypatch.setattr(compiled, "closure_at", counted, raising=False)
+    monkeypatch.setattr(compiled, "closure_rest", counted, raising=False)
     with pytest.raises(ClosureError, match="'bar'"):
         mb.mass_matrix(robot, far)
     assert len(asked) == 1 and asked[0] == np.pi
@@ -185,6 +185,17 @@ def test_an_open_loop_is_solved_once(monkeypatch):
         assert failure.reached == pytest.approx((fold - 0.5) / (np.pi - 0.5), abs=1e-4)
         assert not failure.singular
     assert found.body == of_definition.body
+
+
+def test_why_a_guess_is_refused_does_not_depend_on_earlier_calls():
+    robot, messages = rocking(), []
+    guess = robot.kinematics.reference + np.array([3.0, 0.0, 0.0])  # the loop does not close
+    for other in (0.6, 0.9):
+        with pytest.raises(ClosureError, match=r"over 0 % of the way, to q = \[3\.5\]") as caught:
+            mb.mass_matrix(robot, np.array([0.6]), guess=guess)
+        messages.append(str(caught.value))
+        mb.mass_matrix(robot, np.array([other]))
+    assert messages[0] == messages[1]
 
 
 def test_the_definition_corrects_a_solution_and_rejects_what_is_none():

@@ -15,7 +15,7 @@ from connections.checks import ClosureError
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import POSITION
 from connections.multibody.kernels import loop_path
-from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, LOOP
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
@@ -34,8 +34,13 @@ class Loops:
 
     def status(self, q, guess=NO_GUESS):
         """Status and solution."""
-        out = np.zeros(SolutionLayout(self.closed).size)
-        return compiled.require("closure_at")(self.memory, np.array(q, float), guess, out), out
+        q, out = np.array(q, float), np.zeros(SolutionLayout(self.closed).size)
+        status = compiled.require("closure_at")(self.memory, q, guess, out)
+        if status == INDIRECT:
+            out[:] = np.nan
+            rest = compiled.require("closure_rest")
+            status = rest(self.memory, q[None], guess[None], out[None], out[None])
+        return status, out
 
     def spanning(self, q, guess=NO_GUESS):
         """q_s at q."""
@@ -206,11 +211,13 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
     loops = Loops(plan)
     q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
     out = np.zeros((4, SolutionLayout(loops.closed).size))
-    rows = compiled.require("closure_rows")
+    rows, rest = compiled.require("closure_rows"), compiled.require("closure_rest")
     memory = with_workspace(loops.memory, slots_of_rows(loops.memory))
     reference = loops.closed.reference.copy()
     for guess, count in ((NO_GUESS, 1), (reference, 1), (reference, 4)):
-        assert rows(memory, q, np.tile(guess, (count, 1)), out) == 1 + loops.closed.clusters.of_body[-1]
+        guesses = np.tile(guess, (count, 1))
+        assert rows(memory, q, guesses, out) == INDIRECT and np.isnan(out[2]).all()
+        assert rest(memory, q, guesses, out, out) == 1 + loops.closed.clusters.of_body[-1]
         assert np.isnan(out[2]).all()
         for i in (0, 1):
             np.testing.assert_allclose(out[i], loops.status(q[i], guess)[1], rtol=1e-13, atol=1e-14)

@@ -43,19 +43,25 @@ exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INT
 # The same for long functions that are used in several places: they are called, and compiled once. Without an
 # option of its own, a function would take over that of the function that calls it, and be inlined everywhere.
 routine = njit(forceinline=False, fastmath={"contract"}, error_model="numpy", **INTERNAL)
+# The same for functions that are called in one place, and divide a long function into parts with names: Numba
+# puts their text there. A chain of functions that call each other is compiled anew for each of them, with all
+# that is below, which takes most of the time; parts are compiled once.
+part = njit(inline="always", fastmath={"contract"}, error_model="numpy", **INTERNAL)
 
 
-def one(function: Any, nogil: bool = False) -> Any:
+def one(function: Any, nogil: bool = False, fastmath: set[str] = FASTMATH) -> Any:
     """A function that Python calls, compiled at its first call; the machine code is kept on disk.
 
     On one configuration; `rows` is the same for rows of them, and releases the interpreter's lock.
     """
-    dispatcher = njit(nogil=nogil, fastmath=FASTMATH, error_model="numpy")(function)
+    dispatcher = njit(nogil=nogil, fastmath=fastmath, error_model="numpy")(function)
     set_cache(dispatcher, cache_of(function))
     return dispatcher
 
 
 rows = partial(one, nogil=True)
+# With sums in the order written, for entries that consist of parts.
+exact_one, exact_rows = partial(one, fastmath={"contract"}), partial(rows, fastmath={"contract"})
 
 
 class Lanes(types.Type):

@@ -13,6 +13,7 @@ from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.tolerances import NODES
 
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
+INDIRECT = BAD_INPUT + 1  # status of a loop that is not solved, because its straight path does not suffice
 
 
 # --- records ------------------------------------------------------------------------------------------------

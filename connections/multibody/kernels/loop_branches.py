@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from connections.engines.inlined.simd import beyond, exact, routine, store
+from connections.engines.inlined.simd import beyond, exact, part, routine, store
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.multibody.clusters import LINEAR
 from connections.multibody.kernels.elementary_joints import (
@@ -33,10 +33,12 @@ from connections.multibody.kernels.elementary_joints import (
     is_crank,
     whole_turns,
 )
+from connections.multibody.kernels.layout import INDIRECT
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.kernels.loop_path import (
     ARRIVED,
     AT_SINGULAR_GOAL,
+    CUT,
     approach,
     change_of_K,
     copy,
@@ -60,7 +62,18 @@ COUNTED_TURNS = 1000.0  # turns that the angles of dependent joints count
 EXACT_COUNT = 2.0**52  # numbers of turns beyond it may be rounded
 
 
-@exact
+@part
+def reach(loop):
+    """`follow`, without what takes more than one path: `INDIRECT` is returned where it does."""
+    if needs_turns(loop):
+        return INDIRECT
+    end = approach(loop, MOST_TRIALS)[0]
+    if end == CUT:
+        return INDIRECT
+    return -1 if end == AT_SINGULAR_GOAL else polish(loop)
+
+
+@part
 def follow(loop):
     """Follow the loop from `base` to its goal, at which it is left. Returns 0, 1 (open) or -1 (singular)."""
     if needs_turns(loop):
@@ -92,7 +105,7 @@ def _follow_to_goal(loop, trials):
 # --- branches that cross ------------------------------------------------------------------------------------
 
 
-@exact
+@part
 def _cross(loop, trials):
     """Go on beyond the point `base`, at which a path was cut: `base` is then a point beyond.
 
@@ -114,7 +127,7 @@ def _cross(loop, trials):
     return status, trials
 
 
-@exact
+@part
 def _sample(loop, fraction, trials):
     """Write x at -k * fraction of the way from the cut to the end to row k - 1 of `samples`, for all nodes k.
 
@@ -130,7 +143,7 @@ def _sample(loop, fraction, trials):
     return True, trials
 
 
-@exact
+@part
 def _land(loop, fraction):
     """Find the branch at `fraction` of the way beyond the cut, or at the end. Returns as `_cross`."""
     target = min(fraction, 1.0)
@@ -174,7 +187,7 @@ def _correct(loop):
     return polish(loop) == 0 and change_of_K(loop) <= LARGEST_JUMP
 
 
-@exact
+@part
 def _closes(loop):
     """Whether the conditions are met at x, up to the error of the extrapolation."""
     good = True
@@ -208,7 +221,7 @@ def _lonely_crank(loop):
     return -1
 
 
-@routine
+@part
 def _follow_turns(loop, crank):
     """Follow the loop turn by turn until it is back, then to the goal less turns. Returns as `follow`."""
     goal, start, trials = loop.goal[crank], loop.base[crank], MOST_TRIALS
@@ -229,7 +242,7 @@ def _follow_turns(loop, crank):
     return _follow_to_goal(loop, trials)[0]
 
 
-@exact
+@part
 def _follow_rest(loop, crank, goal, period, trials):
     """Follow the loop to its goal less multiples of `period` turns, then count these. Returns as `follow`."""
     start = loop.home[crank]
@@ -250,7 +263,7 @@ def _follow_rest(loop, crank, goal, period, trials):
     return status
 
 
-@exact
+@part
 def _count_turns(loop, direction):
     """Write how often each joint turns from `home` to x to `turns`; direction is the crank's, 1 or -1."""
     for link in range(1, loop.links + 1):
@@ -259,7 +272,7 @@ def _count_turns(loop, direction):
         store(loop.turns, at, direction * turns)
 
 
-@exact
+@part
 def _add_turns(loop, periods):
     """Add the whole turns of so many periods to the angles of dependent joints.
 

@@ -11,11 +11,17 @@ The result depends only on q and on the configuration at which the path begins. 
 
 from connections.engines.inlined.householder import solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import beyond, exact, load_lane, routine, store, take
+from connections.engines.inlined.simd import beyond, exact, load_lane, part, store, take
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.kernel_fingerprint import STAMP
-from connections.multibody.kernels.layout import BAD_INPUT, unpack_closure, unpack_linear_cluster, unpack_loop
-from connections.multibody.kernels.loop_branches import follow
+from connections.multibody.kernels.layout import (
+    BAD_INPUT,
+    INDIRECT,
+    unpack_closure,
+    unpack_linear_cluster,
+    unpack_loop,
+)
+from connections.multibody.kernels.loop_branches import follow, reach
 from connections.multibody.kernels.loop_geometry import move_links, second_derivatives, vary_wrenches
 from connections.multibody.kernels.loop_path import settle
 from connections.multibody.kernels.reading import is_unit
@@ -55,20 +61,6 @@ def solve_linear(numbers, q, size, solution):
 
 
 @exact
-def solve_from(numbers, q, size, guess, guess_size, solution):
-    """Fill `solution` from q by paths that begin at the reference, or at `guess` if `guess_size` is not 0.
-
-    Returns 0 for success; 1 + c if the loop of cluster c cannot be closed; -(1 + c) if it is singular;
-    `BAD_INPUT` as `solve_linear`.
-    """
-    status = begin(numbers, q, size, guess, guess_size, solution)
-    if status != LOOPS_REMAIN:
-        return status
-    closure = unpack_closure(numbers)
-    return solve_loops(closure, guess if guess_size > 0 else closure.reference, solution)
-
-
-@exact
 def begin(numbers, q, size, guess, guess_size, solution):
     """`solve_linear`, and `BAD_INPUT` for a guess of another size or of numbers that are not legal."""
     status = solve_linear(numbers, q, size, solution)
@@ -84,14 +76,37 @@ def begin(numbers, q, size, guess, guess_size, solution):
     return status if good else BAD_INPUT
 
 
-@routine
-def solve_loops(closure, start, solution):
-    """Fill the rest of `solution` by paths that begin at `start`. Returns as `solve_from`."""
+@part
+def solve_directly(closure, start, solution):
+    """Fill the rest of `solution` by paths that begin at `start`, unless one is cut or takes many turns.
+
+    Returns 0 for success; 1 + c if the loop of cluster c cannot be closed; -(1 + c) if it is singular;
+    `INDIRECT` if only `solve_loops` can tell.
+    """
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
-        status = _solve_loop(loop, start, solution)
+        status = _settle(loop, start, solution)
+        if status == 0:
+            status = reach(loop)
+        if status == INDIRECT:
+            return INDIRECT
         if status != 0:
             return status * (1 + loop.number)
+        _write(loop, solution)
+    return 0
+
+
+@part
+def solve_loops(closure, start, solution):
+    """`solve_directly`, across points in which branches cross, and over many turns. Returns no `INDIRECT`."""
+    for i in range(closure.loops):
+        loop = unpack_loop(closure, i)
+        status = _settle(loop, start, solution)
+        if status == 0:
+            status = follow(loop)
+        if status != 0:
+            return status * (1 + loop.number)
+        _write(loop, solution)
     return 0
 
 
@@ -114,23 +129,24 @@ def _solve_linear(table, solution):
         store(solution, cluster.q_d[i], total)
 
 
-@exact
-def _solve_loop(loop, start, solution):
-    """Solve one loop. Returns 0, or 1 if the loop cannot be closed, or -1 if it is singular."""
+@part
+def _settle(loop, start, solution):
+    """Close a loop where its path begins. Returns 0, or 1 if it cannot be closed, or -1 if it is singular."""
     for i in range(loop.coordinates):
         store(loop.x, i, start[loop.source[i]])
+        store(loop.base, i, loop.x[i])
         if not loop.follows[i]:
             store(loop.goal, i, solution[loop.source[i]])
-    status = settle(loop)
-    if status == 0:
-        status = follow(loop)
-    if status != 0:
-        return status
+    return settle(loop)
+
+
+@part
+def _write(loop, solution):
+    """Write what was found for a loop."""
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(solution, loop.source[i], loop.x[i])
     write_derivatives(loop, solution, 0, 1)
-    return 0
 
 
 @exact

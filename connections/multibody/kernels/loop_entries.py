@@ -3,39 +3,93 @@
 ``guess`` is the spanning configuration at which the paths begin; if it is of size 0, that is the reference.
 For rows it is one row, for all, or a row for each, and ``closure`` has the workspace of all lanes.
 ``closure_rows`` releases the interpreter's lock; every thread needs its own ``closure``, which contains the
-workspace. Both functions return the status
-of `loop_continuation.solve_from`, for rows the status of the first bad row; bad rows of ``out`` are NaN.
+workspace. Both functions return the status of `loop_continuation.solve_directly`, or `BAD_INPUT`, for rows
+that of the first row that is not solved; such rows of ``out`` are NaN. Where it is `INDIRECT`,
+``closure_rest`` solves the rows that are NaN in ``directly``, across points in which branches cross and over
+many turns. That is rarely needed, so that it is not compiled with the others.
 ``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
 and return whether no loop is singular. ``conditions_at`` evaluates the conditions of the first loop at any q.
 """
 
 import math
 
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, inlined, load, one, rows, store
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    exact_one,
+    exact_rows,
+    flat_slots_of,
+    inlined,
+    load,
+    one,
+    rows,
+    store,
+)
 from connections.multibody.kernels.kernel_fingerprint import STAMP
-from connections.multibody.kernels.layout import BAD_INPUT, BLOCK, POSE, unpack_closure, unpack_loop
+from connections.multibody.kernels.layout import (
+    BAD_INPUT,
+    BLOCK,
+    INDIRECT,
+    POSE,
+    unpack_closure,
+    unpack_loop,
+)
 from connections.multibody.kernels.loop_bias_rates import rates_of_loop
-from connections.multibody.kernels.loop_continuation import LOOPS_REMAIN, begin, solve_from, solve_loops
+from connections.multibody.kernels.loop_continuation import (
+    LOOPS_REMAIN,
+    begin,
+    solve_directly,
+    solve_loops,
+)
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_lanes import solve_lanes
 
 
-@one
+@exact_one
 def closure_at(closure, q, guess, out):
-    slots = flat_slots_of(closure)
-    if out.shape[0] != unpack_closure(slots).size:
+    slots, solution, start = flat_slots_of(closure), flat_slots_of(out), flat_slots_of(guess)
+    loops = unpack_closure(slots)
+    if out.shape[0] != loops.size:
         return BAD_INPUT
-    start = flat_slots_of(guess)
-    return solve_from(slots, flat_slots_of(q), q.shape[0], start, guess.shape[0], flat_slots_of(out))
+    status = begin(slots, flat_slots_of(q), q.shape[0], start, guess.shape[0], solution)
+    if status == LOOPS_REMAIN:
+        status = solve_directly(loops, start if guess.shape[0] > 0 else loops.reference, solution)
+    return status
 
 
-@rows
+@exact_rows
+def closure_rest(closure, q, guess, directly, out):
+    slots, status = flat_slots_of(closure), 0
+    loops = unpack_closure(slots)
+    if not _have_shapes(loops, q, guess, out) or directly.shape != out.shape:
+        return BAD_INPUT
+    for row in range(q.shape[0]):
+        for i in range(loops.size):
+            out[row, i] = directly[row, i]
+        if math.isnan(directly[row, 0]):
+            solution, start = flat_slots_of(out[row]), flat_slots_of(guess[row if guess.shape[0] > 1 else 0])
+            found = begin(slots, flat_slots_of(q[row]), q.shape[1], start, guess.shape[1], solution)
+            if found == LOOPS_REMAIN:
+                found = solve_loops(loops, start if guess.shape[1] > 0 else loops.reference, solution)
+            if found != 0:
+                status = found if status == 0 else status
+                for i in range(loops.size):
+                    out[row, i] = math.nan
+    return status
+
+
+@inlined
+def _have_shapes(loops, q, guess, out):
+    """Whether `closure` is current, and rows of q, of guesses and of solutions have its sizes."""
+    rows_agree = out.shape[0] == q.shape[0] and (guess.shape[0] == 1 or guess.shape[0] == q.shape[0])
+    return loops.stamp == STAMP and out.shape[1] == loops.size and rows_agree
+
+
+@exact_rows
 def closure_rows(closure, q, guess, out):
     slots, starts, status = flat_slots_of(closure), flat_slots_of(guess), 0
     loops = unpack_closure(slots)
-    if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape[0] != q.shape[0]:
-        return BAD_INPUT
-    if guess.shape[0] != 1 and guess.shape[0] != q.shape[0]:
+    if not _have_shapes(loops, q, guess, out):
         return BAD_INPUT
     stride = guess.shape[1] if guess.shape[0] > 1 else 0
     good = beyond(loops.work, (1 + 2 * LANES) * loops.slots)
@@ -58,12 +112,8 @@ def closure_rows(closure, q, guess, out):
             for i in range(loops.loops):
                 solve_lanes(loops, i, own, stride, good, solutions, out.shape[1], count)
             for lane in range(count):
-                found = 0 if good[lane] > 0.0 else 1
                 if good[lane] == 0.0:
-                    solution = beyond(solutions, lane * out.shape[1])
-                    found = solve_loops(loops, beyond(own, lane * stride), solution)
-                    status = found if status == 0 else status
-                if found != 0:
+                    status = INDIRECT if status == 0 else status
                     out[row + lane] = math.nan
     return status
 

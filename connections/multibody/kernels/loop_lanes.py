@@ -18,6 +18,7 @@ from connections.engines.inlined.simd import (
     exact,
     inlined,
     load_lane,
+    part,
     routine,
     store,
 )
@@ -56,7 +57,7 @@ SETTLING, STEPPING, POLISHING, SOLVED, GIVEN_UP, IDLE = 0.0, 1.0, 2.0, 3.0, 4.0,
 KEEP, PREDICT = 1, 2  # what is to be done for a lane, bit by bit
 
 
-@exact
+@part
 def solve_lanes(closure, i, starts, stride, good, solutions, size, count):
     """Fill the first `count` rows of `solutions` for loop i, from rows of `starts`.
 
@@ -86,7 +87,7 @@ def _lane(closure, i, lane):
     return unpack_loop_at(closure, i, beyond(closure.work, (1 + lane) * closure.slots))
 
 
-@exact
+@part
 def _begin(loop, start, solution, row):
     """Let the lane of `loop` follow the path to a row."""
     for c in range(loop.coordinates):
@@ -100,7 +101,7 @@ def _begin(loop, start, solution, row):
     store(loop.control, ROW, float(row))
 
 
-@exact
+@part
 def _write_configuration(loop, good, solutions, size):
     """Write what a lane has found to its row; the lane is idle then."""
     row = int(loop.control[ROW])
@@ -113,7 +114,7 @@ def _write_configuration(loop, good, solutions, size):
     store(loop.control, PHASE, IDLE)
 
 
-@exact
+@part
 def _correct(closure, i, many):
     """One correction of every lane, or the next prediction. Returns whether a lane still works."""
     working, stepping = False, False
@@ -161,7 +162,7 @@ def _evaluate(many):
     evaluate_and_solve(many)
 
 
-@exact
+@part
 def _apply_rules(loop, many, lane):
     """What `settle`, `approach` and `polish` of `loop_path` do after a correction was computed."""
     phase = loop.control[PHASE]
@@ -254,7 +255,7 @@ def _finish(loop, many, lane, previous):
     return 0
 
 
-@exact
+@part
 def _take_prediction(loop, many, lane):
     """Move the dependent coordinates as predicted; a step that turns one of them too far is shortened."""
     for c in range(loop.coordinates):
@@ -274,7 +275,7 @@ def _take_prediction(loop, many, lane):
         move_dependent(loop, max(shorter, 0.1))
 
 
-@exact
+@part
 def _write_derivatives(many, solutions, size, count):
     """Write G and LG to the first `count` rows of `solutions`."""
     for lane in range(LANES):

@@ -29,7 +29,7 @@ from connections.engines.inlined.householder import (
     solve_column,
     solve_least,
 )
-from connections.engines.inlined.simd import beyond, chosen, exact, root, routine, store
+from connections.engines.inlined.simd import beyond, chosen, exact, part, root, routine, store
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.tolerances import (
@@ -53,7 +53,7 @@ POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
 ARRIVED, CUT, AT_SINGULAR_GOAL = 0, 1, 2  # what became of a path
 
 
-@exact
+@part
 def settle(loop):
     """Close the loop at the beginning of the path, by limited Newton steps. Returns 0, 1 or -1."""
     for _ in range(50):
@@ -96,7 +96,7 @@ def approach(loop, trials):
     return AT_SINGULAR_GOAL if left * length < CLOSE else CUT, trials
 
 
-@exact
+@part
 def _try(loop, fraction):
     """Try a step, `fraction` of the way that is left; x is where it ends.
 

@@ -20,8 +20,9 @@ from connections.multibody.program.table import RECURSIONS
 # boolean; m, l and c are the arrays of the tree, the loops and the clusters, and w is a workspace for several
 # configurations.
 SOLVERS = {
-    "closure_at": ("the solver of loops", 35, "loop_entries", "l 1 1 1"),
-    "closure_rows": ("the solver of loops (batch)", 20, "loop_entries", "l 2 2 2"),
+    "closure_at": ("the solver of loops", 9, "loop_entries", "l 1 1 1"),
+    "closure_rows": ("the solver of loops (batch)", 11, "loop_entries", "l 2 2 2"),
+    "closure_rest": ("loops whose branches cross", 20, "loop_entries", "l 2 2 2 2"),
     "bias_rates_at": ("derivatives of loops", 6, "loop_entries", "l 1 1 1"),
     "bias_rates_rows": ("derivatives of loops (batch)", 6, "loop_entries", "l 2 2 2"),
     "conditions_at": ("the conditions of loops", 2, "loop_entries", "l 1 1 2 2 2"),

@@ -13,7 +13,7 @@ import numpy as np
 from connections.checks import ClosureError
 from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
-from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, LOOP
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
@@ -127,7 +127,11 @@ class Loops:
             start = jnp.broadcast_to(jnp.asarray(reference), (*q.shape[:-1], len(reference)))
         if not self.solvable:
             return _mapped(self.definition.packed_solution_at, q, start)
-        return self._operation("closure", (self.size,), [q, start])
+        if q.ndim > 1:
+            directly = self._operation("closure_rows", (self.size,), [q, start])
+            return self._operation("closure_rest", (self.size,), [q, start, directly])
+        nothing = jnp.full((1, self.size), jnp.nan)  # one path is followed without the solver of lanes
+        return self._operation("closure_rest", (self.size,), [q[None], start[None], nothing])[0]
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` (..., G_size) of solutions (..., size) and v (..., nv), likewise."""
@@ -135,16 +139,16 @@ class Loops:
             return jnp.zeros((*v.shape[:-1], self.layout.G_size))
         if not self.solvable:
             return _mapped(self.definition.bias_rates_at, solution, v)
-        return self._operation("bias_rates", (self.layout.G_size,), [solution, v])
+        entry = "bias_rates_rows" if v.ndim > 1 else "bias_rates_at"
+        return self._operation(entry, (self.layout.G_size,), [solution, v])
 
-    def _operation(self, name: str, shape: tuple[int, ...], vectors: list[Any]) -> jax.Array:
+    def _operation(self, entry: str, shape: tuple[int, ...], vectors: list[Any]) -> jax.Array:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
-        rows = vectors[0].ndim > 1
-        slots = len(self.closure) + (slots_of_rows(self.closure) if rows else 0)
+        slots = len(self.closure) + (slots_of_rows(self.closure) if entry.endswith("_rows") else 0)
         before = [xla.Work(self.closure[:work].copy(), slots)]
-        entry = f"{name}_rows" if rows else f"{name}_at"
+        rows = vectors[0].ndim > 1
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
@@ -153,9 +157,8 @@ class Loops:
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
-        q, start = plain(q), _REFERENCE
-        status = compiled.closure_at(self.closure, q, start, np.empty(self.size))
-        return self._failure(self.closure, q, start, status) if 0 < abs(status) < BAD_INPUT else None
+        failed = self._solve(plain(q), _REFERENCE, np.empty(self.size))
+        return failed and failed[1]
 
     @cached_property
     def _conditions(self) -> HostConditions:
@@ -165,32 +168,44 @@ class Loops:
     def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions by compiled code, along paths from `start`."""
         solution = np.empty((*q.shape[:-1], self.size))
-        if q.ndim == 1:
-            self._require(compiled.closure_at(self.closure, q, start, solution), self.closure, q, start)
-            return solution
-        closure = self._copies.take()
-        try:
-            starts = np.atleast_2d(start)
-            status = compiled.closure_rows(closure, q, starts, solution)
-            _accept(abs(status) < BAD_INPUT)
-            if status != 0:
-                # The workspace holds the path of the last row; so the first row that failed is solved again.
-                bad = int(np.argmax(np.isnan(solution[:, :1]).any(axis=1)))
-                for _, base in self._paths(closure).values():
-                    base[:] = np.nan  # it stays NaN if the loop cannot even be closed at the start
-                own = starts[bad : bad + 1] if len(starts) > 1 else starts
-                status = compiled.closure_rows(closure, q[bad : bad + 1], own, solution[:1])
-                self._require(status, closure, q[bad], own[0])
-        finally:
-            self._copies.give_back(closure)
+        failed = self._solve(q, start, solution)
+        if failed is not None:
+            row, failure = failed
+            origin = "the guess" if start.size else "the reference configuration"
+            self._closed.refuse(np.atleast_2d(q)[row], failure, origin)
         return solution
 
-    def _require(self, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray) -> None:
-        """Raise an error if the status of compiled code is not zero; `closure` holds its workspace."""
+    def _solve(self, q: np.ndarray, start: np.ndarray, solution: np.ndarray) -> tuple[int, Failure] | None:
+        """Fill `solution`. Returns the first row that cannot be solved, if there is one, and why."""
+        if q.ndim == 1:
+            status = compiled.closure_at(self.closure, q, start, solution)
+            if status != INDIRECT:
+                return self._failed(0, status, self.closure, q, start)
+            solution[:] = np.nan
+        closure = self._copies.take()
+        try:
+            rows, starts, solutions = np.atleast_2d(q, start, solution)
+            status = INDIRECT if q.ndim == 1 else compiled.closure_rows(closure, rows, starts, solutions)
+            if status == INDIRECT:
+                status = compiled.closure_rest(closure, rows, starts, solutions, solutions)
+            _accept(abs(status) < BAD_INPUT)
+            if status == 0:
+                return None
+            bad = int(np.argmax(np.isnan(solutions[:, 0])))
+            own = starts[bad] if len(starts) > 1 else starts[0]
+            if len(rows) > 1:  # the workspace holds the path of the last row, not of this one
+                again = solutions[bad : bad + 1]
+                status = compiled.closure_rest(closure, rows[bad : bad + 1], own[None], again, again)
+            return self._failed(bad, status, closure, rows[bad], own)
+        finally:
+            self._copies.give_back(closure)
+
+    def _failed(
+        self, row: int, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray
+    ) -> tuple[int, Failure] | None:
+        """What `_solve` returns for a status of compiled code; `closure` holds its workspace."""
         _accept(abs(status) < BAD_INPUT)
-        if status != 0:
-            origin = "the guess" if len(start) else "the reference configuration"
-            self._closed.refuse(q, self._failure(closure, q, start, status), origin)
+        return None if status == 0 else (row, self._failure(closure, q, start, status))
 
     def _failure(self, closure: np.ndarray, q: np.ndarray, start: np.ndarray, status: int) -> Failure:
         """The failure that a status means, from the last point of the path, which `closure` holds."""
@@ -198,8 +213,7 @@ class Loops:
         home = start if len(start) else closed.reference
         columns, base = self._paths(closure)[cluster]
         q_s = home.copy()
-        if np.isfinite(base).all():
-            q_s[columns] = base
+        q_s[columns] = base
         goal, here, origin = q.copy(), q_s[closed.q_columns], home[closed.q_columns]
         for _, at in closed.quaternions:  # the path of a rotation is the shorter of two
             goal[at] *= np.copysign(1.0, goal[at] @ origin[at])
