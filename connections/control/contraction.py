@@ -28,7 +28,16 @@ from scipy.optimize import minimize
 
 from connections._jax import Array
 from connections.affine import AffineConnection, LeviCivita
-from connections.checks import as_array, batch_axes, require_finite, require_function, require_type
+from connections.checks import (
+    ShapeError,
+    as_array,
+    batch_axes,
+    require_finite,
+    require_function,
+    require_type,
+    require_untraced,
+)
+from connections.control.laws.gains import one_vector
 from connections.coriolis import MechanicalSystem
 from connections.coriolis.system import FORCES, Forces
 from connections.evaluation.boundary import Argument, evaluate
@@ -104,19 +113,22 @@ def contraction_rates(
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError, ClosureError.
-    TypeError : no mechanical system or robot.
+    TypeError : no mechanical system or robot, or an argument that JAX traces.
     ValueError : kappa is not larger than delta^2.
 
     Source: [LS]; docs/contraction.md.
     """
+    require_untraced(q=q, v=v, K=K, D=D, t=t, weight=weight)
+    if weight is not None:
+        kappa, delta = map(float, one_vector("weight", weight, 2))
+        if not kappa > delta**2:
+            raise ValueError(f"weight: kappa {kappa} must be larger than delta^2 = {delta**2}")
     if isinstance(system, Model):
         terms = _of_robot(system, q, v)
     else:
         require_type("system", system, MechanicalSystem, "write contraction_rates(system, q, v), or a robot")
         robot = system.model if isinstance(system, RobotSystem) else None
         terms = _of_robot(robot, q, v) if isinstance(robot, Model) else _of_system(system, q, v, t)
-    if weight is not None and not weight[0] > weight[1] ** 2:
-        raise ValueError(f"weight: kappa {weight[0]} must be larger than delta^2 = {weight[1] ** 2}")
     H, S, damping = (np.asarray(term) for term in terms)
     n = H.shape[-1]
     given = [
@@ -128,7 +140,10 @@ def contraction_rates(
     H, S, damping = np.broadcast_arrays(H, S + given[0], damping + given[1])
     inverse = np.linalg.inv(np.linalg.cholesky(H))
     S_hat, D_hat = (inverse @ x @ np.swapaxes(inverse, -1, -2) for x in (S, damping))
-    kappa, delta = _least_bound(S_hat, D_hat) if weight is None else map(float, weight)
+    if weight is None:
+        if not S_hat.size:
+            raise ShapeError("q", "one point or more, or a weight", np.shape(q))
+        kappa, delta = _least_bound(S_hat, D_hat)
     zero, one = np.zeros(H.shape), np.broadcast_to(np.eye(n), H.shape)
     roots = np.linalg.eigvals(np.block([[zero, one], [-S_hat, -D_hat]]))
     volume = -np.einsum("...ii->...", D_hat)

@@ -3,6 +3,7 @@
 from functools import cache
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -324,6 +325,15 @@ def test_bad_arguments_are_refused():
         contraction_rates(systems.chaplygin_sleigh().numeric(), np.zeros(3), np.zeros(2))
     with pytest.raises(ValueError, match="kappa"):
         contraction_rates(system, zero, zero, weight=(1.0, 1.0))
+    for weight, error in ((3.0, ShapeError), ((3.0, 1.0, 2.0), ShapeError), (("a", "b"), TypeError)):
+        with pytest.raises(error, match="weight"):
+            contraction_rates(system, zero, zero, weight=weight)
+    with pytest.raises(NonFiniteError, match="weight"):
+        contraction_rates(system, zero, zero, weight=(np.inf, 1.0))
+    with pytest.raises(ShapeError, match="q"):
+        contraction_rates(system, np.zeros((0, N)), zero)
+    with pytest.raises(TypeError, match="q: JAX traces"):
+        jax.jit(lambda q: contraction_rates(system, q, zero).bound)(zero)
     with pytest.raises(ShapeError, match="K"):
         contraction_rates(system, zero, zero, K=np.eye(2))
     with pytest.raises(NonFiniteError, match="D"):

@@ -457,8 +457,11 @@ def test_other_kinds_of_systems_are_refused_with_what_to_write():
         minimum_effort_curve(BI_INVARIANT, **GOOD)
     with pytest.raises(PointError):
         minimum_effort_curve(ROUND, [[0.0, 0.0, 0.0, 1.0], [0.0, 0.0, 0.0, 2.0]], [0.0, 1.0])
+    curve = minimum_effort_curve(FLAT, **GOOD)
     with pytest.raises(PointError, match="times"):
-        minimum_effort_curve(FLAT, **GOOD).at([2.0])
+        curve.at([2.0])
+    with pytest.raises(ShapeError, match="times"):
+        curve.at([])
 
 
 def test_an_accuracy_that_cannot_be_had_is_an_error():

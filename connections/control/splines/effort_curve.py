@@ -119,8 +119,8 @@ class EffortCurve:
         ShapeError, NonFiniteError; PointError : a time is outside of the curve.
         """
         t = np.asarray(as_array("times", times, (None,)))
-        if t.ndim != 1:
-            raise ShapeError("times", ("T",), t.shape)
+        if t.ndim != 1 or not len(t):
+            raise ShapeError("times", ("T >= 1",), t.shape)
         require_finite("times", t)
         pieces = self._solution.found.pieces
         require_within("times", t, (pieces.times[0], pieces.times[-1]), "the curve")
