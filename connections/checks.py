@@ -325,6 +325,14 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
         raise _wrong_type(name, with_article(expected.__name__), value, hint)
 
 
+def require_names(name: str, value: Any) -> tuple[str, ...]:
+    """`value` as a tuple; `TypeError` unless it is a list or another sequence of texts, and not one text."""
+    listed = isinstance(value, Sequence) and not isinstance(value, str)
+    if not (listed and all(isinstance(each, str) for each in value)):
+        raise TypeError(f"{name}: expected a sequence of names, got {words_of(value)}")
+    return tuple(value)
+
+
 def require_function(name: str, value: Any, form: str, instead: str = "") -> None:
     """Raise `TypeError` unless `value` can be called with the arguments of `form`, or with one more.
 

@@ -1,5 +1,7 @@
 """The whole-body law: closed loops, priorities, optimality within bounds, and a quadruped that stands."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from pages import run_page
@@ -520,6 +522,10 @@ def test_bad_controllers(arm, quadruped):
         (lambda: WholeBodyController(arm, [point], limit_time=0.0), ValueError, "limit_time"),
         (lambda: WholeBodyController(arm, [point], contact_damping=-1.0), ValueError, "contact_damping"),
         (lambda: WholeBodyController("arm", [point]), TypeError, "Model"),
+        (lambda: WholeBodyController(arm, point), TypeError, "tasks"),
+        (lambda: WholeBodyController(arm, [point], actuated="elbow"), TypeError, "actuated"),
+        (lambda: WholeBodyController(arm, [point], coriolis="force"), ValueError, "force_cross"),
+        (lambda: WholeBodyController(arm, [point], coriolis=np.eye(6)), TypeError, "coriolis"),
     ):
         with pytest.raises(error, match=word):
             make()
@@ -529,6 +535,7 @@ def test_bad_states_targets_and_programs(arm, quadruped):
     q, v, targets = quadruped.neutral(), np.zeros(18), at_rest(quadruped)
     controller = standing(quadruped)
     point = WholeBodyController(arm, [PointTask("tool", damping=1.0, name="tool")])
+    wild = replace(point, coriolis=lambda q, v: np.full((6, 6), np.nan))
     fast = np.array([0.0, 80.0, 0.0, 0.0, 0.0, 0.0])
     same = [AngularMomentumTask(damping=1.0, name="spin"), PostureTask(damping=1.0, name="posture")]
     same.append(PostureTask(("front_left_knee",), damping=1.0, name="knee"))
@@ -545,6 +552,9 @@ def test_bad_states_targets_and_programs(arm, quadruped):
         (lambda: controller.command(q, v, targets | {"upright": 2.0 * np.eye(3)}), TaskError, "upright"),
         (lambda: controller.command(q, v, targets | {"arm": q}), TaskError, "arm"),
         (lambda: controller.command(q, v, {"balance": targets["balance"]}), TaskError, "upright"),
+        (lambda: controller.command(q, v, list(targets)), TypeError, "targets"),
+        (lambda: controller.command(q, v, targets, lifted="foot"), TypeError, "lifted"),
+        (lambda: wild.command(np.zeros(6), fast, {"tool": np.zeros(3)}), NonFiniteError, "coriolis"),
         (
             lambda: point.command(np.zeros(6), fast, {"tool": np.zeros(3)}),
             InfeasibleError,

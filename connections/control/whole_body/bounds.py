@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, ShapeError, as_array, as_number
+from connections.checks import ModelError, ShapeError, as_array, as_number, require_names
 from connections.control.contacts import Contacts
 from connections.control.whole_body.tasks import slots
 from connections.multibody import Free
@@ -88,7 +88,7 @@ def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:
     if actuated is None:
         floating = isinstance(model.kinematics.joints[0], Free)
         return tuple(model.joint_names[floating:])
-    names = tuple(actuated)
+    names = require_names("actuated", actuated)
     for name in names:
         if name not in model.joint_names:
             raise ModelError(f"actuated: {no_such('joint', name, model.joint_names)}")

@@ -31,6 +31,8 @@ from connections.checks import (
     ModelError,
     NonFiniteError,
     as_number,
+    require_function,
+    require_names,
     require_type,
 )
 from connections.control.contacts import Contact, Contacts
@@ -49,6 +51,7 @@ from connections.control.whole_body.task import (
 from connections.evaluation.boundary import kind_kept
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.table import BODY_FACTORS
 
 _LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
 _SHARE = 1e-6  # of a row in another one, that makes an error name it
@@ -164,6 +167,10 @@ class WholeBodyController:
 
     def __post_init__(self) -> None:
         require_model("WholeBodyController", self.model)
+        if isinstance(self.coriolis, str):
+            BODY_FACTORS[self.coriolis]  # which names those there are
+        else:
+            require_function("coriolis", self.coriolis, "(q, v) -> C (nv, nv)")
         tasks = tuple(sorted(_checked(self.tasks), key=lambda task: task.priority))
         on_robot = tuple(task.on(self.model) for task in tasks)
         contacts = Contacts(self.model, self.contacts)
@@ -201,7 +208,7 @@ class WholeBodyController:
         v : (nv,) velocity in the model's frame.
         targets : {name of a task: `Target`, or the place alone, at rest}.
         guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
-            the result by round-off only.
+            the result within the solver's tolerance, about 1e-7 of the largest force.
         lifted : frames whose contacts do not touch now. They have no force and need not hold; what they do
             instead is a task's to say. The command may jump when this changes: what bounds allow does.
 
@@ -217,9 +224,10 @@ class WholeBodyController:
 
         Source: [MP].
         """
+        require_type("targets", targets, Mapping, "write {name of a task: Target}")
         state = RobotState(self.model, q, v, self.coriolis)
         tasks = self._stack.at(state, self._places(targets))
-        support = self._support(tuple(lifted))
+        support = self._support(require_names("lifted", lifted))
         given = self._given(state, tasks, support)
         try:
             found = self._solved(state, tasks, support, support.bounds, given, True, guess)
@@ -337,7 +345,8 @@ class WholeBodyController:
             frames = [contact.frame for contact in self.contacts]
             for name in lifted:
                 if name not in frames:
-                    raise ModelError(f"lifted: {no_such('contact on a frame', name, frames)}")
+                    touching = ", ".join(frames) or "none"
+                    raise ModelError(f"lifted: no contact is on a frame {name!r}. Contacts are on {touching}")
             of_all = Contacts(self.model, self.contacts)
             parts = zip(of_all.slices, self.contacts, strict=True)
             rows = [np.arange(of_all.rows)[at] for at, contact in parts if contact.frame not in lifted]
@@ -356,14 +365,14 @@ class WholeBodyController:
 
 
 def _checked(tasks: Sequence[Task]) -> tuple[Task, ...]:
-    tasks = tuple(tasks)
+    require_type("tasks", tasks, Sequence, "write [task]")
     for task in tasks:
         require_type("a task", task, Task)
     names = [task.name for task in tasks]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
         raise TaskError(f"two tasks are called '{twice[0]}'; give one of them another name")
-    return tasks
+    return tuple(tasks)
 
 
 def _levels(tasks: Sequence[RobotTask]) -> tuple[list[slice], np.ndarray]:

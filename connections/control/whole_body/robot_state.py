@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
-from connections.checks import MetricError, ShapeError, as_array, require_untraced
+from connections.checks import MetricError, ShapeError, as_array, require_finite, require_untraced
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody import (
     center_of_mass,
@@ -71,6 +71,7 @@ class RobotState:
         if isinstance(self.coriolis, str):
             return coriolis_matrix(self.model, self.q, self.v, body_factor=self.coriolis)
         C = as_array("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv,) * 2)
+        require_finite("coriolis(q, v)", C)
         return np.array(C, order="C")
 
     @cached_property

@@ -19,7 +19,7 @@ import numpy as np
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
 from connections._words import words_of
-from connections.checks import ModelError, require_writable
+from connections.checks import ModelError, require_names, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.casadi_file import casadi_text
@@ -131,9 +131,8 @@ def generate_c(
         raise ValueError(f"dtype: expected 'double' or 'float', got {dtype!r}")
     if not isinstance(cuda, bool):
         raise TypeError(f"cuda: expected True or False, got {words_of(cuda)}")
-    if isinstance(functions, str) or not isinstance(functions, Sequence):
-        raise TypeError(f"functions: expected a sequence of names, got {words_of(functions)}")
-    wanted = [exported_function(function) for function in dict.fromkeys(functions)]
+    names = dict.fromkeys(require_names("functions", functions))
+    wanted = [exported_function(function) for function in names]
     if not wanted:
         raise ValueError("functions: expected at least one name, got none")
     identifiers("function", [function.name for function in wanted])
