@@ -218,6 +218,19 @@ def test_a_loop_that_returns_after_two_turns():
             np.testing.assert_allclose(slow, 0.5 * q, rtol=1e-15)
 
 
+@pytest.mark.parametrize("ratio", [1.0001, *map(further, (2.0, 0.5002))])
+def test_a_gear_of_nearly_a_whole_ratio_keeps_its_ratio(ratio):
+    """After a turn it is nearly back, by less than the tolerance of a configuration; after 100, it is not."""
+    plan = four_bar()
+    plan.add("gear", "world", "gear", HINGE, at(1.0), start=ratio * plan.reference["bar crank"][0])
+    plan.couple("mesh", {"bar crank": ratio, "gear": -1.0}, independent=["bar crank"])
+    model = plan.build()
+    for turns in (3.0, 100.3):
+        q = 0.8 + turns * TURN
+        gear = model.spanning_configuration([q])["gear"]
+        np.testing.assert_allclose(gear, ratio * q, rtol=1e-12)
+
+
 def two_cranks():
     """A five-bar with two independent cranks."""
     plan = Plan()

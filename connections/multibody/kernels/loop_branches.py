@@ -11,10 +11,10 @@ O(h) away, and the extrapolation errs by O(h^NODES). Therefore the result does n
 there is no solution. For this code, branches cross if K_d is singular to `SINGULAR` on the way: for bars of
 lengths that agree to about 1e-12. If they agree less, the path is followed around the narrow bend.
 
-**Many turns.** The conditions stay the same if a crank turns by 2 pi (a test of the solution includes linear
-couplings, which count turns). So if the crank is the only independent coordinate, and after p turns the loop
-is back where it began, except that dependent joints have turned by 2 pi m, then it is back after every p
-turns, because the path is unique. Whole multiples of p turns are taken off.
+**Many turns.** Conditions other than linear couplings stay the same if a hinge turns by 2 pi. So if the crank
+is the only independent coordinate, and after p turns the loop is back where it began, except that dependent
+joints have turned by 2 pi m, and the numbers of turns meet the linear couplings, then it is back after every
+p turns, because the path is unique. Whole multiples of p turns are taken off.
 
 Source: Keller, Numerical Solution of Bifurcation and Nonlinear Eigenvalue Problems, 1977, for branches.
 """
@@ -59,6 +59,7 @@ from connections.multibody.tolerances import (
 
 MOST_PERIOD = 4  # turns of a crank after which a loop has returned, if it does
 COUNTED_TURNS = 1000.0  # turns that the angles of dependent joints count
+SAME_RATIO = 1e-14  # of turns that a linear coupling ties, relative to its terms: round-off
 EXACT_COUNT = 2.0**52  # numbers of turns beyond it may be rounded
 
 
@@ -237,17 +238,34 @@ def _follow_turns(loop, crank):
         pivot = newton(loop)[0]
         keep(loop)
         if _is_same(loop, loop.home, SAME * pivot):
-            return _follow_rest(loop, crank, goal, turns, trials)
+            _count_turns(loop, math.copysign(1.0, loop.base[crank] - start))
+            if _turns_meet_couplings(loop):
+                return _follow_rest(loop, crank, goal, turns, trials)
     store(loop.goal, crank, goal)
     return _follow_to_goal(loop, trials)[0]
+
+
+@part
+def _turns_meet_couplings(loop):
+    """Whether the whole turns meet the linear couplings, so that any number of them does.
+
+    Without this, a ratio that is nearly a whole number would count as one.
+    """
+    for r in range(loop.rows):
+        total, size = 0.0, 0.0
+        if loop.row_kind[r] == LINEAR:
+            for link in range(1, loop.links + 1):
+                term = loop.turns[loop.coordinate[link]] * loop.T[loop.first[link] * loop.rows + r]
+                total, size = total + term, size + abs(term)
+        if abs(total) > SAME_RATIO * size:
+            return False
+    return True
 
 
 @part
 def _follow_rest(loop, crank, goal, period, trials):
     """Follow the loop to its goal less multiples of `period` turns, then count these. Returns as `follow`."""
     start = loop.home[crank]
-    direction = math.copysign(1.0, loop.base[crank] - start)
-    _count_turns(loop, direction)
     within = math.atan2(math.sin(goal), math.cos(goal))
     whole, rest = np.rint((goal - within) / TURN), np.rint((start - within) / TURN)
     if period > 1:
