@@ -20,7 +20,7 @@ import pinocchio as pin
 from competitors import Pair, binary_tree, built, chain, legs
 from echeandia_figures import FIGURES, scaling_table
 from echeandia_times import christoffel_time, coriolis_time
-from recursions_page import heading, write_reproduction
+from recursions_page import REPRODUCTION, heading, write_part
 
 from connections import multibody as mb
 
@@ -121,7 +121,7 @@ def main() -> int:
         lines += ["\n".join(table), "\n\n".join(pictures)]
         print("\n" + "\n".join(table))
     if options.markdown:
-        write_reproduction(options.markdown, "\n\n".join(lines) + "\n")
+        write_part(options.markdown, REPRODUCTION, "\n\n".join(lines))
     return 0
 
 

@@ -9,7 +9,7 @@ from functools import partial
 import jax
 import numpy as np
 import pinocchio as pin
-from alone import christoffel_times, coriolis_times
+from alone import alone
 from competitors import AGREEMENT, Call, Pair, medians
 
 import connections as cn
@@ -42,7 +42,7 @@ class Times:
 def coriolis_time(pair: Pair, repeats: int) -> Times:
     """Times of C(q, v)."""
     model, out = pair.model, np.empty((pair.model.nv,) * 2)
-    loop = partial(coriolis_times, model.program.memory, pair.q, pair.v, out)
+    loop = partial(alone("coriolis_matrix"), model.program.memory, pair.q, pair.v, out)
     _require_equal(
         pair, mb.coriolis_matrix(model, pair.q, pair.v), pair.other.coriolis_matrix(pair.q, pair.v)
     )
@@ -59,7 +59,7 @@ def coriolis_time(pair: Pair, repeats: int) -> Times:
 def christoffel_time(pair: Pair, repeats: int, *, definition: bool) -> Times:
     """Times of all Christoffel symbols at q, on request those of the induced connection among them."""
     model, out = pair.model, np.empty((pair.model.nv,) * 3)
-    loop = partial(christoffel_times, model.program.memory, pair.q, out)
+    loop = partial(alone("christoffel_symbols"), model.program.memory, pair.q, np.empty(0), out)
     columns = [pair.theirs(pin.computeCoriolisMatrix, e) for e in np.eye(model.nv)]
 
     def pinocchio() -> None:

@@ -72,6 +72,7 @@ The page is written by
 python tests/benchmarks/recursions.py --markdown docs/benchmarks_recursions.md  # this page; ten minutes
 python tests/benchmarks/recursions.py --robots UR5 --no-first-calls             # one robot; seconds
 python tests/benchmarks/echeandia.py                                            # tables and figures of [E]
+python tests/benchmarks/curvature_growth.py                                     # the last part
 ```
 """
 
@@ -82,7 +83,9 @@ included: nothing compiled before (target 20), and with the machine code in Numb
 """
 
 
+# The other parts of the page, in their order
 REPRODUCTION = "## Tables and figures of [E]\n"
+GROWTH = "## Growth of curvature and of second derivatives\n"
 
 
 @dataclass(frozen=True)
@@ -201,16 +204,18 @@ def write_page(
     path.write_text("\n".join(parts) + (f"\n{mark}{rest}" if mark else ""))
 
 
-def write_reproduction(path: Path, text: str) -> None:
-    """Write the part of the page about [E], below the rest.
+def write_part(path: Path, title: str, text: str) -> None:
+    """Write a part of the page in place of what it says under this title, or at its end.
 
     Parameters
     ----------
     path : the file.
-    text : that part without its title.
+    title : `REPRODUCTION` or `GROWTH`.
+    text : that part without its title; its own titles are of lower ranks.
     """
-    before = _read(path).partition(REPRODUCTION)[0].rstrip()
-    path.write_text(f"{before}\n\n{REPRODUCTION}\n{text}".lstrip())
+    before, _, old = _read(path).partition(title)
+    _, mark, after = old.partition("\n## ")
+    path.write_text(f"{before.rstrip()}\n\n{title}\n{text.strip()}\n{mark}{after}".lstrip())
 
 
 def _read(path: Path) -> str:
