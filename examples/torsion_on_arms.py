@@ -6,28 +6,27 @@ A UR5 and a Panda trace fast figures of eight by tau = H a_r + C v_r + g - K s, 
 the law does not know. C is a choice: without torsion (Christoffel), with more and more of the torsion of the
 factor (v x*) I, with a random contorsion, or with Hdot - 2 C not skew. The plant is MuJoCo: with rigid or
 elastic joints, with a delay or without. Every motion is the same for all C, so ratios are of pairs.
-Run: python examples/torsion_on_arms.py [directory] [motions, 100 for docs/torsion_in_control.md]
+Run: python examples/torsion_on_arms.py [directory] [motions] [workers]; docs/torsion_in_control.md has 500
+motions. They are a sweep, whose store is in the directory: run again, the same command resumes it.
 """
 
+import functools
 import itertools
 import sys
 import tempfile
-import time
 import xml.etree.ElementTree as ElementTree
-from importlib.metadata import files
+from importlib.metadata import files, version
 from pathlib import Path
 
 import matplotlib.pyplot as plt
 import numpy as np
+import zarr
 from scipy.stats import t as student
 
 from connections import control
 from connections import multibody as mb
 from connections.checks import IntegrationError
-
-directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-MOTIONS = int(sys.argv[2]) if len(sys.argv) > 2 else 2
-LONG = MOTIONS > 10
+from connections.sweeps import Output, Sweep, run_sweep
 
 # %%
 # The arms
@@ -193,11 +192,8 @@ CASES = {  # name: frequency of the joints, Hz, or None if rigid; delay, s
     "10 Hz": (10.0, 0.0),
     "5 Hz": (5.0, 0.0),
 }
-if not LONG:
-    MEMBERS = {
-        k: MEMBERS[k] for k in ("Christoffel", "torsion 40", "torsion 160", "random 40", "not skew 40")
-    }
-    CASES = {k: CASES[k] for k in ("rigid", "rigid, 4 ms", "20 Hz, 2 ms")}
+FEW_MEMBERS = "Christoffel", "torsion 40", "torsion 160", "random 40", "not skew 40"  # the short form
+FEW_CASES = "rigid", "rigid, 4 ms", "20 Hz, 2 ms"
 
 
 def added(arm, runs, product):
@@ -271,18 +267,29 @@ def measured(arm, run, case, product, size, gain=GAIN, load=None):
 
 
 # %%
-# All of them. First, the law is compared with `PassivityController`, and each C v with the bias.
+# The sweep
+# ---------
+#
+# Row k of it, and the seed of what is random in it, is motion k, with each arm, case and C. The strengths are
+# those along the first twenty references, however many motions there are. First, the law is compared with
+# `PassivityController`, and each C v with the bias.
 
-begin = time.perf_counter()
-results, sizes, everything = {}, {}, {}
-for arm in ARMS:
-    runs = everything[arm.name] = [Run(arm, seed) for seed in range(MOTIONS)]
-    unit = {product: added(arm, runs[:20], product) for product in (torsion, random_contorsion, not_skew)}
-    for name, (product, strength) in MEMBERS.items():
-        natural = 0.5 if strength is None else 0.0
-        sizes[arm.name, name] = strength / unit[product] if strength else natural
+
+def sizes_of(arm):
+    """{name of a C: the size of what it adds}."""
+    runs = [Run(arm, seed) for seed in range(20)]
+    unit = {product: added(arm, runs, product) for product in (torsion, random_contorsion, not_skew)}
     print(f"{arm.name}: gamma = 1 adds {unit[torsion]:.1f} / s, kappa = 1/2 {0.5 * unit[not_skew]:.1f} / s")
-    law, run, k = Law(arm, runs[0], torsion, 3.0), runs[0], 200
+    require_same(arm, runs[0])
+    return {
+        name: strength / unit[product] if strength else 0.5 * (strength is None)
+        for name, (product, strength) in MEMBERS.items()
+    }
+
+
+def require_same(arm, run, k=200):
+    """Compare the law at one instant, and each C v."""
+    law = Law(arm, run, torsion, 3.0)
     same = control.PassivityController(arm.model.system(gamma=3.0), law.K)
     q, v = run.q[k] + 0.1, run.v[k] - 0.2
     v_r, a_r = run.v[k] - PULL * 0.1, run.a[k] + PULL * 0.2
@@ -290,12 +297,39 @@ for arm in ARMS:
     for product in (torsion, random_contorsion, not_skew):
         force = product(arm, run, 2.0, q, v, v)
         assert np.allclose(force, bias(arm, run, 1.0, q, v, v), rtol=1e-9, atol=1e-9)
-    for case in CASES:
-        for name, (product, _) in MEMBERS.items():
-            rows = [measured(arm, run, CASES[case], product, sizes[arm.name, name]) for run in runs]
-            results[arm.name, case, name] = np.array(rows)
-seconds = time.perf_counter() - begin
-print(f"{len(results) * MOTIONS} motions in {seconds:.0f} s")
+
+
+def measured_rows(cases, sizes, chunk):
+    """{arm: the quantities of some motions, for each case and C}."""
+    found = {}
+    for arm in ARMS:
+        rows = found[arm.name] = np.empty((chunk.rows, len(cases), len(sizes[arm.name]), len(QUANTITIES)))
+        for row, seed in enumerate(range(chunk.start, chunk.stop)):
+            run = Run(arm, seed)
+            for (i, case), (j, (name, size)) in itertools.product(
+                enumerate(cases), enumerate(sizes[arm.name].items())
+            ):
+                rows[row, i, j] = measured(arm, run, CASES[case], MEMBERS[name][0], size)
+    return found
+
+
+def sweep(motions, cases, sizes):
+    """The sweep of some motions, of {arm: {name of a C: size}}."""
+    names = tuple(sizes[ARMS[0].name])
+    output = Output((len(cases), len(names), len(QUANTITIES)), dims=("case", "C", "quantity"))
+    return Sweep(
+        name="torsion on arms",
+        function=functools.partial(measured_rows, tuple(cases), sizes),
+        rows=motions,
+        outputs={arm.name: output for arm in ARMS},
+        chunk=1,
+        about={
+            "cases": list(cases),
+            "C": list(names),
+            "quantities": list(QUANTITIES),
+            "mujoco": version("mujoco"),
+        },
+    )
 
 
 def ratio(rows, first):
@@ -316,25 +350,24 @@ def lost(rows):
 
 
 def cell(numbers):
-    """A number with its interval, if there are motions enough for one."""
+    """A number with its interval."""
     first, low, high = numbers
-    if np.isnan(first):
-        return "-"
-    return f"{first:.3g} ({low:.3g}, {high:.3g})" if LONG else f"{first:.3g}"
+    return "-" if np.isnan(first) else f"{first:.3g} ({low:.3g}, {high:.3g})"
 
 
-heads = "lost [%]", *(f"ratio of {name.split(' [')[0]}" for name in QUANTITIES)
-for arm in ARMS:
-    for case in CASES:
-        first = results[arm.name, case, "Christoffel"]
-        medians = [np.median(column[np.isfinite(column)]) for column in first.T if np.isfinite(column).any()]
-        medians = ", ".join(f"{name} {x:.3g}" for name, x in zip(QUANTITIES, medians, strict=False))
-        print(f"\n{arm.name}, {case}; medians with Christoffel: {medians}")
-        print(f"{'':14}" + "".join(f"{head:>28}" for head in heads))
-        for name in MEMBERS:
-            rows = results[arm.name, case, name]
-            ratios = [ratio(a, b) for a, b in zip(rows.T, first.T, strict=True)]
-            print(f"{name:14}" + "".join(f"{cell(x):>28}" for x in (100.0 * lost(rows), *ratios)))
+def print_table(results):
+    """Print {(arm, case, C): (motions, 4)}."""
+    heads = "lost [%]", *(f"ratio of {name.split(' [')[0]}" for name in QUANTITIES)
+    for (arm, case, name), rows in results.items():
+        first = results[arm, case, "Christoffel"]
+        if name == "Christoffel":
+            medians = [np.median(kept) for column in first.T if len(kept := column[np.isfinite(column)])]
+            medians = ", ".join(f"{what} {x:.3g}" for what, x in zip(QUANTITIES, medians, strict=False))
+            print(f"\n{arm}, {case}; medians with Christoffel: {medians}")
+            print(f"{'':14}" + "".join(f"{head:>28}" for head in heads))
+        ratios = [ratio(a, b) for a, b in zip(rows.T, first.T, strict=True)]
+        print(f"{name:14}" + "".join(f"{cell(x):>28}" for x in (100.0 * lost(rows), *ratios)))
+
 
 # %%
 # Margins
@@ -345,8 +378,6 @@ for arm in ARMS:
 
 DELAYS = np.array([0, 1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64]) * 1e-3  # s
 GAINS = 20.0 * 0.75 ** np.arange(13)  # 1/s
-if not LONG:
-    DELAYS, GAINS = DELAYS[::6], GAINS[::6]
 
 
 def last_good(values, good):
@@ -359,15 +390,14 @@ def last_good(values, good):
     return last
 
 
-def margins(arm, name, run):
-    """The largest delay, ms, and the smallest gain, 1/s, as found; the largest delay as expected, ms."""
-    product, size = MEMBERS[name][0], sizes[arm.name, name]
+def margins(arm, run, product, size, step):
+    """The largest delay, ms, and the smallest gain, 1/s, of each `step`-th; the expected delay, ms."""
 
     def survives(case, **more):
         return np.isfinite(measured(arm, run, case, product, size, **more)[0])
 
-    delay = last_good(DELAYS, lambda delay: survives((None, delay)))
-    gain = last_good(GAINS, lambda gain: survives((None, 0.0), gain=gain, load=0.0))
+    delay = last_good(DELAYS[::step], lambda delay: survives((None, delay)))
+    gain = last_good(GAINS[::step], lambda gain: survives((None, 0.0), gain=gain, load=0.0))
     return 1e3 * delay, gain, 1e3 * expected_delay(arm, run, product, size)
 
 
@@ -396,26 +426,30 @@ def expected_delay(arm, run, product, size):
     return max(np.min(turned / np.abs(w)) - PERIOD / 2, 0.0)
 
 
-found = {}
-for arm in ARMS:
-    print(
-        f"\n{arm.name}: quartiles of the largest delay [ms], the smallest gain [1/s], the expected delay [ms]"
-    )
-    for name in MEMBERS:
-        rows = np.array([margins(arm, name, run) for run in everything[arm.name][: 20 if LONG else 1]])
-        found[arm.name, name] = rows
-        low, middle, high = np.quantile(rows, (0.25, 0.5, 0.75), axis=0)
-        cells = [f"{b:.3g} ({a:.3g}, {c:.3g})" for a, b, c in zip(low, middle, high, strict=True)]
-        print(f"{name:14}" + "".join(f"{'-' if 'nan' in cell else cell:>26}" for cell in cells))
+def all_margins(motions, step, sizes):
+    """{(arm, C): margins of some motions}, printed as quartiles."""
+    found = {}
+    for arm in ARMS:
+        print(f"\n{arm.name}: quartiles of largest delay [ms], smallest gain [1/s], expected delay [ms]")
+        runs = [Run(arm, seed) for seed in range(motions)]
+        for name, size in sizes[arm.name].items():
+            rows = np.array([margins(arm, run, MEMBERS[name][0], size, step) for run in runs])
+            found[arm.name, name] = rows
+            low, middle, high = np.quantile(rows, (0.25, 0.5, 0.75), axis=0)
+            cells = [f"{b:.3g} ({a:.3g}, {c:.3g})" for a, b, c in zip(low, middle, high, strict=True)]
+            print(f"{name:14}" + "".join(f"{'-' if 'nan' in cell else cell:>26}" for cell in cells))
+    return found
+
 
 # %%
 # The picture.
 
 
-def draw(path):
+def draw(results, found, path):
     """For each arm: the error with rigid joints, the motions that are lost, the largest delay."""
     figure, axes = plt.subplots(len(ARMS), 3, figsize=(15, 4.2 * len(ARMS)), layout="constrained")
-    names, places = list(MEMBERS), np.arange(len(MEMBERS))
+    cases, names = (list(dict.fromkeys(key[i] for key in results)) for i in (1, 2))
+    places = np.arange(len(names))
     for arm, (first, middle, last) in zip(ARMS, axes, strict=True):
         reference = results[arm.name, "rigid", "Christoffel"][:, 0]
         for place, name in enumerate(names):
@@ -423,12 +457,7 @@ def draw(path):
             mean, low, high = ratio(results[arm.name, "rigid", name][:, 0], reference)
             if np.isfinite(mean):
                 first.errorbar(
-                    mean,
-                    place,
-                    xerr=[[mean - low], [high - mean]] if LONG else None,
-                    fmt="o",
-                    color=color,
-                    capsize=3,
+                    mean, place, xerr=[[mean - low], [high - mean]], fmt="o", color=color, capsize=3
                 )
             else:
                 first.text(0.5, place, "all are lost", va="center", transform=first.get_yaxis_transform())
@@ -438,15 +467,15 @@ def draw(path):
         first.axvline(1.0, color="#999999", lw=0.8)
         first.set(
             title=f"{arm.name}, rigid: rms error, relative",
-            xlabel="ratio of pairs" + ", 95 % interval" * LONG,
+            xlabel="ratio of pairs, 95 % interval",
         )
         last.set(title="largest delay, rigid: quartiles; cross: expected", xlabel="ms")
-        shares = [[100.0 * lost(results[arm.name, case, name])[0] for case in CASES] for name in names]
+        shares = [[100.0 * lost(results[arm.name, case, name])[0] for case in cases] for name in names]
         middle.imshow(shares, cmap="Reds", vmin=0.0, vmax=130.0, aspect="auto")
         for (row, column), share in np.ndenumerate(shares):
             middle.text(column, row, f"{share:.0f}", ha="center", va="center", fontsize=9)
-        middle.set(title="motions that are lost, %", xticks=range(len(CASES)))
-        middle.set_xticklabels(CASES, rotation=25, ha="right", fontsize=8)
+        middle.set(title="motions that are lost, %", xticks=range(len(cases)))
+        middle.set_xticklabels(cases, rotation=25, ha="right", fontsize=8)
         for panel in (first, middle, last):
             panel.set(yticks=places, yticklabels=names if panel is first else [])
             panel.set_ylim(len(names) - 0.5, -0.5)
@@ -456,4 +485,31 @@ def draw(path):
     print(path)
 
 
-draw(directory / "torsion_on_arms.png")
+# %%
+# The sweep is computed where its store does not have it yet, by new processes if there are workers.
+
+
+def main():
+    """Everything, in the short form without a number of motions."""
+    directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
+    motions = int(sys.argv[2]) if len(sys.argv) > 2 else 2
+    short = motions < 20
+    cases, names = (FEW_CASES, FEW_MEMBERS) if short else (CASES, MEMBERS)
+    sizes = {arm.name: sizes_of(arm) for arm in ARMS}
+    sizes = {arm: {name: of[name] for name in names} for arm, of in sizes.items()}
+    store = directory / f"torsion_on_arms_{motions}.zarr"
+    workers = int(sys.argv[3]) if len(sys.argv) > 3 else 0
+    print(run_sweep(sweep(motions, cases, sizes), store, workers=workers))
+    group = zarr.open_group(store, mode="r")
+    results = {
+        (arm.name, case, name): group[arm.name][:, i, j]
+        for arm in ARMS
+        for (i, case), (j, name) in itertools.product(enumerate(cases), enumerate(names))
+    }
+    print_table(results)
+    found = all_margins(1 if short else 20, 6 if short else 1, sizes)
+    draw(results, found, directory / "torsion_on_arms.png")
+
+
+if __name__ == "__main__":  # workers import this file
+    main()

@@ -4,8 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from cases import further
+from closed_plan import Plan
+from closed_plan import at as placed
 from pages import run_page
 from scipy.optimize import nnls
+from units import Scales, Units, in_units
 
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
@@ -355,6 +359,62 @@ def test_a_guess_changes_nothing(quadruped, rng):
         warm = controller.command(q, v, targets, guess)
         np.testing.assert_allclose(warm.tau, cold.tau, atol=1e-6)
         np.testing.assert_allclose(warm.forces, cold.forces, atol=1e-6)
+
+
+def legged(units):
+    """A robot of four legs that stands, its controllers, and its targets, in other units."""
+    L, M, T, E = units.length, units.mass, units.time, units.energy
+    plan, corners = Plan(1, (0.0, 0.0, -9.81)), [(x, y) for x in (0.25, -0.25) for y in (0.15, -0.15)]
+    plan.add("root", "world", "trunk", mb.Free(), mass=9.0, inertia=np.diag([0.08, 0.2, 0.25]))
+    for leg, (x, y) in enumerate(corners):
+        plan.add(f"hip {leg}", "trunk", f"hip {leg}", mb.Revolute((1, 0, 0)), placed(x, y), **bar(0.8, 0.1))
+        joint = mb.Revolute((0, 1, 0))
+        plan.add(f"thigh {leg}", f"hip {leg}", f"thigh {leg}", joint, placed(0.0, y / 2), **bar(1.0, 0.2))
+        plan.add(f"knee {leg}", f"thigh {leg}", f"shank {leg}", joint, placed(z=-0.2), **bar(0.3, 0.2))
+    drawing = in_units(plan, units)
+    robot = drawing.mechanism().build(gravity=drawing.gravity)
+    feet = [PointContact(f"shank {leg}", 0.6, (0.0, 0.0, -0.2 * L)) for leg in range(4)]
+    feet += [PointContact("shank 0", 0.6, (0.0, 0.0, -0.2 * L))]  # repeats another one
+    tasks = [
+        CenterOfMassTask(damping=150.0 * M / T, stiffness=1500.0 * M / T**2, name="balance"),
+        OrientationTask("trunk", damping=15.0 * E * T, stiffness=150.0 * E, name="upright"),
+        PostureTask(damping=2.0 * E * T, stiffness=20.0 * E, priority=1, name="posture"),
+    ]
+    given = {"torque_limits": 25.0 * E, "contact_damping": 4.0 / T, "give_way": True}
+    return robot, WholeBodyController(robot, tasks, feet, **given)
+
+
+def bar(mass, length):
+    """The inertia of a rod that hangs below its joint."""
+    each = mass * length**2 / 12.0
+    return {
+        "mass": mass,
+        "center_of_mass": (0.0, 0.0, -length / 2),
+        "inertia": np.diag([each, each, each / 9]),
+    }
+
+
+@pytest.mark.parametrize(
+    "units", [Units(1e3, 1e3), further(Units(1e-3, 1e-3, 0.01)), further(Units(1e6, 1e-6, 1e3))]
+)
+def test_units_do_not_matter(rng, units):
+    """The same robot in millimetres and grams has the same torques; also where contacts give way."""
+    (robot, law), (_, its_law) = legged(Units()), legged(units)
+    to, L, q = Scales(robot, units), units.length, robot.neutral()
+    q[7:] = np.tile([0.0, 0.7, -1.4], 4)
+    for speed, shift, holds in ((0.0, 0.0, True), (1e-3, 0.2, True), (0.05, 0.2, True), (30.0, 0.0, False)):
+        p = mb.displace(robot, q, 0.01 * rng.standard_normal(18))
+        v = speed * rng.standard_normal(18)
+        if holds:  # five feet of which two are one: contacts that hold move with each other
+            J = Contacts(robot, law.contacts).jacobian(p)
+            v -= np.linalg.lstsq(J, J @ v)[0]
+        goal = mb.center_of_mass(robot, q) + [shift, shift / 2, 0.0]
+        targets = {"balance": goal, "upright": np.eye(3), "posture": q[7:]}
+        one = law.command(p, v, targets)
+        two = its_law.command(p * to.q, v * to.v, targets | {"balance": L * goal})
+        assert one.holds is two.holds is holds and one.bounded is two.bounded is (shift > 0.0 or not holds)
+        size = np.abs(one.tau).max()
+        np.testing.assert_allclose(two.tau / to.tau, one.tau, atol=1e-10 * size)
 
 
 def test_higher_priorities_hold_within_bounds(quadruped):

@@ -15,7 +15,7 @@ _ARGUMENTS = {
     "best": "2 1 1 2 2 2 2 2 2 2 1 i i 1 b 2 2 f b 1 i f 2 i i i 2 f 1 1 1 1 1 2 2 1 2 2 2 1 2 1 1 1 i",
     "wishes": "2 1 2 2 2 2 2 2 2 1 i 2 2 1",
     "outward": "1 1 2 i f 2 1 1 1",
-    "bounded": "2 2 2 f 2 i i 1 1 1 1 1 f 2 2",
+    "bounded": "1 2 2 2 f 2 i i 1 1 1 1 1 2 2",
     "program": "2 1 1 2 2 1 2 2 f f b 2 2 1 2 2",
     "narrowed": "2 2 2",
 }

@@ -1,20 +1,21 @@
 """The numbers of the whole-body law, compiled: what tasks ask for, and the best without bounds.
 
-`controller.py` says what is computed. The unknowns are y = (L^T vdot, f / root_mass) with H = L L^T; bases
-are orthonormal and stored by rows. Matrices are small, so that one compiled function is faster than the calls
-of LAPACK from Python that it replaces.
-Source: Golub and Van Loan, Matrix Computations, section 5.4, for ranks by pivots and bases by reflections.
+`controller.py` says what is computed. The unknowns are y = (L^T vdot, f / root_mass) with H = L L^T, all of
+the unit kg^(1/2) m/s^2; no row that is compared with a threshold has a unit. Bases are orthonormal and stored
+by rows. Matrices are small, so that one compiled function takes half the time of calls of LAPACK from Python;
+`engines/inlined/householder.py` is for matrices of full rank.
+Source: Golub and Van Loan, Matrix Computations, for ranks by pivots and bases by reflections.
 """
 
 import math
 
 import numpy as np
 
-from connections.engines.inlined.simd import inlined, one
+from connections.engines.inlined.simd import inlined, one, routine
 
-RANK = 1e-9  # of rows of unit length: the least part that counts as a direction of its own
+RANK = 1e-9  # relative to the longest row: the least part that counts as a direction of its own
 DEPENDENT = 1e-7  # of unit rows; products of rows have no digits left for smaller parts
-CONTRADICTION = 1e-6  # of accelerations that dependent contacts ask for, relative to the largest
+CONTRADICTION = 1e-8  # by which y may miss a row that depends on others, ten times what RANK leaves of it
 
 # What `best` returns.
 FREE, BOUNDED, NOT_DEFINITE, NOT_FINITE, CONTRADICTS = 0, 1, 2, 3, 4
@@ -31,34 +32,37 @@ def _dot(x, y, start, stop):
 
 
 @inlined
+def _copy(x, y, start, stop):
+    """x[start:stop] = y[start:stop], which Numba would compile together with the text of an error."""
+    for i in range(start, stop):
+        x[i] = y[i]
+
+
+@inlined
 def _add(x, factor, y, start, stop):
     for i in range(start, stop):
         x[i] += factor * y[i]
 
 
-@one
-def products(A, B):
-    """A B^T, the products of the rows of A (m, d) and B (k, d)."""
-    m, k, d = len(A), len(B), A.shape[1]
-    found = np.empty((m, k))
-    for i in range(m):
-        for j in range(k):
-            found[i, j] = _dot(A[i], B[j], 0, d)
-    return found
+@routine
+def products(A, B, found):
+    """Write A B^T (m, k), the products of the rows of A (m, d) and B (k, d)."""
+    for i in range(len(A)):
+        for j in range(len(B)):
+            found[i, j] = _dot(A[i], B[j], 0, A.shape[1])
 
 
-@one
-def combined(A, B):
-    """A B, by rows of B (k, d)."""
-    m, k, d = len(A), len(B), B.shape[1]
-    found = np.zeros((m, d))
-    for i in range(m):
-        for j in range(k):
-            _add(found[i], A[i, j], B[j], 0, d)
-    return found
+@routine
+def combined(A, B, found):
+    """Write A B (m, d), by rows of B (k, d)."""
+    for i in range(len(A)):
+        for j in range(B.shape[1]):
+            found[i, j] = 0.0
+        for j in range(len(B)):
+            _add(found[i], A[i, j], B[j], 0, B.shape[1])
 
 
-@one
+@routine
 def cholesky(H, L):
     """Write the lower triangular L, H = L L^T; returns whether H is positive definite."""
     n = len(H)
@@ -73,7 +77,7 @@ def cholesky(H, L):
     return True
 
 
-@one
+@routine
 def forward(L, x):
     """Replace x (n,) by L^-1 x."""
     for i in range(len(L)):
@@ -81,7 +85,7 @@ def forward(L, x):
     return True
 
 
-@one
+@routine
 def backward(L, x):
     """Replace x (n,) by L^-T x."""
     for i in range(len(L) - 1, -1, -1):
@@ -90,7 +94,7 @@ def backward(L, x):
     return True
 
 
-@one
+@routine
 def factorize(B, size, factors, diagonal, order):
     """Reflections of the rows of B (m, d), in place, the longest remaining row first; the rank.
 
@@ -124,7 +128,7 @@ def factorize(B, size, factors, diagonal, order):
     return min(m, d)
 
 
-@one
+@routine
 def reflect(B, factors, rank, x):
     """Replace x (d,) by Q x."""
     d = B.shape[1]
@@ -133,7 +137,7 @@ def reflect(B, factors, rank, x):
     return True
 
 
-@one
+@routine
 def least(B, factors, diagonal, order, rank, r, z):
     """Write to z (d,) the coefficients Q^T of the shortest z that minimizes |B z - r|, B factorized."""
     m = len(B)
@@ -158,19 +162,19 @@ def least(B, factors, diagonal, order, rank, r, z):
     good = cholesky(normal, root)
     forward(root, right)
     backward(root, right)
-    z[:rank] = right
+    _copy(z, right, 0, rank)
     return good
 
 
-@one
-def opened(B, factors, rank, Z):
-    """A basis, by rows, of what rows B, factorized, leave open of the basis Z (d, columns)."""
-    d, left = B.shape[1], B.shape[1] - rank
-    basis = np.zeros((left, d))
-    for i in range(left):
+@routine
+def complement(B, factors, rank):
+    """An orthonormal basis, by rows (d - rank, d), of the vectors z with B z = 0, B factorized."""
+    d = B.shape[1]
+    basis = np.zeros((d - rank, d))
+    for i in range(d - rank):
         basis[i, rank + i] = 1.0
         reflect(B, factors, rank, basis[i])
-    return combined(basis, Z)
+    return basis
 
 
 @one
@@ -186,14 +190,16 @@ def wishes(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b):
     target's acceleration; `ends` the first row of each task, and M. W (M, n) is written.
     """
     n = len(L)
+    s, force = np.empty(len(J)), np.zeros(len(J))
     for i in range(len(J)):
-        W[i] = J[i]
+        _copy(W[i], J[i], 0, n)
         forward(L, W[i])
-        rows[i] = W[i]
+        _copy(rows[i], W[i], 0, n)
+        s[i] = errors[1, i] + rates[i] * errors[0, i]
     for task in range(len(ends) - 1):
         at, end = ends[task], ends[task + 1]
         m = end - at
-        G, R, s, force = np.empty((m, m)), np.empty((m, m)), np.empty(m), np.zeros(m)
+        G, R, share = np.empty((m, m)), np.empty((m, m)), np.empty(m)
         for i in range(m):
             for j in range(i + 1):
                 G[i, j] = _dot(W[at + i], W[at + j], 0, n)
@@ -201,16 +207,15 @@ def wishes(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b):
         for i in range(m):
             if not definite or not R[i, i] > DEPENDENT * math.sqrt(G[i, i]):
                 return OF_TASK + task
-        v_s, turned, share = np.zeros(n), np.zeros(n), np.empty(m)
         for i in range(m):
             row = rows[at + i]
             for j in range(i):
                 _add(row, -R[i, j], rows[at + j], 0, n)
             for j in range(n):
                 row[j] /= R[i, i]
-            s[i] = errors[1, at + i] + rates[at + i] * errors[0, at + i]
-            share[i] = s[i]
+            share[i] = s[at + i]
         forward(R, share)
+        v_s, turned = np.zeros(n), np.empty(n)
         for i in range(m):
             _add(v_s, share[i], rows[at + i], 0, n)
         backward(L, v_s)
@@ -220,20 +225,20 @@ def wishes(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b):
         for i in range(n):
             v_s[i] = v[i] - v_s[i]
         for i in range(at, end):
-            force[i - at] += _dot(D[i, at:end], s, 0, m)
-            stretched = _dot(K[i, at:end], errors[0, at:end], 0, m)
-            _add(force, stretched, E[i, at:end], 0, m)
-            rate = rates[i] * _dot(E[i, at:end], errors[1, at:end], 0, m)
-            b[i] = errors[2, i] - _dot(J_dot[i], v_s, 0, n) - rate
-        forward(R, b[at:end])
+            force[i] += _dot(D[i], s, at, end)
+            _add(force, _dot(K[i], errors[0], at, end), E[i], at, end)
+            share[i - at] = (
+                errors[2, i] - _dot(J_dot[i], v_s, 0, n) - rates[i] * _dot(E[i], errors[1], at, end)
+            )
+        forward(R, share)
         for i in range(m):
-            b[at + i] -= _dot(rows[at + i], turned, 0, n)
+            b[at + i] = share[i] - _dot(rows[at + i], turned, 0, n)
             for j in range(i, m):
-                b[at + i] -= R[j, i] * force[j]
+                b[at + i] -= R[j, i] * force[at + j]
     return 0
 
 
-@one
+@routine
 def independent(rows):
     """Whether rows, orthonormal by groups, are independent: -1, or the first that depends on those before."""
     m, d = rows.shape
@@ -245,6 +250,139 @@ def independent(rows):
         for i in range(j + 1, m):
             _add(left[i], -_dot(left[j], left[i], 0, d) / length**2, left[j], 0, d)
     return -1
+
+
+@routine
+def held_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W, rows,
+              right):  # fmt: skip
+    """Write rows (u + k, n + k) and right (u + k,): y is possible if rows y = right.
+
+    No torque at the velocities `others`: with their rows L_o of L, R R^T = L_o L_o^T, and W_c = contact_W,
+
+        R^-1 L_o (L^T vdot + h - W_c^T f) = 0,      h = L^-1 (C v + g),
+
+    orthonormal in their first n columns. Then the contacts,
+
+        J_c vdot = -Jdot_c v - damping J_c v,
+
+    times root_mass and, where it is an angular acceleration, the length of the contact; as functions of
+    L^T vdot these are the rows of W_c = J_c L^-T (k, n), which is written, too.
+    """
+    n, k, u = len(H), len(contact_J), len(others)
+    for i in range(k):
+        _copy(contact_W[i], contact_J[i], 0, n)
+        forward(L, contact_W[i])
+        factor = root_mass / per_length[i]
+        _add(rows[u + i], factor, contact_W[i], 0, n)
+        asked = -_dot(contact_J_dot[i], v, 0, n) - damping * _dot(contact_J[i], v, 0, n)
+        right[u + i] = factor * asked
+    passive, root = np.empty((u, u)), np.empty((u, u))
+    for i in range(u):
+        for j in range(u):
+            passive[i, j] = H[others[i], others[j]]
+    cholesky(passive, root)
+    for i in range(u):
+        row = rows[i]
+        _copy(row, L[others[i]], 0, n)
+        for j in range(i):
+            _add(row, -root[i, j], rows[j], 0, n)
+        for j in range(n):
+            row[j] /= root[i, i]
+        for j in range(k):
+            row[n + j] = -root_mass * _dot(row, contact_W[j], 0, n)
+        right[i] = -_dot(row, h, 0, n)
+    return True
+
+
+@routine
+def missed(rows, right, count, y, h):
+    """Whether y misses one of the first `count` rows by more than CONTRADICTION of the row's terms."""
+    d = len(y)
+    size = math.sqrt(_dot(y, y, 0, d)) + math.sqrt(_dot(h, h, 0, len(h)))
+    for i in range(count):
+        terms = size * math.sqrt(_dot(rows[i], rows[i], 0, d)) + abs(right[i])
+        if not abs(_dot(rows[i], y, 0, d) - right[i]) <= CONTRADICTION * terms:
+            return True
+    return False
+
+
+@routine
+def giving_way(rows, right, A, b):
+    """Write the level of contacts that give way to the end of the first k rows; returns how many it has.
+
+    Its rows are an orthonormal basis of what `rows` (k, d) span, so that |A y - b| is how far the contacts'
+    accelerations miss what they ask for, in the kinetic metric.
+    """
+    k, d = rows.shape
+    factors, diagonal, order, miss = np.empty(k), np.empty(k), np.empty(k, np.int64), np.empty(d)
+    rank = factorize(rows, 0.0, factors, diagonal, order)
+    least(rows, factors, diagonal, order, rank, right, miss)
+    for i in range(rank):
+        row = A[k - rank + i]
+        row[:] = 0.0
+        row[i] = 1.0
+        reflect(rows, factors, rank, row)
+        b[k - rank + i] = miss[i]
+    return rank
+
+
+@routine
+def best_of_levels(A, b, starts, per_length, y, basis):
+    """Change y within `basis` to meet level by level as well as possible; returns what all leave open of it.
+
+    Level i has the rows of A from starts[i] to starts[i + 1]. The last one has other rows: small forces.
+    """
+    d, k = len(y), len(per_length)
+    for level in range(len(starts)):
+        open_ = len(basis)
+        if open_ == 0:
+            break
+        last = level == len(starts) - 1
+        m = k if last else starts[level + 1] - starts[level]
+        if m == 0:
+            continue
+        part, gap = np.empty((m, open_)), np.empty(m)
+        for i in range(m):
+            if last:
+                gap[i] = -per_length[i] * y[d - k + i]
+            else:
+                at = starts[level] + i
+                gap[i] = b[at] - _dot(A[at], y, 0, d)
+            for j in range(open_):
+                if last:
+                    part[i, j] = per_length[i] * basis[j, d - k + i]
+                else:
+                    part[i, j] = _dot(A[at], basis[j], 0, d)
+        factors, diagonal, order = np.empty(m), np.empty(m), np.empty(m, np.int64)
+        rank, z = factorize(part, 1.0, factors, diagonal, order), np.empty(open_)
+        least(part, factors, diagonal, order, rank, gap, z)
+        reflect(part, factors, rank, z)
+        for j in range(open_):
+            _add(y, z[j], basis[j], 0, d)
+        before, basis = basis, np.empty((open_ - rank, d))
+        combined(complement(part, factors, rank), before, basis)
+    return basis
+
+
+@routine
+def out_of_bounds(cone, motors, joints, places, limits, time, q, v, tau, forces, acceleration, lower, upper):
+    """Whether a value is beyond its bounds; those of joints, the last, are written (`bounds.py`)."""
+    c, e = len(cone), len(cone) + len(motors)
+    beyond = False
+    for i in range(e + len(joints)):
+        if i < c:
+            value = _dot(cone[i], forces, 0, len(forces))
+        elif i < e:
+            value = tau[motors[i - c]]
+        else:
+            j = i - e
+            u, place = v[joints[j]] / time, q[places[j]] / time**2
+            lower[i] = max(limits[0, j] / time**2 - place - 2.0 * u, -limits[2, j] / time - u)
+            upper[i] = min(limits[1, j] / time**2 - place - 2.0 * u, limits[2, j] / time - u)
+            value = acceleration[joints[j]]
+        if not lower[i] <= value <= upper[i]:
+            beyond = True
+    return beyond
 
 
 @one
@@ -278,96 +416,36 @@ def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights,
             row = independent(rows[levels[level] : levels[level + 1]])
             if row >= 0:
                 return OF_ROW + levels[level] + row
-    # Contacts that hold, and no force where no motor is.
+    must, right = np.zeros((u + k, d)), np.empty(u + k)
+    held_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W, must,
+              right)  # fmt: skip
     count = u + k if held else u
-    equal, right = np.zeros((count, d)), np.empty(count)
-    wanted = np.empty(k)
-    for i in range(k):
-        contact_W[i] = contact_J[i]
-        forward(L, contact_W[i])
-        wanted[i] = -_dot(contact_J_dot[i], v, 0, n) - damping * _dot(contact_J[i], v, 0, n)
-        if held:
-            equal[u + i, :n] = contact_W[i]
-            right[u + i] = wanted[i]
-    passive, root = np.empty((u, u)), np.empty((u, u))
-    for i in range(u):
-        for j in range(u):
-            passive[i, j] = H[others[i], others[j]]
-    cholesky(passive, root)
-    for i in range(u):
-        row = equal[i]
-        row[:n] = L[others[i]]
-        for j in range(i):
-            _add(row, -root[i, j], equal[j], 0, n)
-        for j in range(n):
-            row[j] /= root[i, i]
-        for j in range(k):
-            row[n + j] = -root_mass * _dot(row, contact_W[j], 0, n)
-        right[i] = -_dot(row, h, 0, n)
-    factors, diagonal, order = np.empty(count), np.empty(count), np.empty(count, np.int64)
-    kept = equal.copy()
+    equal, factors, diagonal = must[:count].copy(), np.empty(count), np.empty(count)
+    order = np.empty(count, np.int64)
     rank = factorize(equal, 0.0, factors, diagonal, order)
     least(equal, factors, diagonal, order, rank, right, y)
     reflect(equal, factors, rank, y)
-    if rank < count:
-        gap, largest = 0.0, 0.0
-        for i in range(count):
-            gap = max(gap, abs(_dot(kept[i], y, 0, d) - right[i]))
-            largest = max(largest, abs(right[i]))
-        if not gap <= CONTRADICTION * (1.0 + largest):
-            return CONTRADICTS
-    dimension = d - rank
-    basis = np.zeros((dimension, d))
-    for i in range(dimension):
-        basis[i, rank + i] = 1.0
-        reflect(equal, factors, rank, basis[i])
-    Z[:dimension] = basis
-    # Levels: contacts that give way, tasks, least forces.
-    first = 0
-    if not held and k > 0:
-        soft, factors, diagonal = contact_W.copy(), np.empty(k), np.empty(k)
-        order, miss = np.empty(k, np.int64), np.empty(n)
-        first = factorize(soft, 0.0, factors, diagonal, order)
-        least(soft, factors, diagonal, order, first, wanted, miss)
-        for i in range(first):
-            A[k - first + i] = 0.0
-            A[k - first + i, i] = 1.0
-            reflect(soft, factors, first, A[k - first + i, :n])
-            b[k - first + i] = miss[i]
-    sizes[0], sizes[1] = dimension, first
+    if rank < count and missed(must, right, count, y, h):
+        return CONTRADICTS
+    basis = complement(equal, factors, rank)
+    for i in range(d - rank):
+        _copy(Z[i], basis[i], 0, d)
+    first = 0 if held or k == 0 else giving_way(must[u:], right[u:], A, b)
+    sizes[0], sizes[1] = d - rank, first
     for i in range(M):
-        A[k + i, n:] = 0.0
         for j in range(n):
             A[k + i, j] = weights[i] * rows[i, j]
+        for j in range(n, d):
+            A[k + i, j] = 0.0
         b[k + i] *= weights[i]
-    for level in range(-1, len(levels)):
-        if len(basis) == 0:
-            break
-        start, stop = k - first, k
-        if level >= 0:
-            start, stop = k + levels[level], k + levels[level + 1] if level + 1 < len(levels) else k + M
-        if level == len(levels) - 1:  # forces are to vanish
-            part, gap_ = np.empty((k, len(basis))), np.empty(k)
-            for i in range(k):
-                gap_[i] = -per_length[i] * y[n + i]
-                for j in range(len(basis)):
-                    part[i, j] = per_length[i] * basis[j, n + i]
-        else:
-            part, gap_ = products(A[start:stop], basis), np.empty(stop - start)
-            for i in range(stop - start):
-                gap_[i] = b[start + i] - _dot(A[start + i], y, 0, d)
-        m = len(part)
-        factors, diagonal, order = np.empty(m), np.empty(m), np.empty(m, np.int64)
-        rank, z = factorize(part, 1.0, factors, diagonal, order), np.empty(len(basis))
-        least(part, factors, diagonal, order, rank, gap_, z)
-        reflect(part, factors, rank, z)
-        for j in range(len(basis)):
-            _add(y, z[j], basis[j], 0, d)
-        basis = opened(part, factors, rank, basis)
+    starts = np.empty(len(levels) + 1, np.int64)
+    starts[0] = k - first
+    for i in range(len(levels)):
+        starts[1 + i] = k + levels[i]
+    basis = best_of_levels(A, b, starts, per_length, y, basis)
     # What is left is motion, without forces: no torque along it.
-    torque = h.copy()
-    for i in range(n):
-        torque[i] += y[i]
+    torque = h
+    _add(torque, 1.0, y, 0, n)
     for j in range(k):
         _add(torque, -root_mass * y[n + j], contact_W[j], 0, n)
     for i in range(len(basis)):
@@ -376,23 +454,12 @@ def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights,
     for i in range(n):
         if not math.isfinite(tau[i]) or not math.isfinite(acceleration[i]):
             return NOT_FINITE
-    lower[:], upper[:] = least_values, most_values
-    at = len(lower) - len(joints)
-    for i in range(len(joints)):  # what `bounds.py` says of joints
-        u, place = v[joints[i]] / time, q[places[i]] / time**2
-        lower[at + i] = max(limits[0, i] / time**2 - place - 2.0 * u, -limits[2, i] / time - u)
-        upper[at + i] = min(limits[1, i] / time**2 - place - 2.0 * u, limits[2, i] / time - u)
-    for i in range(len(cone)):
-        if not _dot(cone[i], forces, 0, k) >= lower[i]:
-            return BOUNDED
-    at = len(cone)
-    for i in range(len(motors)):
-        if not lower[at + i] <= tau[motors[i]] <= upper[at + i]:
-            return BOUNDED
-    at += len(motors)
-    for i in range(len(joints)):
-        if not lower[at + i] <= acceleration[joints[i]] <= upper[at + i]:
-            return BOUNDED
+    _copy(lower, least_values, 0, len(lower))
+    _copy(upper, most_values, 0, len(upper))
+    if out_of_bounds(
+        cone, motors, joints, places, limits, time, q, v, tau, forces, acceleration, lower, upper
+    ):
+        return BOUNDED
     return FREE
 
 
@@ -413,14 +480,16 @@ def outward(y, bias, contact_J, others, root_mass, L, tau, forces, acceleration)
 
 
 @one
-def bounded(Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, acceleration, lower, upper, scale,
-            G_z, room):  # fmt: skip
+def bounded(y, Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, acceleration, lower, upper, G_z,
+            room):  # fmt: skip
     """Bounds of z, lower <= G (y + Z^T z) <= upper, in rows of unit length: G_z (p, rows of Z), room (2, p).
 
-    `room` is what y leaves upwards and downwards, divided by `scale`.
+    `room` is what y leaves upwards and downwards, divided by the size of the program, which is returned: the
+    length of y, or how far y is beyond a bound at most if that is more. So the program has no unit.
     """
     n, k, c, e = len(L), len(contact_W), len(cone), len(cone) + len(motors)
     d, G = n + k, np.zeros((e + len(joints), n + k))
+    size = math.sqrt(_dot(y, y, 0, d))
     for i in range(len(G)):
         row = G[i]
         if i < c:
@@ -428,7 +497,7 @@ def bounded(Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, accel
                 row[n + j] = root_mass * cone[i, j]
             value = _dot(cone[i], forces, 0, k)
         elif i < e:
-            row[:n] = L[motors[i - c]]
+            _copy(row, L[motors[i - c]], 0, n)
             for j in range(k):
                 row[n + j] = -root_mass * _dot(row, contact_W[j], 0, n)
             value = tau[motors[i - c]]
@@ -439,24 +508,28 @@ def bounded(Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, accel
         length = math.sqrt(_dot(row, row, 0, d))
         for j in range(d):
             row[j] /= length
-        room[0, i] = (upper[i] - value) / (length * scale)
-        room[1, i] = (lower[i] - value) / (length * scale)
-    G_z[:] = products(G, Z)
-    return True
+        room[0, i] = (upper[i] - value) / length
+        room[1, i] = (lower[i] - value) / length
+        size = max(size, -room[0, i], room[1, i])
+    for i in range(len(G)):
+        room[0, i] /= size
+        room[1, i] /= size
+    products(G, Z, G_z)
+    return size
 
 
 @one
-def program(A, b, y, Z, N, z, G_z, room, scale, closeness, first, B, P, pull, G_n, now):
+def program(A, b, y, Z, N, z, G_z, room, size, closeness, first, B, P, pull, G_n, now):
     """The program of one level: B = A Z^T N^T, P = B^T B + closeness, pull, G_n, and what room is left.
 
-    N (rows, rows of Z) is a basis of what the levels before left open, z the step so far, over `scale`.
+    N (rows, rows of Z) is a basis of what the levels before left open, z the step so far, over `size`.
     """
     dimension, m = len(N), len(A)
-    d, A_z = A.shape[1], products(A, Z)
-    gap = np.empty(m)
+    d, A_z, gap = A.shape[1], np.empty((m, len(Z))), np.empty(m)
+    products(A, Z, A_z)
     for i in range(m):
-        gap[i] = (b[i] - _dot(A[i], y, 0, d)) / scale - _dot(A_z[i], z, 0, len(z))
-    B[:] = products(A_z, N)
+        gap[i] = (b[i] - _dot(A[i], y, 0, d)) / size - _dot(A_z[i], z, 0, len(z))
+    products(A_z, N, B)
     P[:] = 0.0
     pull[:] = 0.0
     for i in range(dimension):
@@ -465,7 +538,7 @@ def program(A, b, y, Z, N, z, G_z, room, scale, closeness, first, B, P, pull, G_
         _add(pull, gap[i], B[i], 0, dimension)
         for j in range(dimension):
             _add(P[j], B[i, j], B[i], 0, dimension)
-    G_n[:] = products(G_z, N)
+    products(G_z, N, G_n)
     for i in range(len(G_z)):
         used = _dot(G_z[i], z, 0, len(z))
         now[0, i], now[1, i] = room[0, i] - used, room[1, i] - used
@@ -480,5 +553,5 @@ def narrowed(B, N, out):
     m = len(B)
     left, factors, diagonal, order = B.copy(), np.empty(m), np.empty(m), np.empty(m, np.int64)
     rank = factorize(left, 1.0, factors, diagonal, order)
-    out[: len(N) - rank] = opened(left, factors, rank, N)
+    combined(complement(left, factors, rank), N, out)
     return len(N) - rank

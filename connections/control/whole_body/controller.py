@@ -55,7 +55,6 @@ from connections.multibody.program.table import BODY_FACTORS
 
 _LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
 _SHARE = 1e-6  # of a row in another one, that makes an error name it
-_LARGE = 1e2  # of unknowns; DAQP's tolerances are absolute, so larger ones are scaled to this
 
 
 @dataclass(frozen=True, eq=False)
@@ -294,14 +293,13 @@ class WholeBodyController:
             self._raise(found, tasks, on_tasks[1])
         d, first = sizes.tolist()
         Z, G, room = Z[:d], np.empty((p, d)), np.empty((2, p))
-        scale = max(1.0, y.max() / _LARGE, -y.min() / _LARGE)
-        compiled.bounded(
-            *(Z, L, W, root, bounds.cone, bounds.motors, bounds.joints, tau, forces, acceleration),
-            *(lower, upper, scale, G, room),
+        size = compiled.bounded(
+            *(y, Z, L, W, root, bounds.cone, bounds.motors, bounds.joints, tau, forces, acceleration),
+            *(lower, upper, G, room),
         )
         rows = [slice(k - first, k)] * (not holds) + [slice(k + at.start, k + at.stop) for at in self._slices]
         levels = [Level(A[at], b[at]) for at in rows]
-        solution = by_programs(levels, G, room, scale, None if guess is None else guess.multipliers, y, Z)
+        solution = by_programs(levels, G, room, size, None if guess is None else guess.multipliers, y, Z)
         if solution is None:
             values = bounds.values(tau, forces, acceleration)
             raise InfeasibleError(

@@ -23,7 +23,10 @@ from connections.checks import ConvergenceError
 from connections.control.whole_body.compiled import compiled
 
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
-_PROXIMAL = 1e-3  # weight of the step in DAQP's outer iterations, which end at the same point
+_BEYOND = 1e-8  # by which unknowns may be beyond a bound, relative to the size of the program
+_PROXIMAL = (
+    1.0  # weight of the step in DAQP's outer iterations, that of a row of a task; they end at the same point
+)
 _OPTIMAL, _INFEASIBLE = 1, -1  # exit flags of DAQP
 
 
@@ -42,7 +45,7 @@ def by_programs(
     levels: Sequence[Level],
     G_z: np.ndarray,
     room: np.ndarray,
-    scale: float,
+    size: float,
     guess: Sequence[np.ndarray] | None,
     y: np.ndarray,
     Z: np.ndarray,
@@ -52,8 +55,8 @@ def by_programs(
     Parameters
     ----------
     levels : in the order of their priorities.
-    G_z, room : (k, d), (2, k) bounds of z, room[1] <= G_z z / scale <= room[0].
-    scale : by which DAQP's unknowns are smaller.
+    G_z, room : (k, d), (2, k) bounds of z, room[1] <= G_z z / size <= room[0].
+    size : by which DAQP's unknowns are smaller, because its tolerances are absolute.
     guess : the multipliers of a similar program, whose active bounds are tried first.
     y : (n,) the result without bounds.
     Z : (d, n) an orthonormal basis of the directions in which y may change.
@@ -64,7 +67,7 @@ def by_programs(
         left = len(N)
         B, P, pull = np.empty((len(level.A), left)), np.empty((left, left)), np.empty(left)
         G_n, now = np.empty((k, left)), np.empty((2, k))
-        compiled.program(*level, y, Z, N, z, G_z, room, scale, _CLOSENESS, number == 0, B, P, pull, G_n, now)
+        compiled.program(*level, y, Z, N, z, G_z, room, size, _CLOSENESS, number == 0, B, P, pull, G_n, now)
         active = guess[number] if guess is not None and number < len(guess) else None
         solved = _solved((P, _CLOSENESS * (N @ z) - pull, G_n, *now), active)
         if solved is not None:  # close to that result instead, so that closeness costs the level nothing
@@ -80,7 +83,7 @@ def by_programs(
             N = open_to_others[: compiled.narrowed(B, N, open_to_others)]
             if len(N) == 0:
                 break
-    return y + scale * (z @ Z), multipliers
+    return y + size * (z @ Z), multipliers
 
 
 def _solved(
@@ -89,13 +92,13 @@ def _solved(
     """The least x P x / 2 + c x with lower <= G x <= upper, and its multipliers; None if there is none."""
     solve, flag = _daqp(), 0
     if guess is not None and len(guess) == len(program[2]):
-        x, _, flag, info = solve(*program, dual_start=guess)
+        x, _, flag, info = solve(*program, dual_start=guess, primal_tol=_BEYOND)
     if flag != _OPTIMAL:  # also after a guess that leads astray
-        x, _, flag, info = solve(*program)
+        x, _, flag, info = solve(*program, primal_tol=_BEYOND)
     if (
         flag != _OPTIMAL
-    ):  # in directions that only closeness weighs, DAQP may take round-off for a contradiction
-        x, _, flag, info = solve(*program, eps_prox=_PROXIMAL)
+    ):  # where only closeness weighs a direction, DAQP may take round-off for a contradiction
+        x, _, flag, info = solve(*program, primal_tol=_BEYOND, eps_prox=_PROXIMAL)
     if flag == _INFEASIBLE:
         return None
     if flag != _OPTIMAL:
