@@ -349,13 +349,14 @@ def lost(rows):
     return np.array([p, *(np.array([middle - half, middle + half]) / (1 + z**2 / n))])
 
 
-def cell(numbers):
-    """A number with its interval."""
+def cell(numbers, short):
+    """A number, with its interval if there are motions enough for one."""
     first, low, high = numbers
-    return "-" if np.isnan(first) else f"{first:.3g} ({low:.3g}, {high:.3g})"
+    interval = "" if short else f" ({low:.3g}, {high:.3g})"
+    return "-" if np.isnan(first) else f"{first:.3g}{interval}"
 
 
-def print_table(results):
+def print_table(results, short):
     """Print {(arm, case, C): (motions, 4)}."""
     heads = "lost [%]", *(f"ratio of {name.split(' [')[0]}" for name in QUANTITIES)
     for (arm, case, name), rows in results.items():
@@ -366,7 +367,7 @@ def print_table(results):
             print(f"\n{arm}, {case}; medians with Christoffel: {medians}")
             print(f"{'':14}" + "".join(f"{head:>28}" for head in heads))
         ratios = [ratio(a, b) for a, b in zip(rows.T, first.T, strict=True)]
-        print(f"{name:14}" + "".join(f"{cell(x):>28}" for x in (100.0 * lost(rows), *ratios)))
+        print(f"{name:14}" + "".join(f"{cell(x, short):>28}" for x in (100.0 * lost(rows), *ratios)))
 
 
 # %%
@@ -506,7 +507,7 @@ def main():
         for arm in ARMS
         for (i, case), (j, name) in itertools.product(enumerate(cases), enumerate(names))
     }
-    print_table(results)
+    print_table(results, short)
     found = all_margins(1 if short else 20, 6 if short else 1, sizes)
     draw(results, found, directory / "torsion_on_arms.png")
 
