@@ -522,14 +522,17 @@ def bounded(y, Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, ac
 def program(A, b, y, Z, N, z, G_z, room, size, closeness, first, B, P, pull, G_n, now):
     """The program of one level: B = A Z^T N^T, P = B^T B + closeness, pull, G_n, and what room is left.
 
-    N (rows, rows of Z) is a basis of what the levels before left open, z the step so far, over `size`.
+    N (rows, rows of Z) is a basis of what the levels before left open, z the step so far, over `size`. At the
+    first level, N is the identity and z zero.
     """
-    dimension, m = len(N), len(A)
-    d, A_z, gap = A.shape[1], np.empty((m, len(Z))), np.empty(m)
+    dimension, m, d, gap = len(N), len(A), A.shape[1], np.empty(len(A))
+    A_z = B if first else np.empty((m, len(Z)))
     products(A, Z, A_z)
     for i in range(m):
         gap[i] = (b[i] - _dot(A[i], y, 0, d)) / size - _dot(A_z[i], z, 0, len(z))
-    products(A_z, N, B)
+    if not first:
+        products(A_z, N, B)
+        products(G_z, N, G_n)
     P[:] = 0.0
     pull[:] = 0.0
     for i in range(dimension):
@@ -538,8 +541,9 @@ def program(A, b, y, Z, N, z, G_z, room, size, closeness, first, B, P, pull, G_n
         _add(pull, gap[i], B[i], 0, dimension)
         for j in range(dimension):
             _add(P[j], B[i, j], B[i], 0, dimension)
-    products(G_z, N, G_n)
     for i in range(len(G_z)):
+        if first:
+            _copy(G_n[i], G_z[i], 0, dimension)
         used = _dot(G_z[i], z, 0, len(z))
         now[0, i], now[1, i] = room[0, i] - used, room[1, i] - used
         if not first:  # what the levels before left is within the bounds, up to round-off

@@ -7,19 +7,27 @@ matrix is that of the derivative of the logarithm; E(e) e = e, and with the matr
 
     E = 1 + ad / 2 + c_2 ad^2 + c_4 ad^4.
 
+With e = [w; p], twists [omega; v], W = (w x), P = (p x), s = |w|^2, these are blocks of three,
+
+    E = [[R, 0], [Q, R]],    R = 1 + W / 2 + c W^2,    Q = P / 2 + c (W P + P W) - 2 c_4 (w . p) W^2,
+    c = c_2 - s c_4,    W^2 = w w^T - s,    W P + P W = w p^T + p w^T - 2 (w . p),
+
+the first of which is that of rotations.
+
 A rotation of half a turn has two logarithms, between which the error jumps.
 Source: Bullo and Murray, Proportional derivative control on the Euclidean group, 1995.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import atan2, sin, sqrt, tan
 
 import numpy as np
 
 from connections.geometry.rigid.host_groups import skew
 
-_SIX = np.eye(6)
+_NONE = [0.0, 0.0, 0.0]
 _SMALL = 1e-4  # rad^2; below it the coefficients are series
 
 
@@ -41,14 +49,23 @@ def rotation_logarithm(R: np.ndarray) -> np.ndarray:
 
 def pose_logarithm(T: np.ndarray) -> np.ndarray:
     """The twist [omega; v] (6,) that leads in a unit of time to the pose T (4, 4)."""
-    turn, p = rotation_logarithm(T[:3, :3]), T[:3, 3]
-    w, square = skew(turn), float(turn @ turn)
+    (a, b, c), (x, y, z) = rotation_logarithm(T[:3, :3]).tolist(), T[:3, 3].tolist()
+    square, along = a * a + b * b + c * c, a * x + b * y + c * z
     if square < _SMALL:
         second = 1.0 / 12.0 + square / 720.0 + square * square / 30240.0
     else:
         half = 0.5 * sqrt(square)
         second = (1.0 - half / tan(half)) / square
-    return np.concatenate([turn, p - 0.5 * (w @ p) + second * (w @ (w @ p))])
+    # p - w x p / 2 + second w x (w x p)
+    own, shared = 1.0 - second * square, second * along
+    return np.array(
+        [
+            *(a, b, c),
+            own * x - 0.5 * (b * z - c * y) + shared * a,
+            own * y - 0.5 * (c * x - a * z) + shared * b,
+            own * z - 0.5 * (a * y - b * x) + shared * c,
+        ]
+    )
 
 
 def bracket_matrix(e: np.ndarray) -> np.ndarray:
@@ -64,7 +81,8 @@ def bracket_matrix(e: np.ndarray) -> np.ndarray:
 
 def logarithm_rate(e: np.ndarray) -> np.ndarray:
     """E (m, m): the logarithm e of X changes at E xi while Xdot = X xi."""
-    square = float(e[:3] @ e[:3])
+    x, y, z, *p = e.tolist()
+    square = x * x + y * y + z * z
     if square < _SMALL:
         c_2, c_4 = 1.0 / 12.0 - square * square / 30240.0, -1.0 / 720.0 - square / 15120.0
     else:
@@ -72,21 +90,18 @@ def logarithm_rate(e: np.ndarray) -> np.ndarray:
         alpha, beta = half / tan(half), (half / sin(half)) ** 2
         c_2 = (2.0 * (1.0 - alpha) + 0.5 * (alpha - beta)) / square
         c_4 = ((1.0 - alpha) + 0.5 * (alpha - beta)) / square**2
-    if len(e) == 3:  # ad^4 = -|e|^2 ad^2, and ad^2 = e e^T - |e|^2
-        x, y, z = e.tolist()
-        c = c_2 - square * c_4
-        own, (a, b, d) = 1.0 - c * square, (c * x * y, c * y * z, c * x * z)
-        x, y, z = 0.5 * x, 0.5 * y, 0.5 * z
-        return np.array(
-            [
-                [own + 4.0 * c * x * x, a - z, d + y],
-                [a + z, own + 4.0 * c * y * y, b - x],
-                [d - y, b + x, own + 4.0 * c * z * z],
-            ]
-        )
-    ad = bracket_matrix(e)
-    twice = ad @ ad
-    return np.asarray(_SIX + 0.5 * ad + twice @ (c_2 * _SIX + c_4 * twice))
+    c, halves = c_2 - square * c_4, (0.5 * x, 0.5 * y, 0.5 * z)
+    pairs = (x, x), (y, y), (z, z), (x, y), (y, z), (x, z)
+    R = _block(1.0 - c * square, halves, [c * u * v for u, v in pairs])
+    if not p:
+        return np.array(R)
+    f, g, h = p
+    along = x * f + y * g + z * h
+    t, halves = 2.0 * c_4 * along, (0.5 * f, 0.5 * g, 0.5 * h)
+    mixed = (f, f), (g, g), (h, h), (f, g), (g, h), (f, h)
+    entries = [c * (u * s + v * r) - t * u * v for (u, v), (r, s) in zip(pairs, mixed, strict=True)]
+    Q = _block(t * square - 2.0 * c * along, halves, entries)
+    return np.array([*(row + _NONE for row in R), *(q + r for q, r in zip(Q, R, strict=True))])
 
 
 def seen_from(X: np.ndarray, u: np.ndarray) -> np.ndarray:
@@ -97,3 +112,12 @@ def seen_from(X: np.ndarray, u: np.ndarray) -> np.ndarray:
     (wx, wy, wz), (px, py, pz) = u[:3].tolist(), X[:3, 3].tolist()
     turning = np.array([wy * pz - wz * py, wz * px - wx * pz, wx * py - wy * px])
     return np.concatenate([u[:3] @ R, (u[3:] + turning) @ R])
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _block(own: float, turn: Sequence[float], entries: Sequence[float]) -> list[list[float]]:
+    """own + (turn x) + the symmetric matrix with the entries xx, yy, zz, xy, yz and xz."""
+    (x, y, z), (xx, yy, zz, xy, yz, xz) = turn, entries
+    return [[own + xx, xy - z, xz + y], [xy + z, own + yy, yz - x], [xz - y, yz + x, own + zz]]

@@ -190,7 +190,7 @@ class TaskStack:
         ends = np.cumsum([0, *(task.size for task in tasks)])
         self.tasks, self.ends = tuple(tasks), ends
         self.slices = [slice(*pair) for pair in zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)]
-        self.rates = np.zeros(ends[-1])
+        self.rates, self.ones = np.zeros(ends[-1]), np.eye(ends[-1])
         self.D, self.K = np.zeros((2, ends[-1], ends[-1]))  #: what belongs to one task is a block
         for task, at in zip(tasks, self.slices, strict=True):
             self.D[at, at], self.K[at, at], self.rates[at] = task.D, task.K, task.task.rate
@@ -202,11 +202,11 @@ class TaskStack:
 
     def given(self, states: Sequence[TaskState]) -> tuple[np.ndarray, ...]:
         """What `compiled_law.wishes` is given of the tasks, from J to the first row of each."""
-        size = len(self.rates)
-        errors, E = np.empty((3, size)), np.zeros((size, size))
+        errors, E = np.empty((3, len(self.rates))), self.ones.copy()
         for at, one in zip(self.slices, states, strict=True):
             errors[0, at], bent, errors[1, at], _, errors[2, at] = one.error
-            E[at, at] = np.eye(at.stop - at.start) if bent is None else bent
+            if bent is not None:
+                E[at, at] = bent
         if not states:
             J = J_dot = np.zeros((0, 0))
         else:

@@ -120,9 +120,9 @@ class PoseTask(Task):
 
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
         T_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (4, 4)))
-        R_d, X = _rotation(self, T_d[:3, :3]), np.eye(4)
-        X[:3, :3] = R_d.T @ place[:3, :3]
-        X[:3, 3] = R_d.T @ (place[:3, 3] - T_d[:3, 3])
+        away = np.array(place[:3])
+        away[:, 3] -= T_d[:3, 3]
+        X = _rotation(self, T_d[:3, :3]).T @ away
         return _group_error(self, X, pose_logarithm(X), target, u)
 
 
