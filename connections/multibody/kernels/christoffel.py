@@ -157,30 +157,33 @@ def _add_row_of_brackets(tree, work, Gamma, link, i, inertia, to_i, to_link):
     force = momentum(take(work, inertia, 10), Phi)
     for m in range(first, tree.first[link + 1]):
         Phi = column_seen(tree, take(work, columns + m * COLUMN.size, 6), to_link)
-        _add_bracket(Gamma, nv, i, first, m, dot6(Phi, force))
+        add_bracket(Gamma, nv, (i, 0, 1), first, m, dot6(Phi, force))
 
 
 @inlined
-def _add_bracket(Gamma, nv, i, first, m, H_im):
-    """Add c^m_kj H_im to Gamma_ikj for the pairs j < k of one link with c^m_kj not zero.
+def add_bracket(out, nv, of, first, m, number):
+    """Add c^m_kj times a number to Gamma_ikj for the pairs j < k of one link with c^m_kj not zero.
 
     Phi_k x Phi_j = eps_kjm Phi_m for two angular columns, and for a linear column k and an angular column j.
+    of : (i, d, count), where `out` has `count` numbers for each symbol, and number d is the one.
     """
     c = (m - first) % 3
     a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1
     if m - first >= 3:
-        _add_to_mirrored(Gamma, nv, i, first + 3 + a, first + b, H_im)
-        _add_to_mirrored(Gamma, nv, i, first + 3 + b, first + a, -H_im)
+        _add_to_mirrored(out, nv, of, first + 3 + a, first + b, number)
+        _add_to_mirrored(out, nv, of, first + 3 + b, first + a, -number)
     elif a > b:
-        _add_to_mirrored(Gamma, nv, i, first + a, first + b, H_im)
+        _add_to_mirrored(out, nv, of, first + a, first + b, number)
     else:
-        _add_to_mirrored(Gamma, nv, i, first + b, first + a, -H_im)
+        _add_to_mirrored(out, nv, of, first + b, first + a, -number)
 
 
 @inlined
-def _add_to_mirrored(Gamma, nv, i, k, j, number):
+def _add_to_mirrored(out, nv, of, k, j, number):
     """Gamma_ikj = Gamma_ijk + number, j < k."""
-    store(Gamma, (i * nv + k) * nv + j, load(Gamma, (i * nv + j) * nv + k) + number)
+    i, d, count = of
+    mirrored = load(out, ((i * nv + j) * nv + k) * count + d)
+    store(out, ((i * nv + k) * nv + j) * count + d, mirrored + number)
 
 
 @inlined

@@ -19,7 +19,7 @@ Phi_k, which is subtracted for the body-level factor (v x*) I.
 Source: [W] Algorithm 2, differentiated; (27) for the symmetries of Gamma.
 """
 
-from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
+from connections.engines.inlined.simd import beyond, inlined, put, store, take
 from connections.engines.inlined.twists import dot6, force_cross, motion_cross, subtract6
 from connections.engines.inlined.vectors import dot3
 from connections.multibody.kernels.algebra import (
@@ -30,7 +30,7 @@ from connections.multibody.kernels.algebra import (
     momentum,
     turned_inertia,
 )
-from connections.multibody.kernels.christoffel import subtract_antisymmetric
+from connections.multibody.kernels.christoffel import add_bracket, subtract_antisymmetric
 from connections.multibody.kernels.layout import SYMBOL_RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import SYMBOL_RATE_LINK as LINK
 from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
@@ -184,7 +184,8 @@ def _add_change_of_brackets(tree, work, out, link, i, d):
             turned = turned_inertia(take(work, links + of_l * LINK.size, 10), Phi)
             force = momentum(turned, Phi_i)
             for m in range(first, tree.first[link + 1]):
-                _add_bracket(out, nv, (i, d), first, m, dot6(take(work, columns + m * COLUMN.size, 6), force))
+                value = dot6(take(work, columns + m * COLUMN.size, 6), force)
+                add_bracket(out, nv, (i, d, nv), first, m, value)
     elif of_l > near and tree.first[far] < tree.end[tree.first[of_l]]:
         inertia = take(work, links + far * LINK.size, 10)
         force = momentum(inertia, Phi_i)
@@ -194,31 +195,7 @@ def _add_change_of_brackets(tree, work, out, link, i, d):
             value = -dot6(Phi_m, turned)
             if link == near:  # m is before d, and i is not
                 value = -dot6(motion_cross(Phi, Phi_m), force)
-            _add_bracket(out, nv, (i, d), first, m, value)
-
-
-@inlined
-def _add_bracket(out, nv, of, first, m, number):
-    """Add c^m_kj times a number to L_d Gamma_ikj, of = (i, d), for j < k of one link with c^m_kj not zero.
-
-    Phi_k x Phi_j = eps_kjm Phi_m for two angular columns, and for a linear column k and an angular column j.
-    """
-    c = (m - first) % 3
-    a, b = (c + 1) % 3, (c + 2) % 3  # eps_abc = 1
-    if m - first >= 3:
-        _add_to_mirrored(out, nv, of, first + 3 + a, first + b, number)
-        _add_to_mirrored(out, nv, of, first + 3 + b, first + a, -number)
-    elif a > b:
-        _add_to_mirrored(out, nv, of, first + a, first + b, number)
-    else:
-        _add_to_mirrored(out, nv, of, first + b, first + a, -number)
-
-
-@inlined
-def _add_to_mirrored(out, nv, of, k, j, number):
-    """L_d Gamma_ikj = L_d Gamma_ijk + number, j < k."""
-    i, d = of
-    store(out, ((i * nv + k) * nv + j) * nv + d, load(out, ((i * nv + j) * nv + k) * nv + d) + number)
+            add_bracket(out, nv, (i, d, nv), first, m, value)
 
 
 # --- torsion ------------------------------------------------------------------------------------------------

@@ -29,19 +29,18 @@ from connections.multibody.kernels.loop_continuation import write_derivatives
 from connections.multibody.kernels.loop_geometry import place_links
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.kernels.loop_path import (
-    DONE,
     NO_MORE,
     POLISHED,
     SETTLED,
     SMALL,
-    USUAL_CHANGE,
     change_of_K,
     evaluate_and_solve,
+    factor_after,
+    is_closed,
     keep_conditions,
     solve_for_prediction,
 )
 from connections.multibody.tolerances import (
-    CLOSED,
     LARGEST_CHANGE,
     LARGEST_CORRECTION,
     LARGEST_TURN,
@@ -211,7 +210,7 @@ def _apply_rules(loop, many, lane):
         store(loop.control, PREVIOUS, 1.0)
         return KEEP
     store(loop.control, LEFT, loop.control[LEFT] - loop.control[STEP])
-    store(loop.control, STEP, loop.control[STEP] * min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0))
+    store(loop.control, STEP, loop.control[STEP] * factor_after(change))
     return KEEP | _begin_step(loop)
 
 
@@ -246,12 +245,9 @@ def _begin_step(loop):
 
 
 @exact
-def _finish(loop, many, lane, previous):
-    """The end of a path, as in `loop_path.polish`."""
-    closed = previous <= DONE
-    for r in range(loop.rows):
-        closed &= abs(load_lane(many.phi, r, lane)) <= CLOSED * load_lane(many.sizes, r, lane)
-    store(loop.control, PHASE, SOLVED if closed else GIVEN_UP)
+def _finish(loop, many, lane, length):
+    """The end of a path, after a correction of this length."""
+    store(loop.control, PHASE, SOLVED if is_closed(many, length, lane) else GIVEN_UP)
     return 0
 
 
@@ -272,7 +268,8 @@ def _take_prediction(loop, many, lane):
         for c in range(loop.coordinates):
             if loop.follows[c]:
                 store(loop.x, c, loop.base[c])
-        move_dependent(loop, max(shorter, 0.1))
+        if not move_dependent(loop, max(shorter, 0.1)) <= LARGEST_TURN:
+            _give_up(loop)
 
 
 @part

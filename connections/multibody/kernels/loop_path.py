@@ -29,7 +29,7 @@ from connections.engines.inlined.householder import (
     solve_column,
     solve_least,
 )
-from connections.engines.inlined.simd import beyond, chosen, exact, part, root, routine, store
+from connections.engines.inlined.simd import beyond, chosen, exact, load_lane, part, root, routine, store
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.tolerances import (
@@ -88,7 +88,7 @@ def approach(loop, trials):
             if pivot >= CLEAR:
                 copy(loop, loop.base, loop.clear)
             left -= step
-            step *= min(factor, 3.0)
+            step *= factor
         else:
             step = min(step, left) * max(-factor, 0.1)
         if step * length < (SMALLEST_STEP if pivot >= SINGULAR else SINGULAR_STEP):
@@ -120,7 +120,7 @@ def _try(loop, fraction):
             return -0.5, pivot
         move_dependent(loop, 1.0)
         if length <= SMALL:
-            return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0), pivot
+            return factor_after(change), pivot
         previous = length
     return -0.5, pivot
 
@@ -139,10 +139,22 @@ def polish(loop):
         previous = length
         if length <= NO_MORE:
             break
-    closed = previous <= DONE
+    return 0 if is_closed(loop, previous, 0) else 1
+
+
+@exact
+def factor_after(change):
+    """The factor for the length of the next step, after one in which K_d has changed so much."""
+    return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0)
+
+
+@exact
+def is_closed(loop, length, lane):
+    """Whether the last correction, of this length, and the conditions that `lane` has now are round-off."""
+    closed = length <= DONE
     for r in range(loop.rows):
-        closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
-    return 0 if closed else 1
+        closed &= abs(load_lane(loop.phi, r, lane)) <= CLOSED * load_lane(loop.sizes, r, lane)
+    return closed
 
 
 @routine
