@@ -12,7 +12,7 @@ Near the solution an iteration of DDP squares the error, and one of iLQR reduces
 torques cost, the closer this factor is to one: at the highest weight DDP takes 17 iterations and iLQR 157. An
 iteration of DDP takes 1.4 to 2 times as long; at the lowest weight, with 7 iterations for 12, both take about
 the same time.
-Run: python examples/newton_swing.py [directory]
+Run: python examples/newton_swing.py [directory] [URDF of another arm of six joints]
 """
 
 import sys
@@ -29,7 +29,7 @@ from connections import multibody as mb
 # The cost is an integral of squared velocities and of squared torques relative to their limits, and a penalty
 # of what the end misses.
 
-arm = mb.example("arm")
+arm = mb.from_urdf(sys.argv[2]) if len(sys.argv) > 2 else mb.example("arm")
 n, STEPS, H = arm.nv, 50, 0.02
 START = np.array([0.0, 2.0, 0.0, 0.0, 0.0, 0.0, *np.zeros(n)])
 GOAL = np.array([1.5, -0.5, 1.0, 0.8, -1.0, 0.5, *np.zeros(n)])
@@ -189,7 +189,7 @@ def draw(path):
     axes[0].legend(fontsize=7)
     states = runs[EFFORTS[-1], True][0]
     bodies = mb.forward_kinematics(arm, states[:, :n])[..., :3, 3]
-    tool = mb.frame_pose(arm, states[:, :n], "tool")[:, None, :3, 3]
+    tool = mb.frame_pose(arm, states[:, :n], arm.frame_names[-1])[:, None, :3, 3]
     chain = np.concatenate([np.zeros_like(tool), bodies, tool], axis=1)
     for k in range(0, STEPS + 1, 5):
         axes[2].plot(chain[k, :, 0], chain[k, :, 2], "-o", color=plt.cm.viridis(k / STEPS), markersize=3)
