@@ -127,6 +127,9 @@ def test_wrong_guesses_are_named(rng):
     for function in (partial(mb.mass_matrix, far), partial(mb.close_loops, far)):
         with pytest.raises(ClosureError, match="from the guess"):
             function(far.neutral() + 2.0, guess=guess)
+    cam = model("cam")  # a function couples its joints
+    with pytest.raises(NonFiniteError, match="guess"):
+        mb.close_loops(cam, cam.neutral(), guess=np.full(cam.spanning_tree.nq, np.nan))
     balls = model("loop with balls")
     guess, q = nearby(balls, rng)
     with pytest.raises(PointError, match="guess"):

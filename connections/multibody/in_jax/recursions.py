@@ -125,9 +125,9 @@ class TracedRecursions:
         batch = batch_axes(names, arrays)
 
         def at(q: jax.Array, guess: jax.Array) -> jax.Array:
-            frame = kinematics.joint_frame
-            q_s = kinematics.near(guess).spanning_at(frame.project_at(q))
-            return jnp.where(frame.near_at(q), q_s, jnp.nan)
+            frame, whole = kinematics.joint_frame, kinematics.spanning.frame
+            q_s = kinematics.near(whole.project_at(guess)).spanning_at(frame.project_at(q))
+            return jnp.where(frame.near_at(q) & whole.near_at(guess), q_s, jnp.nan)
 
         for _ in batch:
             at = jax.vmap(at)

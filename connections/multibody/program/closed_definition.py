@@ -32,16 +32,16 @@ class Definition:
 
     def packed_solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The solution (size,) at q (nq,) from `start` (nq_s,), NaN off the manifold; JAX-traceable."""
-        frame, near = self._closed.joint_frame, self._closed.near(start)
+        frame, near = self._closed.joint_frame, self._closed.near(self._projected(start))
         solution = jnp.concatenate(self._layout.pack(*near.closure_at(frame.project_at(q))))
-        return jnp.where(frame.near_at(q), solution, jnp.nan)
+        return jnp.where(frame.near_at(q) & self._is_near(start), solution, jnp.nan)
 
     def solve(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq), followed from `start`.
 
         Raises
         ------
-        Refused : q is not finite, or off the manifold.
+        Refused : q or `start` is not finite, or off the manifold.
         ClosureError : loops do not close, or are singular.
         """
         if q.ndim == 1:
@@ -81,13 +81,19 @@ class Definition:
             at = jnp.asarray(q.reshape(-1, q.shape[-1])[np.argmax(bad)])
             start = np.broadcast_to(start, (len(bad), start.shape[-1]))[np.argmax(bad)]
             frame = self._closed.joint_frame
-            if not frame.near_at(at):
+            if not (frame.near_at(at) and np.isfinite(start).all() and self._is_near(start)):
                 raise Refused
             point = np.asarray(frame.project_at(at))
-            failure = self._closed.failure_from(point, start)
+            failure = self._closed.failure_from(point, np.asarray(self._projected(start)))
             if failure is None:
                 raise Refused
             self._closed.refuse(point, failure, origin)
+
+    def _is_near(self, start: jax.Array | np.ndarray) -> jax.Array:
+        return self._closed.spanning.frame.near_at(jnp.asarray(start))
+
+    def _projected(self, start: jax.Array | np.ndarray) -> jax.Array:
+        return self._closed.spanning.frame.project_at(jnp.asarray(start))
 
     @cached_property
     def _one(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
@@ -103,7 +109,8 @@ class Definition:
         closed, frame = self._closed, self._closed.joint_frame
 
         def at(q: jax.Array, start: jax.Array) -> jax.Array:
-            return jnp.where(frame.near_at(q), closed.followed_at(frame.project_at(q), start), jnp.nan)
+            q_s = closed.followed_at(frame.project_at(q), self._projected(start))
+            return jnp.where(frame.near_at(q) & self._is_near(start), q_s, jnp.nan)
 
         return jax.jit(jax.vmap(at))
 
