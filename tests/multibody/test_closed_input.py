@@ -3,9 +3,11 @@
 import re
 import warnings
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
-from closed_chains import BARS, PLANS, REVOLUTE, add_four_bar, four_bar, gear_train
+from cases import further
+from closed_chains import BARS, PLANS, REVOLUTE, add_four_bar, four_bar, four_bar_angles, gear_train
 from closed_plan import Plan, at
 
 from connections import multibody as mb
@@ -146,6 +148,41 @@ def test_a_shaft_has_an_axis(axis):
 def test_a_distance_is_positive_and_finite(length):
     with pytest.raises(ModelError, match="length"):
         mb.Distance(length)
+
+
+def closed_by(function, placement=None):
+    """A four-bar whose loop is closed by a function."""
+    plan = Plan(1)
+    add_four_bar(plan, "bar", "world", np.eye(4) if placement is None else placement)
+    a, b, _, *others = plan.loops["bar"]
+    plan.loops["bar"] = (a, b, function, *others)
+    return plan
+
+
+@pytest.mark.parametrize(
+    ("function", "error", "word"),
+    [
+        (lambda T: None, TypeError, "loop 'bar'"),
+        further(lambda T: T[:2, 3] * jnp.nan, ModelError, "'bar'.*not finite"),
+        (lambda T: T[:2, 3] ** 2, ModelError, "loop 'bar'.*derivative vanishes"),
+        further(lambda T: T, ShapeError, "loop 'bar'"),
+        further(lambda T: "open", TypeError, "loop 'bar'"),
+        further(lambda T: 1j * T[:2, 3], TypeError, "loop 'bar'.*complex"),
+        further(lambda T: jnp.array([T[0, 3] ** 2 + T[1, 3] ** 2]), ModelError, "derivative vanishes"),
+    ],
+)
+def test_a_loop_with_a_wrong_function(function, error, word):
+    with pytest.raises(error, match=word):
+        closed_by(function).build()
+
+
+def test_a_function_may_repeat_conditions_in_any_plane():
+    """Any motion in the plane meets the third one, but for round-off, which must not constrain."""
+    turned = at(0.4, -0.2, 0.3, (0.3, -0.7, 1.1))
+    model = closed_by(lambda T: T[:3, 3], turned).build()
+    assert model.joint_names == ("bar crank",)
+    coupler, rocker = four_bar_angles(0.8)
+    np.testing.assert_allclose(model.kinematics.reference, [0.8, coupler - 0.8, rocker], atol=1e-12)
 
 
 # --- independent joints -----------------------------------------------------------------------------------

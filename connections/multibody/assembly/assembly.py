@@ -37,9 +37,13 @@ from connections.multibody.loops.condition_rows import (
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.loop_solver import Loops
-from connections.multibody.tolerances import CLOSED
+from connections.multibody.tolerances import CLOSED, SINGULAR
 
 _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no further step reduces
+# A condition x^2 has the slope 2 |x|, whose square is four times its value. Of others the square of the slope
+# is more than this times the value, where a loop closes.
+_SQUARE = 10.0
+_CANCELLED = 1e-12  # derivatives of functions below this, relative to their terms, are round-off
 _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
 _APART = 1e-4  # rad, or of the size of a cluster: least difference of another assembly mode
@@ -94,6 +98,7 @@ def assemble(
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
     q, starts = assembler.reference(reference, wanted)
+    _require_slopes(conditions, q)
     independent = np.ones(len(tree.joints), dtype=bool)
     for cluster in conditions.tied:
         members = conditions.members(cluster)
@@ -112,17 +117,49 @@ def _scaled(
     """The functions, scaled such that each changes by about one if the joints move by about one unit.
 
     A user's function may have any unit. So it is divided by the norm of its derivative, in these units, the
-    largest at the neutral configuration and at two near it; derivatives that are not finite are left out.
+    largest at the neutral configuration and at two near it; derivatives that are not finite are left out. A
+    condition whose derivative is round-off there, as that of a planar loop across its plane, is divided by
+    the norm of the derivative's terms: divided by round-off, it would constrain the joints.
     """
-    conditions, neutral = HostConditions(spanning, rows), spanning.neutral()
-    steps = np.random.default_rng(2).uniform(-0.5, 0.5, (2, spanning.nv))
-    points = [neutral, *(moved(spanning, neutral, units * step) for step in steps)]
-    result = []
+    conditions, points, result = HostConditions(spanning, rows), _near_neutral(spanning, units), []
     for function in functions:
-        rates = [conditions.of(function, point)[1] for point in points]
-        sizes = np.linalg.norm(np.nan_to_num(rates, posinf=0.0, neginf=0.0) * units, axis=2).max(axis=0)
+        sizes = _largest([conditions.of(function, point)[1] for point in points], units)
+        terms = _largest([conditions.terms_of(function, point) for point in points], units)
+        sizes = np.where(sizes > _CANCELLED * terms, sizes, terms)
         result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
     return tuple(result)
+
+
+def _near_neutral(spanning: Kinematics, units: np.ndarray) -> list[np.ndarray]:
+    """The neutral configuration and two near it."""
+    neutral, steps = spanning.neutral(), np.random.default_rng(2).uniform(-0.5, 0.5, (2, spanning.nv))
+    return [neutral, *(moved(spanning, neutral, units * step) for step in steps)]
+
+
+def _largest(derivatives: list[np.ndarray], units: np.ndarray) -> np.ndarray:
+    """The largest norm of each row of matrices (k, nv), (k,); what is not finite is left out."""
+    finite = np.nan_to_num(derivatives, posinf=0.0, neginf=0.0)
+    return np.asarray(np.linalg.norm(finite * units, axis=2).max(axis=0))
+
+
+def _require_slopes(conditions: Conditions, q: np.ndarray) -> None:
+    """Raise `ModelError` for a function whose derivative vanishes at the reference q, but not elsewhere.
+
+    That of a square does where it closes: there it says nothing about how joints move.
+    """
+    host, units = conditions.host, conditions.units
+    for function in conditions.functions:
+        phi, K = host.of(function, q)
+        slopes = np.linalg.norm(K * units, axis=1)
+        flat = (slopes < SINGULAR) | (slopes**2 < _SQUARE * np.abs(phi))
+        if flat.any():
+            points = _near_neutral(conditions.spanning, units)
+            elsewhere = _largest([host.of(function, point)[1] for point in points], units)
+            if (flat & (elsewhere > 0.5)).any():  # it is 1 unless the derivative vanishes everywhere
+                raise ModelError(
+                    f"{function.title}: its derivative vanishes where the loop closes, as that of a square "
+                    "does, so that it says nothing about how the joints move; write it without the square"
+                )
 
 
 def _declared(
@@ -175,6 +212,8 @@ class _Assembler:
         (phi, K), units = self.conditions.host.at(q), self.conditions.units
         for _ in range(60):
             size = np.linalg.norm(phi)
+            if not (np.isfinite(size) and np.isfinite(K).all()):
+                return q
             step = np.zeros(self.spanning.nv)
             step[columns] = -np.linalg.lstsq((K * units)[:, columns], phi, rcond=_DEPENDENT)[0]
             step /= max(1.0, float(np.abs(step).max(initial=0.0)))  # 1 rad, or the size of the cluster
@@ -288,8 +327,14 @@ class _Assembler:
     def _require_closed(self, q: np.ndarray, start: str) -> None:
         if self.closed(q):
             return
-        phi = np.abs(self.conditions.host.at(q)[0])
+        phi, K = self.conditions.host.at(q)
+        phi = np.where(np.isfinite(K).all(axis=1), np.abs(phi), np.nan)
         owner = self.conditions.owners[0][int(np.argmax(phi))]
+        if not np.isfinite(phi).all():
+            raise ModelError(
+                f"'{self.conditions.names[owner]}' or its derivative is not finite near {start}: its "
+                "function is NaN or infinite there; give another reference, or another function"
+            )
         if phi.max() < CLOSED:
             raise ModelError(
                 "the loops close with an axis that points against its counterpart; give a reference nearby"
@@ -392,6 +437,7 @@ class _Assembler:
             self.conditions.tied, self.conditions.ranks(q), self._generic_ranks(q), strict=True
         ):
             if rank < nearby:
+                _require_slopes(self.conditions, q)
                 raise ModelError(
                     f"the reference is singular for {self.conditions.names_of(cluster)}: its conditions have "
                     f"rank {rank} there and {nearby} nearby, as where bars are aligned; give another"

@@ -18,8 +18,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._words import no_such
-from connections.checks import ModelError
+from connections._words import no_such, words_of
+from connections.checks import ModelError, ShapeError
 from connections.evaluation.compilation import compiled
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST, Rows
 from connections.multibody.definition.kinematics import Kinematics
@@ -44,11 +44,13 @@ class FunctionCondition(abc.ABC):
     ----------
     owner : index of the loop or coupling.
     cluster : the cluster whose joints it constrains.
-    scale : (k,) or one number, the factor on the function (`lengths.scaled`).
+    title : what errors call the function.
+    scale : (k,) or one number, the factor on the function, for residuals without a unit.
     """
 
     owner: int
     cluster: int
+    title: str
     scale: np.ndarray | float = field(default=1.0, kw_only=True)
 
     @abc.abstractmethod
@@ -64,6 +66,26 @@ class FunctionCondition(abc.ABC):
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """phi (k,) and K (k, nv) in NumPy; moves (N + 1, nv)."""
+
+    @abc.abstractmethod
+    def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """The sizes of the terms of K / scale before cancellation, (k, nv)."""
+
+    def numbers(self, value: Any) -> jax.Array:
+        """A result of the user's function as an array (k,).
+
+        Raises
+        ------
+        TypeError, ShapeError : it is no array of real numbers, or has two axes or more.
+        """
+        if value is None or isinstance(value, str | bytes):
+            raise TypeError(f"{self.title}: expected an array of real numbers, got {words_of(value)}")
+        array = jnp.asarray(value)
+        if jnp.iscomplexobj(array):
+            raise TypeError(f"{self.title}: expected an array of real numbers, got {array.dtype}")
+        if array.ndim > 1:
+            raise ShapeError(self.title, "() or (k,)", array.shape)
+        return jnp.atleast_1d(array)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, which are pickled; compiled functions are not."""
@@ -90,10 +112,26 @@ class FunctionLoop(FunctionCondition):
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the pose of frame b in frame a."""
+        return self._of_pose(self._pose(transforms))
+
+    def _of_pose(self, pose: jax.Array) -> jax.Array:
+        return self.numbers(self.function(pose))
+
+    def _pose(self, transforms: Any) -> jax.Array:
         a, b = transforms[self.body_a] @ self.frame_a, transforms[self.body_b] @ self.frame_b
         R = a[:3, :3].T
-        pose = jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
-        return jnp.atleast_1d(jnp.asarray(self.function(pose)))
+        return jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
+
+    def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """The sizes of the derivatives by the pose's entries, times those of the terms of their rates."""
+        slopes = np.abs(jax.jacfwd(self._of_pose)(self._pose(placed.transforms)))
+        a, b = placed.transforms[self.body_a] @ self.frame_a, placed.transforms[self.body_b] @ self.frame_b
+        w, u = (np.linalg.norm(part, axis=1) for part in (placed.columns[:, :3], placed.columns[:, 3:]))
+        reach = np.linalg.norm(a[:3, 3]) + np.linalg.norm(b[:3, 3])
+        turning, sliding = slopes[:, :3, :3].sum(axis=(1, 2)), slopes[:, :3, 3].sum(axis=1)
+        moving = np.maximum(moves[self.body_a], moves[self.body_b])
+        sizes: np.ndarray = moving * (turning[:, None] * w + sliding[:, None] * (u + reach * w))
+        return sizes
 
     def residual_and_derivative(
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
@@ -131,7 +169,7 @@ class FunctionCoupling(FunctionCondition):
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the joints' configurations, minus the offset."""
         positions = [q[part] if part.stop - part.start > 1 else q[part.start] for part in self.slices]
-        return jnp.atleast_1d(jnp.asarray(self.function(*positions))) - self.offset
+        return self.numbers(self.function(*positions)) - self.offset
 
     def residual_and_derivative(
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
@@ -140,6 +178,12 @@ class FunctionCoupling(FunctionCondition):
         value, derivative = self._along_coordinates(q)
         X = placed.kinematics.frame.matrix_at(jnp.asarray(q))
         return np.asarray(value), np.asarray(derivative) @ np.asarray(X)
+
+    def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
+        """|dphi/dq| |X| / scale."""
+        slopes = np.abs(np.asarray(self._along_coordinates(q)[1])) / np.reshape(self.scale, (-1, 1))
+        sizes: np.ndarray = slopes @ np.abs(placed.kinematics.frame.matrix_at(jnp.asarray(q)))
+        return sizes
 
     @cached_property
     def _along_coordinates(self) -> Callable[..., Any]:
@@ -185,7 +229,8 @@ def gather(
         (a, frame_a), (b, frame_b) = ends_of(tree, loop)
         cluster = of_body[tied_by_loop(tree, loop)[0]]
         if callable(loop.closure):
-            functions.append(FunctionLoop(owner, cluster, a, b, frame_a, frame_b, loop.closure))
+            title = f"the function of loop '{loop.name}'"
+            functions.append(FunctionLoop(owner, cluster, title, a, b, frame_a, frame_b, loop.closure))
             continue
         for row in conditions_of(loop.closure).rows:
             points = frame_a[:3, 3], frame_b[:3, 3]
@@ -212,7 +257,9 @@ def gather(
         starts = kinematics.q_starts
         if coupling.function is not None:
             slices = tuple(slice(int(starts[body]), int(starts[body + 1])) for body in bodies)
-            functions.append(FunctionCoupling(owner, cluster, slices, coupling.function, coupling.offset))
+            title = f"the function of coupling '{coupling.name}'"
+            made = FunctionCoupling(owner, cluster, title, slices, coupling.function, coupling.offset)
+            functions.append(made)
             continue
         coefficients = np.zeros(kinematics.nq)
         for body, number in zip(bodies, coupling.coefficients, strict=True):

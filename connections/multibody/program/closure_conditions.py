@@ -50,6 +50,10 @@ class HostConditions:
         """phi (k,) and K (k, nv) of one function at q (nq,)."""
         return function.residual_and_derivative(self.placed(q), self._moves, q)
 
+    def terms_of(self, function: FunctionCondition, q: np.ndarray) -> np.ndarray:
+        """The sizes of the terms of its K before cancellation, (k, nv), apart from its scale."""
+        return function.terms(self.placed(q), self._moves, q)
+
     def placed(self, q: np.ndarray) -> Placed:
         """Poses of the bodies and columns of the velocities at q (nq,)."""
         return self._evaluate(q)[2]
