@@ -213,6 +213,8 @@ def _of_robot(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray, np.
     """The same by recursion: Hess_ij = L_j g_i - Gamma_lji (H^-1 g)^l."""
     q, v, still = np.asarray(q), np.asarray(v), np.zeros(model.nv)
     bending, H = curvature_operator(model, q, v), mass_matrix(model, q)
+    if not any(model.gravity):
+        return H, bending, np.zeros(H.shape)
     rise = np.linalg.solve(H, gravity(model, q)[..., None])[..., 0]
     slope = inverse_dynamics_derivatives(model, q, still, still)[0]
     hessian = slope - np.einsum("...lji,...l->...ij", christoffel_symbols(model, q), rise)

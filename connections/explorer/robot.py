@@ -20,6 +20,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.affine.motions.jax_motions import HostMotions
 from connections.checks import IntegrationError, as_array, require_finite
+from connections.control import ContractionRates, contraction_rates
 from connections.explorer.link_meshes import surfaces
 from connections.integration.driver import follow
 from connections.integration.tolerances import ATOL, RTOL
@@ -252,6 +253,23 @@ class Robot:
         with self._lock:
             mb.mass_matrix(self.model, q)  # raises the error if q is no configuration
             return self._move(q, v, float(duration))
+
+    def rates(self, motion: RobotMotion) -> ContractionRates:
+        """How fast neighbouring free motions come together or separate, at the times of a motion.
+
+        Parameters
+        ----------
+        motion : one of this robot.
+
+        Returns
+        -------
+        `control.contraction_rates` without gravity and forces. Its distance is the one whose largest bound is
+        least at every eighth time; every distance gives a bound at all times.
+        """
+        free = self.model.with_gravity((0.0, 0.0, 0.0))
+        with self._lock:
+            some = contraction_rates(free, motion.q[::8], motion.v[::8])
+            return contraction_rates(free, motion.q, motion.v, weight=(some.kappa, some.delta))
 
     def _move(self, q: np.ndarray, v: np.ndarray, duration: float) -> RobotMotion:
         stopped = ""

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from connections.control import ContractionRates
 from connections.explorer import drawing
 from connections.explorer.body_shapes import depth, extent, shapes, tree_html
-from connections.explorer.drawing import DARK, PLAIN, TWISTED
+from connections.explorer.drawing import DARK, GAP, PLAIN, TWISTED
 from connections.explorer.robot import VELOCITY, Robot, RobotMotion
 
 _TRACES = 13  # arrows along the path of the chosen body
@@ -36,6 +37,7 @@ class RobotView(drawing.FilmView):
         self.centers = np.stack([shape.center for shape in self.shapes])
         self._moved: tuple[Any, ...] | None = None  # values of the controls when the motion was computed
         self._carried: tuple[Any, ...] | None = None
+        self._rates: ContractionRates | None = None  # of the motion
         self._drawn, self._seed = False, 0
         self.motion: RobotMotion
         self._add_controls()
@@ -74,6 +76,12 @@ class RobotView(drawing.FilmView):
             )
             self.ellipsoids.visible = bool(robot.surfaces)  # otherwise there is nothing else to draw
             self.ellipsoids.on_update(lambda _: self._dress())
+            self.contraction = desk.checkbox(
+                "contraction rates",
+                False,
+                hint="How fast neighbouring free motions separate: a bound that is proved, and an indicator "
+                "that is none.",
+            )
             self.numbers = gui.add_html("")
             gui.add_html(
                 drawing.legend(
@@ -180,6 +188,12 @@ class RobotView(drawing.FilmView):
 
     def _add_plots(self) -> None:
         pair = (("without torsion", PLAIN, False), ("with torsion", TWISTED, True))
+        self.rates_plot = self.desk.plot(
+            "Neighbouring free motions: contraction rates",
+            "time [s]",
+            "rate [1/s]",
+            (("bound", DARK, False), ("indicator", GAP, True)),
+        )
         self.plots += [
             self.desk.plot(
                 "Angle between the two carried vectors",
@@ -189,6 +203,7 @@ class RobotView(drawing.FilmView):
             ),
             self.desk.plot("Their lengths, sqrt(z' H z)", "time [s]", "length [sqrt(J)]", pair),
             self.desk.plot("Their components along the chosen joint", "time [s]", "z [rad/s, m/s]", pair),
+            self.rates_plot,
         ]
 
     # --- drawing -----------------------------------------------------------------------------------------
@@ -198,8 +213,10 @@ class RobotView(drawing.FilmView):
         asked = self._question()
         if asked != self._moved:
             self._move()
-            self._moved, self._carried = asked, None
-        choice = (self.gamma.value, self.vector.value, self.body.value)
+            self._moved, self._carried, self._rates = asked, None, None
+        if self.contraction.value and self._rates is None:
+            self._rates = self.robot.rates(self.motion)
+        choice = (self.gamma.value, self.vector.value, self.body.value, self.contraction.value)
         if choice != self._carried:
             self._carry()
             self._carried, self._drawn = choice, False
@@ -217,6 +234,11 @@ class RobotView(drawing.FilmView):
             frame.wxyz = _wxyz(self.motion.rotations[k, number])
         for handle, vectors in zip(self.arrows, self.vectors, strict=True):
             handle.points = drawing.arrows(self.points[k], vectors[k])
+
+    def show(self, visible: bool) -> None:
+        """Show the view, or hide it; the rates are shown where their box is ticked."""
+        super().show(visible)
+        self.rates_plot.visible = self.rates_plot.visible and bool(self.contraction.value)
 
     def _question(self) -> tuple[Any, ...]:
         velocities = tuple(slider.value for slider in self.velocities)
@@ -277,6 +299,12 @@ class RobotView(drawing.FilmView):
             ("kinetic energy", f"{motion.energy[0]:.4g} J"),
             ("it changes by", f"{np.ptp(motion.energy):.0e} J"),
         ]
+        if self.contraction.value and self._rates is not None:
+            rates = self._rates
+            drawing.fill(self.rates_plot, motion.times, rates.bound, rates.indicator.real.max(axis=-1))
+            growth = np.trapezoid(rates.bound, motion.times)
+            rows.append(("neighbours' distance grows at most", f"{np.exp(growth):.3g} times"))
+        self.rates_plot.visible = bool(self.contraction.value)
         notes = [motion.stopped] if motion.has_torsion else ["(v x*) I has no torsion here", motion.stopped]
         self.numbers.content = drawing.readout(rows, "; ".join(filter(None, notes)))
 

@@ -6,7 +6,7 @@
 Crocoddyl is no dependence of this library, so it runs in an environment of its own: PEER/bin/python executes
 this file, too, and receives the problem as JSON. All methods start from the same torques. Iterations are
 those until the cost is within 1e-9 of the least that any method finds; times are the least of several runs.
-With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 computes accelerations without gravity; a check notices.
+With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 ignores gravity; a check notices.
 """
 
 from __future__ import annotations

@@ -98,6 +98,26 @@ def test_the_turn_of_a_frame(motion: RobotMotion) -> None:
     assert np.cos(turns[-1]) == pytest.approx(np.linalg.eigvalsh(rotation + rotation.T)[0] / 2.0)
 
 
+def test_contraction_rates(arm: Robot, motion: RobotMotion) -> None:
+    """Of the free motion, by its curvature alone; three neighbours grow no faster than the bound."""
+    rates, model = arm.rates(motion), arm.model
+    K = mb.curvature_operator(model, motion.q, motion.v)
+    np.testing.assert_allclose(rates.stiffness, K, atol=1e-12 * np.abs(K).max())
+    other = mb.curvature_operator(model, motion.q, 1.01 * motion.v)  # the control
+    assert np.abs(rates.stiffness - other).max() > 1e-2 * np.abs(K).max()
+    assert not rates.volume.any() and np.all(rates.bound >= 0.0)
+    steps = np.diff(motion.times) * (rates.bound[1:] + rates.bound[:-1]) / 2.0
+    allowed = np.concatenate([[0.0], np.cumsum(steps)])
+    for shift in 1e-5 * np.random.default_rng(1).normal(size=(3, 2, 6)):
+        beside = arm.move(motion.q[0] + shift[0], motion.v[0] + shift[1], 2.0)
+        eta = beside.q - motion.q
+        w = np.linalg.solve(motion.H, mb.coriolis_product(model, motion.q, eta, motion.v)[..., None])
+        w = beside.v - motion.v + w[..., 0]
+        pairs = ((rates.kappa, eta, eta), (2.0 * rates.delta, eta, w), (1.0, w, w))
+        V = sum(size * np.einsum("ti,tij,tj->t", a, motion.H, b) for size, a, b in pairs)
+        assert np.all(0.5 * np.log(V / V[0]) <= allowed + 1e-4)
+
+
 def test_components_have_names() -> None:
     model = mb.from_urdf(robot_path("ur5"), floating_base=True)
     robot = Robot(model)
@@ -265,4 +285,22 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         time = window.standing("time [s]")
         window.press("play")
         window.wait(lambda text: window.standing("time [s]") != time)
+        assert window.complaints() == []
+
+
+@pytest.mark.further
+def test_contraction_rates_on_the_page(arm: Robot, tmp_path: Path) -> None:
+    """The box shows the bound on growth over the motion, and hides it again."""
+    require_chromium()
+    moved = arm.move(arm.start(), np.round(arm.push(0), 2), 4.0)
+    growth = np.exp(np.trapezoid(arm.rates(moved).bound, moved.times))
+    with explorer.serve(arm, port=0) as server, browser(tmp_path / "profile") as driver:
+        window = Window(driver, server.url)
+        window.wait("angle between the two at the end")
+        window.close_warnings()
+        window.press("contraction rates")
+        window.wait("distance grows at most")
+        assert window.number(r"grows at most\s+([\d.]+)") == pytest.approx(growth, rel=0.01)
+        window.press("contraction rates")
+        window.wait(lambda text: "distance grows at most" not in text)
         assert window.complaints() == []
