@@ -1,16 +1,17 @@
 """A record as C99: declarations of constants, one after the other.
 
-Only operations on which a result depends are written, in depth-first order from one result to the next, so
-that few values live at once; of two operands the one that needs more registers comes first (Sethi and
-Ullman). An operation that is used once is written where it is used. Sines and cosines of given numbers are
-entries of two arrays, which are filled before.
+Only operations on which a result depends are written, so that few values live at once: either in depth-first
+order from one result to the next, where of two operands the one that needs more registers comes first (Sethi
+and Ullman), or in the order in which they were recorded, if then fewer values live at once. An operation that
+is used once is written where it is used. Sines and cosines of given numbers are entries of two arrays, which
+are filled before.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -81,7 +82,8 @@ def code(record: Record, results: Sequence[tuple[str, Any]], real: Real) -> Code
     ----------
     results : what is assigned to, as C, and the number.
     """
-    return _Writer(record, results, real).code()
+    orders = [_Writer(record, results, real).code(as_recorded) for as_recorded in (False, True)]
+    return min(orders, key=lambda written: written.live)
 
 
 class _Writer:
@@ -96,20 +98,24 @@ class _Writer:
         self.lines: list[str] = []
         self.needs = self._registers()
 
-    def code(self) -> Code:
-        """Write all results."""
+    def code(self, as_recorded: bool) -> Code:
+        """Write all results, in the order of the record or from one result to the next."""
         variables: dict[int, str] = {}
         for place, k in self.angle_of.items():
             self._write(place, variables)
             self.lines.append(f"angles[{k}] = {_bare(self.texts[place])};")
         before, self.lines = tuple(self.lines), []
+        assigned = defaultdict[int, list[tuple[str, Number]]](list)
         for target, value in self.results:
             if isinstance(value, Number):
-                self._write(value.place, variables)
-                text = self.texts[value.place]
-                self.lines.append(f"{target} = {'-' + text if value.negated else _bare(text)};")
+                assigned[value.place].append((target, value))
             else:
                 self.lines.append(f"{target} = {self.real.literal(value)};")
+        for place in self.reached if as_recorded else list(assigned):
+            self._write(place, variables)
+            text = self.texts[place]
+            for target, value in assigned.get(place, ()):
+                self.lines.append(f"{target} = {'-' + text if value.negated else _bare(text)};")
         return Code(
             before=before,
             lines=tuple(self.lines),
