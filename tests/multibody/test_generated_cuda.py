@@ -19,7 +19,7 @@ from nvrtc import compiled
 
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError, PointError, ShapeError
-from connections.multibody.generation import cuda_loading, function_text
+from connections.multibody.generation import cuda_loading, cuda_text, function_text
 
 COLUMNS = 300  # of arrays: more than two blocks, and no multiple of a block's threads
 
@@ -61,13 +61,13 @@ def test_all_joint_types(rng, tmp_path, on_processor) -> None:
 
 
 def test_the_bodies_are_those_of_c(tmp_path) -> None:
-    """Those of all functions, and of their pieces."""
+    """Those of all functions, and of their pieces. Behind the first brace CUDA declares more."""
     names = ["forward_dynamics", "gravity"]
     mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", cuda=True)
     text = (tmp_path / "robot.cuh").read_text()
     for name, count in zip(names, (3, 1), strict=True):
         bodies = re.findall(r"\n\{\n.*?\n\}\n", (tmp_path / f"robot_{name}.c").read_text(), re.DOTALL)
-        assert len(bodies) >= count and all(body in text for body in bodies), name
+        assert len(bodies) >= count and all(body[2:] in text for body in bodies), name
 
 
 def test_arrays_have_a_column_for_each_configuration(rng, tmp_path, on_processor) -> None:
@@ -93,6 +93,7 @@ def test_arrays_have_a_column_for_each_configuration(rng, tmp_path, on_processor
 def test_pieces_of_long_functions(rng, tmp_path, on_processor, monkeypatch) -> None:
     monkeypatch.setattr(function_text, "WHOLE", 1_000)
     monkeypatch.setattr(function_text, "PIECE", 3_000)
+    monkeypatch.setattr(cuda_text, "WHOLE", 20_000)
     model = mb.example("arm")
     made = mb.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
     assert made.functions["forward_dynamics"]["pieces"] > 3
@@ -110,6 +111,22 @@ def test_float(rng, tmp_path, on_processor) -> None:
     q, v, _ = states_of(model, rng, 20)
     C = on_processor(tmp_path).coriolis_matrix(q, v)
     assert C.dtype == np.float32 and 1e-9 < error(C, one_by_one(mb.coriolis_matrix, model, q, v)) < 1e-5
+
+
+def test_zeros_are_set_where_nothing_else_is_written(tmp_path, on_processor) -> None:
+    """Arrays are NaN before; the mass matrix of a quadruped has zeros between legs."""
+    model = mb.example("quadruped")
+    mb.generate_c(model, ["mass_matrix"], tmp_path, name="robot", cuda=True)
+    q = model.random(0)
+    H = mb.mass_matrix(model, q)
+    assert error(on_processor(tmp_path).mass_matrix(q), H) < 1e-13
+    text = (tmp_path / "robot.cuh").read_text()
+    runs = re.search(r"robot_mass_matrix_zeros\[[^/]*/.*?/\n(.*?)\n\};", text, re.DOTALL)
+    assert runs is not None
+    zeros = np.zeros(H.size, dtype=bool)
+    for first, end in re.findall(r"(\d+),\s+(\d+)\}", runs[1]):
+        zeros[int(first) : int(end)] = True
+    assert np.array_equal(zeros, H.ravel() == 0.0)
 
 
 @pytest.mark.parametrize("name", always(["four-bar", "legged robot", "spatial loop"], "four-bar"))

@@ -84,11 +84,16 @@ class RawModule:
         return call
 
 
+def empty(shape: Any, dtype: Any) -> np.ndarray:
+    """An array of NaN, or of -1, so that an entry that no kernel writes is seen."""
+    return np.full(shape, -1 if np.issubdtype(dtype, np.integer) else np.nan, dtype)
+
+
 Cupy = SimpleNamespace(
     asarray=np.asarray,
     ascontiguousarray=np.ascontiguousarray,
     broadcast_to=np.broadcast_to,
-    empty=np.empty,
+    empty=empty,
     moveaxis=np.moveaxis,
     RawModule=RawModule,
 )

@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from connections.engines.inlined.simd import sine_cosine
@@ -51,19 +52,25 @@ class CFunction:
 
     Attributes
     ----------
+    name : in C.
     recorded : what it computes.
+    real : the type of numbers.
     declaration : its declaration, without the semicolon.
     body : the statements of its definition.
     pieces : functions that it calls one after the other, if it is long.
+    zeros : (first, end) of the parts of the result that a function of its own, NAME_clear, sets to zero.
     operations : name -> how often it is executed, of ``+ - * /`` and functions.
     stack : bytes of its variables: an upper bound of its part of the stack, without optimization.
     live : how many variables are needed at once.
     """
 
+    name: str
     recorded: Recorded
+    real: Real
     declaration: str
     body: tuple[str, ...]
     pieces: tuple[Piece, ...]
+    zeros: tuple[tuple[int, int], ...]
     operations: Counter[str]
     stack: int
     live: int
@@ -71,7 +78,22 @@ class CFunction:
     @cached_property
     def text(self) -> str:
         """Its definition, behind those of its pieces."""
-        return "".join([piece.text for piece in self.pieces] + [definition(self.declaration, self.body)])
+        own = definition(self.declaration, self.body)
+        return "".join([self._clear, *(piece.text for piece in self.pieces), own])
+
+    @property
+    def is_always_tested(self) -> bool:
+        """Whether it looks at all results, however small the given numbers are."""
+        return not _asks_results(self.recorded, self.real)
+
+    @property
+    def _clear(self) -> str:
+        """What sets zeros in C: all entries, in a loop that a compiler turns into vector instructions."""
+        if not self.zeros:
+            return ""
+        size, r = self.recorded.size, self.real
+        loop = [f"for (int k = 0; k < {size}; ++k) {{", f"    out[k] = {r.literal(0.0)};", "}"]
+        return definition(f"static void {self.name}_clear({r.name} *restrict out)", loop) + "\n"
 
 
 @dataclass(frozen=True)
@@ -118,21 +140,21 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     name : the robot's, with which names of functions begin.
     real : the type of numbers.
     """
-    zeros = recorded.size - sum(isinstance(x, Number) or x != 0.0 for x in recorded.results.values())
-    clear = zeros > recorded.size // 8
+    own = f"{name}_{recorded.function.name}"
+    zeros = [k for k in range(recorded.size) if _is_zero(recorded.results.get(k, 0.0))]
+    clear = len(zeros) > recorded.size // 8
     results = [(f"out[{k}]", x) for k, x in recorded.results.items() if not (clear and _is_zero(x))]
     if not clear:
         results += [(f"out[{k}]", 0.0) for k in range(recorded.size) if k not in recorded.results]
     pivots = [(f"pivots[{k}]", x) for k, x in enumerate(recorded.pivots)]
     body = code(recorded.record, pivots + results, real)
-    zero = real.literal(0.0)
     before, pieces, kept = _pieces(recorded, body, name, real)
     statements = (
         *_declared(recorded, body, kept, real),
         *_tests(recorded, name, real),
         *before,
         *([f"{name}_turn({body.angles}, angles, sines, cosines);"] if body.angles else []),
-        *([f"for (int k = 0; k < {recorded.size}; ++k) {{", f"    out[k] = {zero};", "}"] if clear else []),
+        *([f"{own}_clear(out);"] if clear else []),
         *([piece.call for piece in pieces] if pieces else body.lines),
         *_ending(recorded, name, real),
     )
@@ -140,7 +162,25 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     variables = max((_variables(piece.lines) for piece in pieces), default=body.variables)
     stack = (4 if real.suffix else 8) * (arrays + variables) + FRAMES * (2 if pieces else 1)
     declaration = declaration_of(recorded, name, real)
-    return CFunction(recorded, declaration, statements, pieces, body.counts, stack, body.live)
+    return CFunction(
+        name=own,
+        recorded=recorded,
+        real=real,
+        declaration=declaration,
+        body=statements,
+        pieces=pieces,
+        zeros=_runs(zeros) if clear else (),
+        operations=body.counts,
+        stack=stack,
+        live=body.live,
+    )
+
+
+def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
+    """(first, end) of the runs of ascending whole numbers."""
+    begins = [k for before, k in pairwise([-2, *numbers]) if k != before + 1]
+    ends = [k + 1 for k, after in pairwise([*numbers, -2]) if after != k + 1]
+    return tuple(zip(begins, ends, strict=True))
 
 
 def _pieces(
