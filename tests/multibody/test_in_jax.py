@@ -404,6 +404,17 @@ def test_bad_input_is_named_while_tracing(rng):
         jax.jit(lambda q: mb.mass_matrix(robot, q, out=np.empty((robot.nv,) * 2)))(q)
 
 
+def test_other_devices_refuse_what_the_processor_refuses():
+    """NaN for a quaternion whose norm is not one, and for numbers that are not finite."""
+    robot = mb.example("quadruped")
+    elsewhere = jax.jit(robot.traced._function("mass_matrix", (), False).others)
+    q = robot.neutral()
+    np.testing.assert_allclose(elsewhere(q), mb.mass_matrix(robot, q), atol=1e-13)
+    bad, unknown = q.copy(), q.copy()
+    bad[6], unknown[0] = 1.001, np.nan
+    assert np.isnan(elsewhere(bad)).all() and np.isnan(elsewhere(unknown)).all()
+
+
 def test_other_devices_use_the_definition(rng):
     """Lowered for a device that is not there, no foreign function is called."""
     robot = mb.example("arm")

@@ -166,7 +166,10 @@ class TracedRecursions:
 
         def definition(*vectors: jax.Array) -> jax.Array:
             of, own = near(vectors)
-            return DEFINITIONS[name](of.robot, *own, *chosen)
+            good = frame.near_at(vectors[0])
+            for vector in vectors:
+                good &= jnp.isfinite(vector).all()
+            return jnp.where(good, DEFINITIONS[name](of.robot, *own, *chosen), jnp.nan)
 
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
             of, own = near(at)
