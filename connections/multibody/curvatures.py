@@ -1,4 +1,4 @@
-"""Sectional, Ricci and scalar curvature of a robot's metric H, and R with torsion, by its recursions.
+"""Curvatures of a robot by its recursions: sectional, Ricci and scalar ones of its metric H, R with torsion.
 
 With K(w) of `curvature_operator`, a^T K(w) b = <<R(a, w) w, b>>, and |u|^2 = u^T H u,
 
@@ -45,10 +45,12 @@ _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers o
 
 @kind_kept
 def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
-    """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv), of the body-level factor (v x*) I.
+    """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>> of the connection with torsion, (..., nv, nv, nv, nv).
 
-    It is antisymmetric in i, j, because the connection keeps the metric, and in k, l. It has no other
-    symmetry: pairs cannot be exchanged, and the first Bianchi identity has terms of torsion.
+    Its C is that of the body-level factor (v x*) I, ``coriolis_matrix(..., body_factor="force_cross")``;
+    `curvature` is the tensor without torsion. R is antisymmetric in i, j, because the connection keeps the
+    metric, and in k, l. It has no other symmetry: pairs cannot be exchanged, and the first Bianchi identity
+    has terms of torsion.
 
     Parameters
     ----------
@@ -79,7 +81,8 @@ def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.nda
     batch = Gamma.shape[:-3]
     flat = Gamma.reshape(*batch, n, n * n)  # Gamma_p(ki)
     products = numbers.swapaxes(flat, -1, -2) @ (inverse @ flat)
-    # A_ijkl + Gamma*_pkl H^pq Gamma_iqj is antisymmetrized: the brackets are s_pkl = Gamma*_pkl - Gamma*_plk.
+    # R_ijkl = half_ijkl - half_ijlk, half_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj - Gamma*_pkl H^pq
+    # Gamma_iqj: the last term is that of the brackets, s_pkl = Gamma*_pkl - Gamma*_plk, without torsion.
     star = christoffel_symbols(model, q, guess=guess).reshape(flat.shape)
     brackets = numbers.swapaxes(Gamma, -1, -2).reshape(*batch, n * n, n) @ (inverse @ star)
     half = numbers.einsum("...iljk->...ijkl", change)

@@ -28,8 +28,8 @@ GAUSS, WEIGHTS = (
     np.polynomial.legendre.leggauss(4)[1] / 2.0,
 )
 _TOGETHER = 32  # instants in one call of a compiled function, whatever their number
-#: Coefficients (6, 6) of the polynomials of the six parts, a row each, and of their derivatives.
-_PARTS = np.array(
+#: Coefficients (6, 6) of the polynomials of the six parts, a row each, the constant first.
+_POLYNOMIALS = np.array(
     [
         [1, 0, -3, 2, 0, 0],
         [0, 1, -2, 1, 0, 0],
@@ -41,7 +41,7 @@ _PARTS = np.array(
     dtype=float,
 )
 _RATES = np.diag(np.arange(1.0, 6.0), -1)
-_DERIVATIVES = (_PARTS, _PARTS @ _RATES, _PARTS @ _RATES @ _RATES)
+_DERIVATIVES = (_POLYNOMIALS, _POLYNOMIALS @ _RATES, _POLYNOMIALS @ _RATES @ _RATES)
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,10 @@ class Pieces:
         )
 
     def halved(self, effort: Effort) -> Pieces:
-        """The same curve in 2 N pieces."""
+        """The same curve in 2 N pieces, in coordinates without constraints.
+
+        On a manifold, bumps become tangent vectors at the new points, which moves the curve by O(h^5).
+        """
         x, h = np.array([1.0 / 6.0, 1.0 / 3.0, 0.5, 2.0 / 3.0, 5.0 / 6.0]), self.lengths
         jets = self.jets(x)
         q, rate = (_between(end, jets[:, 2, m]) for m, end in enumerate((self.q, self.rate)))
