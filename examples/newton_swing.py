@@ -189,8 +189,7 @@ def draw(path):
     axes[0].legend(fontsize=7)
     states = runs[EFFORTS[-1], True][0]
     bodies = mb.forward_kinematics(arm, states[:, :n])[..., :3, 3]
-    tool = mb.frame_pose(arm, states[:, :n], arm.frame_names[-1])[:, None, :3, 3]
-    chain = np.concatenate([np.zeros_like(tool), bodies, tool], axis=1)
+    chain = np.concatenate([np.zeros_like(bodies[:, :1]), bodies], axis=1)
     for k in range(0, STEPS + 1, 5):
         axes[2].plot(chain[k, :, 0], chain[k, :, 2], "-o", color=plt.cm.viridis(k / STEPS), markersize=3)
     axes[2].plot(*chain[:, -1, [0, 2]].T, color="#8a8a8a", linewidth=1.0)

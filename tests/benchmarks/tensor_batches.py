@@ -2,9 +2,9 @@
 
     python tests/benchmarks/tensor_batches.py
 
-Prints the table of docs/curvature.md: microseconds of each configuration. Single calls fill the places of the
-array that the batch fills. *One place*: all single calls fill the same place, which then stays in the cache.
-*Zeros*: `out.fill(0.0)`; no function that writes as much to memory is faster. *Ratio*: singles over the batch.
+Prints a table of docs/curvature.md: microseconds of each configuration. Single calls fill the places of the
+array that the batch fills. *One place*: all single calls fill the same place, which stays in the cache.
+*Zeros*: `out.fill(0.0)`; no function that writes as much to memory is faster. *Ratio*: singles over batch.
 """
 
 from __future__ import annotations
