@@ -16,6 +16,7 @@ from importlib.metadata import files
 from pathlib import Path
 
 import numpy as np
+from PIL import Image
 
 from connections import control
 from connections import multibody as mb
@@ -381,3 +382,54 @@ panels["swinging a foot"].legend(frameon=False, fontsize=8)
 figure.tight_layout()
 figure.savefig(directory / "whole_body_humanoid.png")
 print(directory / "whole_body_humanoid.png")
+
+# %%
+# The film, seen from the right side and a little from above, at half the speed. Where a motion has ended by
+# a fall, its last picture stays.
+
+SHOWN = {
+    ("Christoffel", f"with {LOAD:g} kg"): f"Christoffel, with {LOAD:g} kg",
+    ("not skew", f"with {LOAD:g} kg"): f"not skew, with {LOAD:g} kg",
+    ("Christoffel", "jumping"): "Christoffel, jumping",
+}
+SHOWN = {key: title for key, title in SHOWN.items() if motions[key][0] is not None}  # did not diverge
+LIMBS = [["torso_2_link", "head_1_link", "head_2_link"]]
+for side in ("left", "right"):
+    LIMBS += [["base_link"] + [f"leg_{side}_{k}_link" for k in range(1, 7)] + [f"{side}_sole_link"]]
+    LIMBS += [["torso_2_link"] + [f"arm_{side}_{k}_link" for k in range(1, 8)]]
+LIMBS += [["base_link", "torso_1_link", "torso_2_link"]]
+film, lines, clocks = new_figure(7.8, 3.6), {}, {}
+film.set_dpi(90)
+film.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=0.9, wspace=0.0)
+for axes, (key, title) in zip(film.subplots(1, len(SHOWN)), SHOWN.items(), strict=True):
+    axes.set(xlim=(-0.8, 0.8), ylim=(-0.25, 1.65), title=title)
+    axes.set_aspect("equal")
+    axes.axis("off")
+    axes.fill([-0.8, -0.6, 0.8, 0.6], [-0.15, 0.15, 0.15, -0.15], color=GREY, alpha=0.2)
+    color = COLORS[key[0]]
+    lines[key] = [axes.plot([], [], color=color, lw=3.0, solid_joinstyle="round")[0] for _ in LIMBS]
+    clocks[key] = axes.text(-0.75, 1.5, "")
+
+
+def seen(points):
+    """Points in the plane of the picture: ahead, and up; what is on the left lies higher."""
+    x, y, z = np.transpose(points)
+    return x + 0.3 * y, z + 0.3 * y
+
+
+frames = []
+for time_ in np.arange(0.0, 1.55, 0.05):
+    for key in SHOWN:
+        motion, fell = motions[key]
+        last = len(motion.times) - 1
+        k = min(round(time_ / PERIOD), last)
+        for line, limb in zip(lines[key], LIMBS, strict=True):
+            line.set_data(*seen([mb.frame_pose(robot, motion.q[k], body)[:3, 3] for body in limb]))
+        clocks[key].set_text(f"{time_:.2f} s" + (", fallen" if fell and k == last else ""))
+    film.canvas.draw()
+    frames.append(Image.fromarray(np.asarray(film.canvas.buffer_rgba())[..., :3]).quantize(32))
+lasting = [100] * (len(frames) - 1) + [1500]  # ms
+path = directory / "whole_body_humanoid.gif"
+frames[0].save(path, save_all=True, append_images=frames[1:], duration=lasting, loop=0, optimize=True)
+assert path.stat().st_size < 1_000_000
+print(f"{path}: {len(frames)} frames")

@@ -93,7 +93,7 @@ def conjugate_times(nabla: AffineConnection, q: Any, v: Any, t_end: float) -> Co
     TypeError : of a ConstrainedConnection (`jacobi_field`), or where JAX traces.
     ShapeError (also for a batch of geodesics), NonFiniteError, PointError, FrameError, MetricError.
 
-    Source: [A] chapter 10; [MT] section 15.
+    Source: [A]; [MT] section 15.
     """
     require_unconstrained("conjugate_times", nabla)
     require_untraced(q=q, v=v, t_end=t_end)

@@ -19,7 +19,7 @@ counted with its multiplicity:
 
 Theta is integrated with U, so the count at a time needs no other times. It is an integer, which tests the
 integration. U is bounded, also where the fields grow exponentially.
-Source: [A] chapter 10 for the eigenvalues of U; [MT] section 15 for the index theorem.
+Source: [A] for the eigenvalues of U; [MT] section 15 for the index theorem.
 """
 
 from __future__ import annotations

@@ -6,8 +6,9 @@ with E y = e and lower <= G y <= upper at every level. Without bounds the levels
 round-off (`compiled_law.best`); if the result keeps the bounds, it is the solution. Otherwise each level is a
 quadratic program, solved by DAQP, an active-set method: of the points that are equally good for the tasks, it
 is the one closest to the result without bounds.
-Source: Escande, Mansard and Wieber, Hierarchical quadratic programming, 2014; Arnstrom, Bemporad and Axehill,
-A dual active-set solver for embedded quadratic programming using recursive LDL' updates, 2022.
+Source: Escande, Mansard and Wieber, Hierarchical quadratic programming: fast online humanoid-robot motion
+generation, 2014; Arnstrom, Bemporad and Axehill, A dual active-set solver for embedded quadratic programming
+using recursive LDL' updates, 2022.
 """
 
 from __future__ import annotations
