@@ -25,7 +25,7 @@ from connections.control.whole_body.compiled import compiled
 
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
 _BEYOND = 1e-8  # by which unknowns may be beyond a bound, relative to the size of the program
-# Weight of a step in DAQP's outer iterations, where it cannot solve the program at once: that of a task's row.
+# Weight of a step in DAQP's outer iterations, where it cannot solve a program at once: that of a task's row.
 # They end at the same point: with 1e-2, 0.1 and 1, torques at 1,800 states agree to 3e-5 of their limits.
 _PROXIMAL = 1.0
 _OPTIMAL, _INFEASIBLE = 1, -1  # exit flags of DAQP
