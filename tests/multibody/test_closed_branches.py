@@ -168,6 +168,25 @@ def test_a_closure_that_is_a_function_crosses_flat_postures():
         mb.close_loops(model, [1e6])
 
 
+@pytest.mark.parametrize(
+    "closure", [mb.Distance(0.4), further(lambda T: T[:3, 3] @ T[:3, 3] - 0.16)], ids=["rod", "function"]
+)
+def test_branches_cross_where_the_only_column_vanishes(closure):
+    """A slider on a line through the axis of a crank as long as its rod: x = 2 a cos q crosses x = 0.
+
+    The one column of K_d, x - a cos q, has no angle with others. On the two branches together it keeps its
+    sign, so that a path which does not notice where it vanishes turns to the other one.
+    """
+    plan = Plan(1)
+    plan.add("crank", "world", "crank", HINGE, start=0.7)
+    plan.add("slider", "world", "slider", mb.Prismatic((1, 0, 0)), start=0.8 * np.cos(0.7))
+    plan.loop("rod", "crank", "slider", closure, at(0.4), independent=["crank"])
+    model, angles = plan.build(), np.array([1.0, 2.0, 3.0, 4.0, 5.0, 7.0, -2.0])
+    slider = model.spanning_tree.joint_names.index("slider")
+    for found in (mb.close_loops(model, angles[:, None]), [mb.close_loops(model, [q]) for q in angles]):
+        np.testing.assert_allclose(np.array(found)[:, slider], 0.8 * np.cos(angles), atol=1e-9)
+
+
 # --- many turns -------------------------------------------------------------------------------------------
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from connections.checks import ModelError
-from connections.engines.inlined.householder import column_length, least_pivot, scaled_length
+from connections.engines.inlined.householder import column_length, scaled_length
 from connections.engines.inlined.rows import LARGEST
 from connections.engines.inlined.simd import sine_cosine
 from connections.engines.inlined.vectors import reduced_angle
@@ -28,7 +28,7 @@ from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
 from connections.multibody.kernels.layout import unpack_closure, unpack_loop
 from connections.multibody.kernels.loop_continuation import solve_linear, write_derivatives
 from connections.multibody.kernels.loop_motion import advance, move_dependent
-from connections.multibody.kernels.loop_path import change_of_K, keep, newton, predict
+from connections.multibody.kernels.loop_path import change_of_K, keep, newton, pivot_of, predict
 from connections.multibody.kernels.reading import is_unit
 from connections.multibody.model import Model
 from connections.multibody.tolerances import CLOSED
@@ -130,8 +130,9 @@ class _Recording:
 def interpreter(recording: Any) -> Interpreter:
     """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivots` and `run`."""
 
-    def pivots(A: Slots, p: int, d: int, lane: int) -> float:
-        recording.pivots.extend(applied("fabs", A[d * p + d + j]) for j in range(d))
+    def pivots(loop: Any, A: Slots, lane: int) -> float:
+        first = loop.dependent * (loop.rows + 1)
+        recording.pivots.extend(applied("fabs", A[first + j]) for j in range(loop.dependent))
         return 1.0  # C tests the pivots
 
     def length(A: Slots, p: int, d: int, x: Slots, lane: int) -> Any:
@@ -148,7 +149,7 @@ def interpreter(recording: Any) -> Interpreter:
             reduced_angle: lambda angle: angle,  # C does it before it takes sines
             is_unit: unit,
             LARGEST: Unbounded(),
-            least_pivot: pivots,
+            pivot_of: pivots,
             scaled_length: length,
         }
     )

@@ -175,6 +175,12 @@ def move_joint(kind, q, v, factor):
 
 
 @inlined
+def is_slide(kind, column):
+    """Whether a column of the joint's Phi slides, so that its velocity is a length per time."""
+    return kind == PRISMATIC or (kind == FREE and column >= 3)
+
+
+@inlined
 def is_crank(kind):
     """Whether the joint is where it was after a turn of 2 pi of its coordinate."""
     return kind == REVOLUTE

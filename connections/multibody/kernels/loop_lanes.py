@@ -9,7 +9,7 @@ A row is given up that needs many turns of a crank, short steps, or more than `M
 open or singular. `loop_continuation` solves it then, or says why it cannot be solved.
 """
 
-from connections.engines.inlined.householder import least_pivot, scaled_length
+from connections.engines.inlined.householder import scaled_length
 from connections.engines.inlined.simd import (
     LANES,
     as_lanes,
@@ -38,6 +38,7 @@ from connections.multibody.kernels.loop_path import (
     factor_after,
     is_closed,
     keep_conditions,
+    pivot_of,
     solve_for_prediction,
 )
 from connections.multibody.tolerances import (
@@ -172,7 +173,7 @@ def _apply_rules(loop, many, lane):
         return _give_up(loop)
     p, d = many.rows, many.dependent
     K_d = beyond(many.now, many.columns * p)
-    pivot, length = least_pivot(K_d, p, d, lane), scaled_length(K_d, p, d, many.z, lane)
+    pivot, length = pivot_of(many, K_d, lane), scaled_length(K_d, p, d, many.z, lane)
     for k in range(loop.dependent):
         store(loop.z, k, load_lane(many.z, k, lane))
     if not pivot >= SINGULAR:

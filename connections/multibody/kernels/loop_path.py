@@ -30,6 +30,7 @@ from connections.engines.inlined.householder import (
     solve_least,
 )
 from connections.engines.inlined.simd import beyond, chosen, exact, load_lane, part, root, routine, store
+from connections.multibody.kernels.elementary_joints import is_slide
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, move_dependent
 from connections.multibody.tolerances import (
@@ -161,12 +162,27 @@ def is_closed(loop, length, lane):
 def newton(loop):
     """Evaluate phi and K at x, factorize K_d, and write the step -K_d^+ phi to z.
 
-    Returns the least pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
+    Returns the pivot of K_d and the length |D z| of the step, D the lengths of the columns of K_d.
     """
     place_loop(loop)
     K_d = evaluate_and_solve(loop)
-    p, d = loop.rows, loop.dependent
-    return least_pivot(K_d, p, d, 0), scaled_length(K_d, p, d, loop.z, 0)
+    return pivot_of(loop, K_d, 0), scaled_length(K_d, loop.rows, loop.dependent, loop.z, 0)
+
+
+@exact
+def pivot_of(loop, K_d, lane):
+    """The least pivot of a factorized K_d, times the length of its shortest column if that is below one.
+
+    Columns are measured in units: 1, or the loop's size for a joint that slides. Where a column vanishes, it
+    keeps its angles with the others, but no longer determines its joint.
+    """
+    shortest, at = 1.0, loop.dependent * (loop.rows + 2)
+    for link in range(1, loop.links + 1):
+        for s in range(loop.first[link], loop.first[link + 1]):
+            if loop.place[s] < 0:
+                unit = loop.lengths[1] if is_slide(loop.kind[link], s - loop.first[link]) else 1.0
+                shortest = min(shortest, unit * load_lane(K_d, at - 1 - loop.place[s], lane))
+    return shortest * least_pivot(K_d, loop.rows, loop.dependent, lane)
 
 
 @exact

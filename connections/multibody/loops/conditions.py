@@ -96,7 +96,7 @@ class LoopClosure:
 
         q_s = jax.lax.fori_loop(0, _STEPS, corrected, self.with_independent(start, q))
         phi, K = self.conditions_at(q_s)
-        good = jnp.all(jnp.abs(phi) < CLOSED) & jnp.all(self._sines(K) >= SINGULAR)
+        good = jnp.all(jnp.abs(phi) < CLOSED) & jnp.all(self._pivots(K) >= SINGULAR)
         return jnp.where(good, q_s, jnp.nan)
 
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
@@ -115,10 +115,9 @@ class LoopClosure:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
         return -least_squares(self._dependent(K), K[:, len(self.dependent) :])
 
-    def _sines(self, K: jax.Array) -> jax.Array:
-        """For each column of K_d, the sine of its angle with the span of the columns before it, (n_d,)."""
-        R = jnp.linalg.qr(self._dependent(K) * self.lengths, mode="r")
-        return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1e-300)
+    def _pivots(self, K: jax.Array) -> jax.Array:
+        """`pivots` of K_d, (n_d,)."""
+        return pivots(jnp.linalg.qr(self._dependent(K) * self.lengths, mode="r"))
 
     def with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
         """q_s with all coordinates except the unknown ones set from q (nq,)."""
@@ -133,6 +132,15 @@ class LoopClosure:
         step = jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d)
         moved = self.projected(self.spanning.frame.retract_at(q_s, step))
         return jnp.where(self.unknown, moved, q_s)
+
+
+def pivots(R: jax.Array) -> jax.Array:
+    """Of K_d = Q R in units: how far each column is from the span of those before it, (n_d,).
+
+    That is the sine of its angle with the span, if the column is longer than one; where a column vanishes, so
+    does this.
+    """
+    return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1.0)
 
 
 def _points(rows: Rows, T: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:

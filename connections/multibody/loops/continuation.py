@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.multibody.loops.conditions import LoopClosure
+from connections.multibody.loops.conditions import LoopClosure, pivots
 from connections.multibody.tolerances import (
     CLEAR,
     CLOSE,
@@ -49,9 +49,7 @@ class Continuation(NamedTuple):
 
     q: jax.Array  #: (nq_s,) the spanning configuration at the last point of the path that was reached
     reached: jax.Array  #: the fraction of the path up to that point; 1 is success
-    #: (n_d,) for each dependent velocity, the sine of the angle between its column of K_d and the span of the
-    #: columns before it
-    pivot: jax.Array
+    pivot: jax.Array  #: (n_d,) `pivots` of K_d, for each dependent velocity
 
 
 _GOAL, _LANDING, _AGAIN = NODES, -1, -2  # where a leg leads; 0, ..., NODES - 1 are the nodes
@@ -74,13 +72,13 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
         phi, K = loops.conditions_at(path.begin.q)
         before = _Factors.of(loops, K)
         leg = _leg(loops, line, path.begin, aim, path.trials)
-        sines, began = leg.factors.sines(), jnp.isfinite(leg.clear.t)
+        pivots, began = leg.factors.pivots(), jnp.isfinite(leg.clear.t)
         arrived, near = began & (leg.end.t == aim), began & (jnp.abs(1.0 - leg.end.t) * line.way < CLOSE)
-        flat = landing & (beyond == 1.0) & (jnp.min(before.sines(), initial=1.0) < SINGULAR)
+        flat = landing & (beyond == 1.0) & (jnp.min(before.pivots(), initial=1.0) < SINGULAR)
         flat &= jnp.max(jnp.abs(phi), initial=0.0) <= EXTRAPOLATED
         apart = loops.spanning.frame.velocity_at(path.ended_at, leg.end.q - path.ended_at)
         apart = jnp.max(jnp.abs(apart[loops.dependent] / loops.lengths), initial=0.0)
-        same = (node == _LANDING) | (apart <= SAME * jnp.min(sines, initial=1.0))
+        same = (node == _LANDING) | (apart <= SAME * jnp.min(pivots, initial=1.0))
         good = ~landing | (same & (before.change(loops, leg.K) <= LARGEST_JUMP))
         cut = to_goal & ~arrived & ~near & began
         shorter = ~to_goal & ~flat & ~(arrived & good)
@@ -97,7 +95,7 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
             begin=begin,
             clear=clear,
             last=_pick(to_goal | landed, leg.end, path.last),
-            sines=jnp.where(flat, before.sines(), jnp.where(to_goal | landed, sines, path.sines)),
+            pivots=jnp.where(flat, before.pivots(), jnp.where(to_goal | landed, pivots, path.pivots)),
             cut=jnp.where(cut, leg.end.t, path.cut),
             spacing=spacing,
             node=jnp.where(cut | shorter, NODES - 1, jnp.where(landed, _GOAL, node - 1)),
@@ -119,7 +117,7 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
             begin=begin,
             clear=begin,
             last=begin,
-            sines=jnp.zeros(len(loops.dependent)),
+            pivots=jnp.zeros(len(loops.dependent)),
             cut=jnp.ones(()),
             spacing=jnp.ones(()),
             node=jnp.asarray(_GOAL),
@@ -134,7 +132,7 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
     return Continuation(
         jnp.where(arrived, loops.with_independent(path.last.q, q), path.last.q),
         jnp.where(arrived, 1.0, path.last.t),
-        jnp.where(path.singular, SINGULAR, 1.0) * path.sines,
+        jnp.where(path.singular, SINGULAR, 1.0) * path.pivots,
     )
 
 
@@ -178,7 +176,7 @@ class _Path(NamedTuple):
     begin: _Point  #: where the next leg begins
     clear: _Point  #: the last point of the leg that was cut which is far from singular ones
     last: _Point  #: the farthest point that was reached
-    sines: jax.Array  #: (n_d,) there
+    pivots: jax.Array  #: (n_d,) there
     cut: jax.Array  #: where the last leg to the goal was cut
     spacing: jax.Array  #: of the nodes before the cut
     node: jax.Array  #: where the next leg leads
@@ -206,9 +204,9 @@ class _Factors(NamedTuple):
         """(K_d D)^+ right."""
         return jax.scipy.linalg.solve_triangular(self.R, self.Q.T @ right)
 
-    def sines(self) -> jax.Array:
-        """For each column of K_d, the sine of its angle with the span of the columns before it, (n_d,)."""
-        return jnp.abs(jnp.diagonal(self.R)) / jnp.maximum(jnp.linalg.norm(self.R, axis=0), 1e-300)
+    def pivots(self) -> jax.Array:
+        """`pivots` of K_d, (n_d,)."""
+        return pivots(self.R)
 
     def change(self, loops: LoopClosure, K: jax.Array) -> jax.Array:
         """|(K_d D)^+ K_d(new) D - 1|, Frobenius, for another K."""
@@ -259,7 +257,7 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
         """A correction, or the end of a step and the next prediction."""
         phi, K = loops.conditions_at(leg.tried)
         factors = _Factors.of(loops, K)
-        pivot = jnp.min(factors.sines(), initial=1.0)
+        pivot = jnp.min(factors.pivots(), initial=1.0)
         correction = -factors.solve(phi)
         size = jnp.linalg.norm(correction)
         small = jnp.maximum(_CONVERGED, _ROUND_OFF / pivot)

@@ -15,6 +15,7 @@ from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
+from connections.multibody.loops.conditions import pivots
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
@@ -222,9 +223,8 @@ class Loops:
         loops, of_column = closed.loops, closed.clusters.of_body[closed.spanning.body_of]
         dependent = np.flatnonzero(of_column[loops.dependent] == cluster)
         K = (self.derivative(q_s)[:, loops.dependent] * loops.lengths)[:, dependent]
-        sizes = np.maximum(np.linalg.norm(K, axis=0), np.finfo(float).tiny)  # a column may vanish
-        sines = np.abs(np.diagonal(np.linalg.qr(K, mode="r"))) / sizes
-        body = closed.spanning.body_of[loops.dependent[dependent[int(np.argmin(sines))]]]
+        least = int(np.argmin(pivots(jnp.asarray(np.linalg.qr(K, mode="r")))))
+        body = closed.spanning.body_of[loops.dependent[dependent[least]]]
         reached = float(done / way) if way > 0.0 else 0.0
         return Failure(int(body), reached, np.where(own, here, q), status < 0)
 
