@@ -7,8 +7,8 @@ All are relative, so that no decision depends on the unit of length, mass or tim
 # leaves round-off of about 1e-15, which a nearly singular K_d (`SINGULAR`) makes up to 1e6 times larger.
 CLOSED = 1e-9
 # The dependent joints are not determined if the sine of the angle between a column of K_d and the span of
-# the columns before it, times the column's length in units if that is below one, is below this: G = -K_d^+ K_i
-# has lost six of its 16 digits there, its derivative 12.
+# the columns before it, times the column's length in units if that is below one, is below this: there
+# G = -K_d^+ K_i has lost six of its 16 digits, its derivative 12.
 SINGULAR = 1e-6
 # Limits of a step along a path of configurations. No joint turns by more than the first (rad), so that no
 # step skips a turn. The first correction of the predicted point is at most the second, relative to the
