@@ -341,7 +341,8 @@ LONG_HEAD = """
 
 The code has no branches, so that each instruction is executed once: {speeds} in a nanosecond, for C.
 So their number is what the time follows; why those of G1, 111 kB, are slower was not measured (the
-processor's nearest cache for instructions has 32 kB).
+processor's nearest cache for instructions has 32 kB). With pieces of 3 to 40 kB, `-O2`, or the order of the
+kernel it took 2.04 to 2.19 us, in two runs.
 
 ## Long functions
 
