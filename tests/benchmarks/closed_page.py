@@ -27,6 +27,9 @@ way over ours; **missed** stands beside a target that was missed.
 - *Loops alone*: the compiled solver from the reference configuration, which all times of ours contain.
 - *1024 C, 64 Gamma*: the time of each in a batch; in brackets, the time of a single call over it. Beside it
   the batch of the spanning tree; in brackets, its time over ours.
+- *From guesses*: 16 random configurations, one call after the other, by paths from the reference and from
+  guesses 0.005 rad or m away, whose ratio is in brackets; and many in a batch, with the time of one after the
+  other over it. For the first column the batch in brackets begins at the reference.
 - *Other routes*: to the same C in this library.
 
 The page is written by
@@ -66,8 +69,14 @@ def write_page(
         parts += [f"### {what}\n", _table(columns, ["ours", "spanning tree", "Pinocchio"], sizes, entries)]
     rest = dict.fromkeys(row.quantity for row in entries if row.quantity not in sum(shown.values(), []))
     routes = [name for name in rest if name.startswith("C by ")]
-    loops = [name for name in rest if name not in routes]
-    for title, columns in (("Loops alone, and many configurations", loops), ("Other routes to C", routes)):
+    near = [name for name in rest if "of 16" in name or "guesses" in name]
+    loops = [name for name in rest if name not in [*routes, *near]]
+    tables = {
+        "Loops alone, and many configurations": loops,
+        "From guesses": near,
+        "Other routes to C": routes,
+    }
+    for title, columns in tables.items():
         if columns:
             parts += [f"### {title}\n", _table(columns, columns, sizes, entries)]
     if curves:
