@@ -164,6 +164,8 @@ def test_statuses(tmp_path, on_processor) -> None:
         loaded.gravity(q[:, 1:])
     with pytest.raises(TypeError, match="expected q"):
         loaded.gravity(q, q)
+    with pytest.raises(TypeError, match="q: expected an array of real numbers"):
+        loaded.gravity(q + 1j)
     open_loop = PLANS["closed by: distance"]().build()
     mb.generate_c(open_loop, ["gravity"], tmp_path / "open", name="robot", cuda=True)
     with pytest.raises(ClosureError):

@@ -66,7 +66,7 @@ class _Kernel:
 
     def __call__(self, *given: Any) -> Any:
         require_count(self.__name__, self._arguments, given)
-        arrays = [self._cupy.asarray(x, dtype=self._dtype) for x in given]
+        arrays = [self._real(name, x) for name, x in zip(self._arguments, given, strict=True)]
         for name, array, size in zip(self._arguments, arrays, self._sizes, strict=True):
             if array.shape[-1:] != (size,):
                 raise ShapeError(name, f"(..., {size})", array.shape)
@@ -83,6 +83,12 @@ class _Kernel:
         own = tuple(range(len(self._shape)))
         result = self._cupy.moveaxis(out.reshape(*self._shape, *batch), own, tuple(k - len(own) for k in own))
         return tuple(self._cupy.moveaxis(result, len(batch), 0)) if self._stacked else result
+
+    def _real(self, name: str, x: Any) -> Any:
+        array = self._cupy.asarray(x)
+        if array.dtype.kind not in "biuf":
+            raise TypeError(f"{name}: expected an array of real numbers, got {array.dtype}")
+        return array.astype(self._dtype, copy=False)
 
     def _columns(self, array: Any, batch: tuple[int, ...], count: int) -> Any:
         """An array (..., k) as (k, count), in which each configuration is a column."""
