@@ -30,6 +30,7 @@ import cuda_speed
 import numpy as np
 import pinocchio as pin
 from competitors import Pair, medians
+from cuda_speed import FUNCTIONS
 from recursions import one_joint, robots
 
 from connections import multibody as mb
@@ -41,13 +42,6 @@ from connections.multibody.generation.recording import exported_function
 CALLS, LOOPS = 100_000, 5
 OPTIONS = ["-O3", *FLAGS.split(), "-march=native"]
 POSTURES = 10_000  # in float
-FUNCTIONS = {
-    "C": "coriolis_matrix",
-    "Gamma": "christoffel_symbols",
-    "forward dynamics": "forward_dynamics",
-    "C w": "coriolis_product",
-    "C^T w": "coriolis_transpose_product",
-}
 GOALS = {  # us
     ("C", "UR5"): 0.25,
     ("C", "xArm7"): 0.35,
