@@ -187,15 +187,16 @@ def _resident():
 
 @each_function
 def test_memory_does_not_grow(name, rng):
+    """What is lost in calls is lost in each of three rounds; the C library keeps freed memory now and then."""
     arguments, many = states(name, rng), states(name, rng, 20)
     out = np.empty(core_shape(name))
 
-    def repeat(count):
+    def grown(count):
+        before = _resident()
         for _ in range(count):
             call(name, *arguments, out=out)
             call(name, *many)
+        return _resident() - before
 
-    repeat(50)
-    before = _resident()
-    repeat(600)
-    assert _resident() - before < 2e6
+    grown(50)
+    assert min(grown(200) for _ in range(3)) < 7e5
