@@ -276,7 +276,7 @@ def require_finite(name: str, value: Any) -> None:
 def require_untraced(**given: Any) -> None:
     """Raise `TypeError` naming the first argument that JAX traces, for functions that need values."""
     for name, value in given.items():
-        if is_traced(value):
+        if type(value) is not np.ndarray and is_traced(value):  # the first is quicker, for control loops
             raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
 
 

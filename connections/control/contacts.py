@@ -319,7 +319,8 @@ class Contacts:
         ------
         ShapeError, NonFiniteError, PointError.
         """
-        return self._stacked(q)
+        require_untraced(q=q)
+        return self.stacked(q)
 
     @kind_kept
     def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
@@ -329,10 +330,11 @@ class Contacts:
         ------
         ShapeError, NonFiniteError, PointError.
         """
-        return self._stacked(q, v)
+        require_untraced(q=q, v=v)
+        return self.stacked(q, v)
 
-    def _stacked(self, *state: Any) -> np.ndarray:
-        require_untraced(**dict(zip(("q", "v"), state, strict=False)))
+    def stacked(self, *state: Any) -> np.ndarray:
+        """`jacobian` at q, or `jacobian_rate` at q and v; their arrays are NumPy's, which is not checked."""
         parts = [
             contact.restrict(self._placed, name, *state)
             for contact, name in zip(self.contacts, self._names, strict=True)

@@ -140,7 +140,8 @@ class Parts:
             for name in self.RECURSIONS:
                 if hasattr(module, name):
                     self._replace(module, name, "recursions")
-        self._replace(compiled, "best", "law")
+        for name in ("group_error", "best"):
+            self._replace(compiled, name, "law")
         for name in ("bounded", "program", "narrowed", "outward"):
             self._replace(compiled, name, "programs, without the solver")
         hierarchy._daqp.cache_clear()

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
@@ -120,6 +121,49 @@ def test_an_orientation_is_the_pose_without_its_place(limbs, rng):
         x = np.array([[0.0, -axis[2], axis[1]], [axis[2], 0.0, -axis[0]], [-axis[1], axis[0], 0.0]])
         X = np.eye(3) + np.sin(almost) * x + (1.0 - np.cos(almost)) * x @ x
         np.testing.assert_allclose(half.at(q, v, R @ X.T).error.e, almost * axis, atol=1e-7)
+
+
+def poses(rng):
+    """Poses whose rotations are tiny, small, of any angle, and of nearly half a turn."""
+    for angle in (1e-9, 1e-3, 0.02, 1.1, 2.9, np.pi - 1e-5):
+        axis = rng.standard_normal(3)
+        yield pose_of(angle * axis / np.linalg.norm(axis), rng.standard_normal(3))
+
+
+def pose_of(w, p):
+    """exp of the twist [w; p] for a unit of time, (4, 4)."""
+    (x, y, z), twist = w, np.zeros((4, 4))
+    twist[:3, :3], twist[:3, 3] = [[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]], p
+    return expm(twist)
+
+
+def test_the_error_is_the_logarithm_of_the_pose_seen_from_its_target(limbs, rng):
+    """exp e = T_d^-1 T, by SciPy's exponential, and not its inverse."""
+    q, v, _, _ = state(limbs, rng)
+    task = PoseTask("arm", damping=1.0).on(limbs)
+    T = task.at(q, v).place
+    for X in poses(rng):
+        e = task.at(q, v, T @ np.linalg.inv(X)).error.e
+        np.testing.assert_allclose(pose_of(e[:3], e[3:]), X, atol=1e-10)
+        assert np.abs(pose_of(-e[:3], -e[3:]) - X).max() > 0.1
+
+
+def test_targets_may_be_any_arrays(limbs, rng):
+    """Read-only, strided, and of JAX: the same error to the last digit."""
+    q, v, u, _ = state(limbs, rng)
+    T = mb.frame_pose(limbs, limbs.random(rng), "arm")
+    task, u = OrientationTask("arm", damping=1.0).on(limbs), u[:3]
+    expected = task.at(q, v, Target(T[:3, :3].copy(), u, u)).error
+    fixed = T[:3, :3].copy()
+    fixed.flags.writeable = False
+    spread = np.repeat(u, 2)[::2]
+    for target in (
+        Target(T[:3, :3], spread, spread),
+        Target(fixed, u, u),
+        Target(jnp.array(fixed), list(u), u),
+    ):
+        for one, two in zip(task.at(q, v, target).error, expected, strict=True):
+            np.testing.assert_array_equal(one, two)
 
 
 # --- inertia and Coriolis matrix -----------------------------------------------------------------------
@@ -263,6 +307,11 @@ def test_bad_states_and_targets(limbs, rng):
         (lambda: turn.at(q, v, np.diag([1.0, 1.0, -1.0])), TaskError, "rotation"),
         (lambda: turn.at(q, v, 1.1 * np.eye(3)), TaskError, "rotation"),
         (lambda: turn.at(q, v, np.full((3, 3), np.nan)), TaskError, "rotation"),
+        (lambda: turn.at(q, v, np.diag([1.0, 1.0, np.nan])), TaskError, "rotation"),
+        (lambda: turn.at(q, v, np.eye(3)[[1, 0, 2]]), TaskError, "rotation"),
+        (lambda: turn.at(q, v, np.stack([np.eye(3)] * 2)), ShapeError, "place"),
+        (lambda: turn.at(q, v, Target(np.eye(3), np.zeros((2, 3)))), ShapeError, "velocity"),
+        (lambda: point.at(q, v, np.zeros((2, 3))), ShapeError, "place"),
         (lambda: point.at(np.stack([q, q]), v), ShapeError, "q"),
         (lambda: point.at(q, v * np.nan), NonFiniteError, "v"),
         (lambda: TASKS["angular momentum"].on(limbs).at(q, v, np.zeros(3)), TaskError, "no place"),

@@ -1,4 +1,4 @@
-"""The compiled functions of `compiled_law`, each compiled at its first call, or read from Numba's cache."""
+"""Compiled functions of the law and of tasks, each compiled or read from the cache at its first call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from connections.engines.notices import announce_compilation
 from connections.engines.registry import Registry
 
-_SECONDS = {"best": 9, "wishes": 2, "outward": 1, "bounded": 1, "program": 1, "narrowed": 1}
+_SECONDS = {"best": 9, "wishes": 2, "outward": 1, "bounded": 1, "program": 1, "narrowed": 1, "group_error": 1}
 # The kinds of arguments: 1, 2 are float64 arrays of so many axes, i an int64 array, f a float, b a boolean.
 _ARGUMENTS = {
     "best": "2 1 1 2 2 2 2 2 2 2 1 i i 1 b 2 2 f b 1 i f 2 i i i 2 f 1 1 1 1 1 2 2 1 2 2 2 1 2 1 1 1 i",
@@ -18,11 +18,12 @@ _ARGUMENTS = {
     "bounded": "1 2 2 2 f 2 i i 1 1 1 1 1 2 2",
     "program": "2 1 1 2 2 1 2 2 f f b 2 2 1 2 2",
     "narrowed": "2 2 2",
+    "group_error": "2 2 1 1 1 2 1 2 1 1 1 1",
 }
 
 
 def _find(name: str) -> tuple[Any, list[Any]]:
-    from connections.control.whole_body import compiled_law  # imports Numba
+    from connections.control.whole_body import compiled_law, group_errors  # import Numba
 
     nothing: dict[str, Any] = {
         "1": np.zeros(0),
@@ -31,7 +32,8 @@ def _find(name: str) -> tuple[Any, list[Any]]:
         "f": 1.0,
         "b": False,
     }
-    return getattr(compiled_law, name), [nothing[kind] for kind in _ARGUMENTS[name].split()]
+    module = group_errors if name == "group_error" else compiled_law
+    return getattr(module, name), [nothing[kind] for kind in _ARGUMENTS[name].split()]
 
 
 compiled = Registry(

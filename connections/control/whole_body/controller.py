@@ -251,7 +251,7 @@ class WholeBodyController:
         """The first arguments of `compiled_law.best`, from H to the rates of the contacts' Jacobians."""
         contacts = support.contacts
         if contacts.contacts:
-            J, J_dot = contacts.jacobian(state.q), contacts.jacobian_rate(state.q, state.v)
+            J, J_dot = contacts.stacked(state.q), contacts.stacked(state.q, state.v)
         else:
             J = J_dot = np.zeros((0, len(state.v)))
         return (

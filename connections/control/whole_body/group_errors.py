@@ -1,4 +1,4 @@
-"""Errors of rotations and poses as matrices: logarithms, and how they change with the velocity.
+"""Errors of rotations and poses as matrices, compiled: logarithms, and how they change with the velocity.
 
     X = X_d^-1 X_now,      e = log X,      edot = E(e) xi,      xi = u - Ad_X^-1 u_d,
 
@@ -18,106 +18,152 @@ A rotation of half a turn has two logarithms, between which the error jumps.
 Source: Bullo and Murray, Proportional derivative control on the Euclidean group, 1995.
 """
 
-from __future__ import annotations
+import math
 
-from collections.abc import Sequence
-from math import atan2, sin, sqrt, tan
+from connections.engines.inlined.simd import inlined, one, routine
 
-import numpy as np
-
-from connections.geometry.rigid.host_groups import skew
-
-_NONE = [0.0, 0.0, 0.0]
-_SMALL = 1e-4  # rad^2; below it the coefficients are series
+ROTATION = 1e-6  # the largest entry of R^T R - 1 of a target
+SMALL = 1e-4  # rad^2; below it the coefficients are series
 
 
-def rotation_logarithm(R: np.ndarray) -> np.ndarray:
-    """The rotation vector (3,), rad, of at most half a turn, of a rotation matrix (3, 3)."""
-    (a, b, c), (d, e, f), (g, h, i) = R.tolist()
-    x, y, z = 0.5 * (h - f), 0.5 * (c - g), 0.5 * (d - b)  # the sine times the axis
-    sine, cosine = sqrt(x * x + y * y + z * z), 0.5 * (a + e + i - 1.0)
+@inlined
+def _cross(x, a, y, b, i):
+    """Component i of the vector product of three entries of x, from a on, and of y, from b on."""
+    j, k = (i + 1) % 3, (i + 2) % 3
+    return x[a + j] * y[b + k] - x[a + k] * y[b + j]
+
+
+@inlined
+def _dot(x, a, y, b):
+    """The scalar product of the same entries."""
+    return x[a] * y[b] + x[a + 1] * y[b + 1] + x[a + 2] * y[b + 2]
+
+
+@inlined
+def _of_columns(A, i, B, j):
+    """Entry (i, j) of A^T B, with the first three rows of both."""
+    return A[0, i] * B[0, j] + A[1, i] * B[1, j] + A[2, i] * B[2, j]
+
+
+@routine
+def is_rotation(R):
+    """Whether R^T R = 1, and R does not mirror; R may be the beginning of a pose."""
+    close = True
+    for i in range(3):
+        for j in range(3):
+            close = close and abs(_of_columns(R, i, R, j) - (1.0 if i == j else 0.0)) <= ROTATION
+    turn = R[0, 0] * (R[1, 1] * R[2, 2] - R[1, 2] * R[2, 1])
+    turn += R[0, 1] * (R[1, 2] * R[2, 0] - R[1, 0] * R[2, 2])
+    turn += R[0, 2] * (R[1, 0] * R[2, 1] - R[1, 1] * R[2, 0])
+    return close and turn > 0.0
+
+
+@routine
+def rotation_logarithm(R, e):
+    """Write the rotation vector (3,), rad, of at most half a turn, of R."""
+    for i in range(3):  # the sine times the axis
+        j, k = (i + 1) % 3, (i + 2) % 3
+        e[i] = 0.5 * (R[k, j] - R[j, k])
+    sine, cosine = math.sqrt(_dot(e, 0, e, 0)), 0.5 * (R[0, 0] + R[1, 1] + R[2, 2] - 1.0)
+    angle = math.atan2(sine, cosine)
     if cosine > -0.9:
-        ratio = atan2(sine, cosine) / sine if sine > 1e-8 else 1.0
-        return np.array([ratio * x, ratio * y, ratio * z])
-    square = 0.5 * (R + R.T) - cosine * np.eye(3)  # (1 - cosine) times the axis times itself
-    axis = square[:, np.argmax(np.diag(square))]
-    axis = axis / np.linalg.norm(axis)
-    if axis @ (x, y, z) < 0.0:
-        axis = -axis
-    return np.asarray(atan2(sine, cosine) * axis)
+        for i in range(3):
+            e[i] *= angle / sine if sine > 1e-8 else 1.0
+        return True
+    k = 0
+    for i in range(1, 3):
+        if R[i, i] > R[k, k]:
+            k = i
+    # Column k of (R + R^T) / 2 - cosine, which is 1 - cosine times the axis times its own component k, the
+    # largest; with the sign of e.
+    length = math.sqrt((R[k, k] - cosine) * (1.0 - cosine))
+    if e[k] < 0.0:
+        length = -length
+    for i in range(3):
+        e[i] = angle / length * (0.5 * (R[i, k] + R[k, i]) - (cosine if i == k else 0.0))
+    return True
 
 
-def pose_logarithm(T: np.ndarray) -> np.ndarray:
-    """The twist [omega; v] (6,) that leads in a unit of time to the pose T (4, 4)."""
-    (a, b, c), (x, y, z) = rotation_logarithm(T[:3, :3]).tolist(), T[:3, 3].tolist()
-    square, along = a * a + b * b + c * c, a * x + b * y + c * z
-    if square < _SMALL:
+@routine
+def pose_logarithm(x, e):
+    """Write p of the twist e = [w; p] that leads in a unit of time to the place x (3,), with its w."""
+    square, along = _dot(e, 0, e, 0), _dot(e, 0, x, 0)
+    if square < SMALL:
         second = 1.0 / 12.0 + square / 720.0 + square * square / 30240.0
     else:
-        half = 0.5 * sqrt(square)
-        second = (1.0 - half / tan(half)) / square
-    # p - w x p / 2 + second w x (w x p)
-    own, shared = 1.0 - second * square, second * along
-    return np.array(
-        [
-            *(a, b, c),
-            own * x - 0.5 * (b * z - c * y) + shared * a,
-            own * y - 0.5 * (c * x - a * z) + shared * b,
-            own * z - 0.5 * (a * y - b * x) + shared * c,
-        ]
-    )
+        half = 0.5 * math.sqrt(square)
+        second = (1.0 - half / math.tan(half)) / square
+    for i in range(3):  # x - w x x / 2 + second w x (w x x)
+        e[3 + i] = (1.0 - second * square) * x[i] - 0.5 * _cross(e, 0, x, 0, i) + second * along * e[i]
+    return True
 
 
-def bracket_matrix(e: np.ndarray) -> np.ndarray:
-    """The matrix ad of [e, .], (m, m): (e x) of rotation vectors, [[w x, 0], [v x, w x]] of twists."""
-    w = skew(e[:3])
-    if len(e) == 3:
-        return w
-    ad = np.zeros((6, 6))
-    ad[:3, :3] = ad[3:, 3:] = w
-    ad[3:, :3] = skew(e[3:])
-    return ad
-
-
-def logarithm_rate(e: np.ndarray) -> np.ndarray:
-    """E (m, m): the logarithm e of X changes at E xi while Xdot = X xi."""
-    x, y, z, *p = e.tolist()
-    square = x * x + y * y + z * z
-    if square < _SMALL:
+@routine
+def logarithm_rate(e, E):
+    """Write E (m, m): the logarithm e of X changes at E xi while Xdot = X xi."""
+    square, m = _dot(e, 0, e, 0), len(e)
+    if square < SMALL:
         c_2, c_4 = 1.0 / 12.0 - square * square / 30240.0, -1.0 / 720.0 - square / 15120.0
     else:
-        half = 0.5 * sqrt(square)
-        alpha, beta = half / tan(half), (half / sin(half)) ** 2
+        half = 0.5 * math.sqrt(square)
+        alpha, beta = half / math.tan(half), (half / math.sin(half)) ** 2
         c_2 = (2.0 * (1.0 - alpha) + 0.5 * (alpha - beta)) / square
         c_4 = ((1.0 - alpha) + 0.5 * (alpha - beta)) / square**2
-    c, halves = c_2 - square * c_4, (0.5 * x, 0.5 * y, 0.5 * z)
-    pairs = (x, x), (y, y), (z, z), (x, y), (y, z), (x, z)
-    R = _block(1.0 - c * square, halves, [c * u * v for u, v in pairs])
-    if not p:
-        return np.array(R)
-    f, g, h = p
-    along = x * f + y * g + z * h
-    t, halves = 2.0 * c_4 * along, (0.5 * f, 0.5 * g, 0.5 * h)
-    mixed = (f, f), (g, g), (h, h), (f, g), (g, h), (f, h)
-    entries = [c * (u * s + v * r) - t * u * v for (u, v), (r, s) in zip(pairs, mixed, strict=True)]
-    Q = _block(t * square - 2.0 * c * along, halves, entries)
-    return np.array([*(row + _NONE for row in R), *(q + r for q, r in zip(Q, R, strict=True))])
+    c, along = c_2 - square * c_4, 0.0 if m == 3 else _dot(e, 0, e, 3)
+    E[:] = 0.0
+    for i in range(3):
+        j, k = (i + 1) % 3, (i + 2) % 3
+        E[i, i], E[i, j], E[i, k] = 1.0 - c * square, -0.5 * e[k], 0.5 * e[j]
+        if m == 6:
+            E[3 + i, i] = 2.0 * along * (c_4 * square - c)
+            E[3 + i, j], E[3 + i, k] = -0.5 * e[3 + k], 0.5 * e[3 + j]
+        for j in range(3):
+            E[i, j] += c * e[i] * e[j]
+            if m == 6:
+                E[3 + i, 3 + j] = E[i, j]
+                E[3 + i, j] += c * (e[i] * e[3 + j] + e[3 + i] * e[j]) - 2.0 * c_4 * along * e[i] * e[j]
+    return True
 
 
-def seen_from(X: np.ndarray, u: np.ndarray) -> np.ndarray:
-    """Ad_X^-1 u: the velocity u, in the axes of the target, in those of the body that X leads to."""
-    R = X[:3, :3]
-    if len(u) == 3:
-        return np.asarray(u @ R)
-    (wx, wy, wz), (px, py, pz) = u[:3].tolist(), X[:3, 3].tolist()
-    turning = np.array([wy * pz - wz * py, wz * px - wx * pz, wx * py - wy * px])
-    return np.concatenate([u[:3] @ R, (u[3:] + turning) @ R])
+@routine
+def seen_from(R, x, u, seen):
+    """Write Ad_X^-1 u: the velocity u, in the axes of the target, in those of the body that X leads to."""
+    seen[:] = 0.0
+    for i in range(3):
+        for j in range(3):
+            seen[i] += R[j, i] * u[j]
+            if len(u) == 6:
+                seen[3 + i] += R[j, i] * (u[3 + j] + _cross(u, 0, x, 0, j))
+    return True
 
 
-# --- private -----------------------------------------------------------------------------------------------
+@one
+def group_error(place, target, u, u_d, a_d, R, x, E, e, xi, seen, rate):
+    """Write E (m, m), e, xi, Ad_X^-1 u_d and its rate, (m,); returns whether the target has a rotation.
 
-
-def _block(own: float, turn: Sequence[float], entries: Sequence[float]) -> list[list[float]]:
-    """own + (turn x) + the symmetric matrix with the entries xx, yy, zz, xy, yz and xz."""
-    (x, y, z), (xx, yy, zz, xy, yz, xz) = turn, entries
-    return [[own + xx, xy - z, xz + y], [xy + z, own + yy, yz - x], [xz - y, yz + x, own + zz]]
+    Places are rotations (3, 3), m = 3, or poses (4, 4), m = 6; the target's velocity u_d and its rate a_d are
+    in the target's own axes. X is written to R (3, 3) and x (3,), which is zero before.
+    """
+    m = len(u)
+    if m == 0:
+        return True
+    if not is_rotation(target):
+        return False
+    for i in range(3):
+        for j in range(3):
+            R[i, j] = _of_columns(target, i, place, j)
+            if m == 6:
+                x[i] += target[j, i] * (place[j, 3] - target[j, 3])
+    rotation_logarithm(R, e)
+    if m == 6:
+        pose_logarithm(x, e)
+    logarithm_rate(e, E)
+    seen_from(R, x, u_d, seen)
+    seen_from(R, x, a_d, rate)
+    for i in range(m):
+        xi[i] = u[i] - seen[i]
+    for i in range(3):  # less the bracket of xi and what is seen
+        rate[i] -= _cross(xi, 0, seen, 0, i)
+        if m == 6:
+            rate[3 + i] -= _cross(xi, 3, seen, 0, i) + _cross(xi, 0, seen, 3, i)
+    return True

@@ -47,12 +47,7 @@ class RobotState:
     def __init__(self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel") -> None:
         require_untraced(q=q, v=v)
         self.model, self.coriolis = model, coriolis
-        # copies: compiled code takes no arrays that are read-only or not contiguous
-        self.q = np.array(as_array("q", q, (model.nq,)), order="C")
-        self.v = np.array(as_array("v", v, (model.nv,)), order="C")
-        if self.q.ndim != 1 or self.v.ndim != 1:
-            name, size, value = ("v", model.nv, self.v) if self.q.ndim == 1 else ("q", model.nq, self.q)
-            raise ShapeError(name, (size,), value.shape)
+        self.q, self.v = copied("q", q, (model.nq,)), copied("v", v, (model.nv,))
         self.bias = nonlinear_effects(model, self.q, self.v)  #: C v + g (nv,); it validates q and v
 
     @cached_property
@@ -70,9 +65,9 @@ class RobotState:
         """The Coriolis matrix (nv, nv), of the connection that was chosen."""
         if isinstance(self.coriolis, str):
             return coriolis_matrix(self.model, self.q, self.v, body_factor=self.coriolis)
-        C = as_array("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv,) * 2)
+        C = copied("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv, self.model.nv))
         require_finite("coriolis(q, v)", C)
-        return np.array(C, order="C")
+        return C
 
     @cached_property
     def L(self) -> np.ndarray:
@@ -124,3 +119,16 @@ class RobotState:
         lever, moving = skew(r - self.center_of_mass), skew(R @ self.v[3:6] - P @ self.v / H[5, 5])
         turned = R @ (skew(self.v[:3]) @ H[:3] + H_dot[:3])
         return R @ H[:3] + lever @ P, turned + lever @ P_dot + moving @ P
+
+
+def copied(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """A copy of an array without batch axes: compiled code takes none that is read-only or not contiguous.
+
+    Raises
+    ------
+    ShapeError, TypeError : naming the argument `name`.
+    """
+    array = np.array(as_array(name, value, shape), order="C")
+    if array.shape != shape:
+        raise ShapeError(name, shape, array.shape)
+    return array

@@ -25,10 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from connections.checks import as_array, as_number, require_finite
+from connections.checks import as_number, require_finite
 from connections.control.laws.gains import gain_matrix
 from connections.control.whole_body.compiled import compiled
-from connections.control.whole_body.robot_state import Coriolis, RobotState
+from connections.control.whole_body.robot_state import Coriolis, RobotState, copied
 from connections.multibody.model import Model, require_model
 
 _DEPENDENT = 1e-7  # of unit rows; W^T W has no digits left for smaller parts
@@ -116,8 +116,7 @@ class Task(abc.ABC):
 
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
         """The error of a place that is a vector (m,)."""
-        x_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (len(u),)))
-        u_d, a_d = target_motion(self, target, len(u))
+        x_d, u_d, a_d = target_motion(self, target, place.shape, len(u))
         return Error(place - x_d, None, u - u_d, u_d, a_d)
 
 
@@ -330,15 +329,22 @@ def dependent_components(name: str) -> str:
     return f"task '{name}': its components depend on each other at this q"
 
 
-def target_motion(task: Task, target: Target, size: int) -> tuple[np.ndarray, np.ndarray]:
-    """Velocity and acceleration of the target, (size,) each."""
-    zero = np.zeros(size)
-    u_d, a_d = target.velocity, target.acceleration
-    if u_d is not None:
-        u_d = np.asarray(as_array(f"the velocity of the target of '{task.name}'", u_d, (size,)))
-    if a_d is not None:
-        a_d = np.asarray(as_array(f"the acceleration of the target of '{task.name}'", a_d, (size,)))
-    return zero if u_d is None else u_d, zero if a_d is None else a_d
+def target_motion(
+    task: Task, target: Target, shape: tuple[int, ...], size: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Place (shape), velocity and acceleration (size,) of a target."""
+    place = copied(f"the place of '{task.name}'", target.place, shape)
+    return place, *target_velocity(task, target, size)
+
+
+def target_velocity(task: Task, target: Target, size: int) -> tuple[np.ndarray, np.ndarray]:
+    """Velocity and acceleration of a target, (size,) each."""
+    u_d = a_d = np.zeros(size)
+    if target.velocity is not None:
+        u_d = copied(f"the velocity of the target of '{task.name}'", target.velocity, (size,))
+    if target.acceleration is not None:
+        a_d = copied(f"the acceleration of the target of '{task.name}'", target.acceleration, (size,))
+    return u_d, a_d
 
 
 # --- private -----------------------------------------------------------------------------------------------

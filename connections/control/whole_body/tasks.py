@@ -15,15 +15,17 @@ import numpy as np
 from connections._words import no_such
 from connections.checks import ModelError, as_array
 from connections.control.centroidal import CentroidalCoordinates
-from connections.control.whole_body.group_errors import (
-    bracket_matrix,
-    logarithm_rate,
-    pose_logarithm,
-    rotation_logarithm,
-    seen_from,
-)
+from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.robot_state import RobotState
-from connections.control.whole_body.task import Error, Motion, Target, Task, TaskError, target_motion
+from connections.control.whole_body.task import (
+    Error,
+    Motion,
+    Target,
+    Task,
+    TaskError,
+    target_motion,
+    target_velocity,
+)
 from connections.multibody import (
     Free,
     Spherical,
@@ -33,8 +35,6 @@ from connections.multibody import (
     total_mass,
 )
 from connections.multibody.model import Model
-
-_ROTATION = 1e-6  # the largest entry of R R^T - 1 of a target
 
 
 @dataclass(frozen=True)
@@ -93,9 +93,7 @@ class OrientationTask(Task):
         return 3, motion
 
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
-        R_d = _rotation(self, np.asarray(as_array(f"the place of '{self.name}'", target.place, (3, 3))))
-        X = R_d.T @ place
-        return _group_error(self, X, rotation_logarithm(X), target, u)
+        return _group_error(self, place, target, u)
 
 
 @dataclass(frozen=True)
@@ -119,11 +117,7 @@ class PoseTask(Task):
         return 6, lambda state: _body_motion(model, state, self.frame)
 
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
-        T_d = np.asarray(as_array(f"the place of '{self.name}'", target.place, (4, 4)))
-        away = np.array(place[:3])
-        away[:, 3] -= T_d[:3, 3]
-        X = _rotation(self, T_d[:3, :3]).T @ away
-        return _group_error(self, X, pose_logarithm(X), target, u)
+        return _group_error(self, place, target, u)
 
 
 @dataclass(frozen=True)
@@ -200,7 +194,7 @@ class AngularMomentumTask(Task):
     def _error(self, place: Any, target: Target, u: np.ndarray) -> Error:
         if target.place is not None:
             raise TaskError(f"task '{self.name}': it has no place; give its value as the target's velocity")
-        u_d, a_d = target_motion(self, target, 3)
+        u_d, a_d = target_velocity(self, target, 3)
         return Error(np.zeros(3), np.zeros((3, 3)), u - u_d, u_d, a_d)
 
 
@@ -231,30 +225,14 @@ def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarra
     )
 
 
-def _group_error(task: Task, X: np.ndarray, e: np.ndarray, target: Target, u: np.ndarray) -> Error:
-    """The error e = log X; the target's motion is given in the target's own axes."""
-    u_d, a_d = target_motion(task, target, len(u))
-    if target.velocity is None and target.acceleration is None:
-        return Error(e, logarithm_rate(e), u, u_d, a_d)
-    u_d = seen_from(X, u_d)
-    difference = u - u_d
-    return Error(e, logarithm_rate(e), difference, u_d, seen_from(X, a_d) - bracket_matrix(difference) @ u_d)
-
-
-def _rotation(task: Task, R: np.ndarray) -> np.ndarray:
-    (a, b, c), (d, e, f), (g, h, i) = R.tolist()
-    gaps = (
-        a * a + b * b + c * c - 1.0,
-        d * d + e * e + f * f - 1.0,
-        a * d + b * e + c * f,
-        # the third row is the product of the others
-        g - (b * f - c * e),
-        h - (c * d - a * f),
-        i - (a * e - b * d),
-    )
-    if not max(map(abs, gaps)) <= _ROTATION:
+def _group_error(task: Task, place: np.ndarray, target: Target, u: np.ndarray) -> Error:
+    """The error e = log X_d^-1 X; the target's motion is given in the target's own axes."""
+    X_d, u_d, a_d = target_motion(task, target, place.shape, len(u))
+    m, now = len(u), np.ascontiguousarray(place)
+    R, x, E, (e, difference, seen, rate) = np.empty((3, 3)), np.zeros(3), np.empty((m, m)), np.empty((4, m))
+    if not compiled.group_error(now, X_d, u, u_d, a_d, R, x, E, e, difference, seen, rate):
         raise TaskError(f"task '{task.name}': the axes of its target are no rotation")
-    return R
+    return Error(e, E, difference, seen, rate)
 
 
 def _require_frame(task: Any, model: Model) -> None:
