@@ -333,21 +333,22 @@ def require_names(name: str, value: Any) -> tuple[str, ...]:
     return tuple(value)
 
 
-def require_function(name: str, value: Any, form: str, instead: str = "") -> None:
-    """Raise `TypeError` unless `value` can be called with the arguments of `form`, or with one more.
+def require_function(name: str, value: Any, form: str, instead: str = "", more: int = 1) -> None:
+    """Raise `TypeError` unless `value` can be called with the arguments of `form`, or with `more` of them.
 
     Parameters
     ----------
     name : the name of the argument in errors.
     form : arguments and result, such as ``"q -> H (n, n)"``.
     instead : what to write in place of a matrix, if not a function.
+    more : 1 if the function may take parameters as a last argument, otherwise 0.
     """
     if not callable(value):
         kind = kind_of(value)
         hint = instead if instead and kind == "matrix" else INSTEAD.get(("function", kind), "")
         raise _wrong_type(name, f"a function {form}", value, hint)
     count = _arguments_of(form)
-    if count and not (_takes(value, count) or _takes(value, count + 1)):  # one more: parameters
+    if count and not (_takes(value, count) or _takes(value, count + more)):
         raise TypeError(f"{name}: expected a function {form}, got one with arguments {signature(value)}")
 
 

@@ -93,6 +93,7 @@ def test_couplings_that_leave_nothing_to_move():
         ({"gear 1": 1.0, "ball": 1.0}, {}, "'ball' has 4 coordinates"),
         (["gear 1", "gear 2"], {}, "expected .joint: coefficient."),
         (["gear 1", "gear 2"], {"function": 3.0}, "expected a function"),
+        (["gear 1", "gear 2"], {"function": lambda a, b, c: a - b}, "got one with arguments .a, b, c."),
         ({"gear 1": 1.0, "gear 2": 1.0}, {"independent": "gear 1"}, "a list of joint names"),
     ],
 )  # fmt: skip
@@ -117,6 +118,7 @@ def test_a_coupling_with_wrong_arguments(joints, options, message):
         (("bar crank", "world", mb.Free()), {}, "no closure for Free"),
         (("bar crank", "world", mb.Revolute), {}, "no closure for"),
         (("bar crank", "world", "revolute"), {}, "no closure for 'revolute'"),
+        (("bar crank", "world", lambda T, weights: T[:2, 3]), {}, "got one with arguments .T, weights."),
         (("bar crank", "world", mb.Coincident(), 2 * np.eye(4)), {}, "last row"),
         (("bar crank", "world", mb.Coincident(), np.diag([1, 1, -1, 1])), {}, "reflection"),
         (("bar crank", "world", mb.Coincident(), np.eye(3)), {}, r"must be \(4, 4\)"),
@@ -168,12 +170,56 @@ def closed_by(function, placement=None):
         further(lambda T: T, ShapeError, "loop 'bar'"),
         further(lambda T: "open", TypeError, "loop 'bar'"),
         further(lambda T: 1j * T[:2, 3], TypeError, "loop 'bar'.*complex"),
+        further(lambda T: {"x": T[0, 3]}, TypeError, "loop 'bar'.*got a dict"),
+        further(lambda T: [], ShapeError, "loop 'bar'"),
+        further(lambda T: T[:2, 3] > 0.0, TypeError, "loop 'bar'.*bool.*no derivative"),
+        further(lambda T: np.zeros(2, int), TypeError, "loop 'bar'.*int64.*no derivative"),
+        further(lambda T: T[:2, 3].astype(jnp.float16), TypeError, "loop 'bar'.*float16"),
+        (lambda T: [T[0, 3], T[1, 3], 0.0], ModelError, "component 2 .*loop 'bar'.*constrains nothing"),
+        further(lambda T: jnp.ones(2), ModelError, "component 0 .*loop 'bar'.*constrains nothing"),
+        further(lambda T: jnp.round(T[:2, 3]), ModelError, "component 0 .*loop 'bar'.*constrains nothing"),
+        further(lambda T: jnp.abs(T[:2, 3]), ModelError, "component 0 .*loop 'bar'.*derivative jumps"),
+        further(lambda T: T[:2, 3] * 1e308, ModelError, "loop 'bar'.*too large"),
         further(lambda T: jnp.array([T[0, 3] ** 2 + T[1, 3] ** 2]), ModelError, "derivative vanishes"),
     ],
 )
 def test_a_loop_with_a_wrong_function(function, error, word):
     with pytest.raises(error, match=word):
         closed_by(function).build()
+
+
+@pytest.mark.parametrize("unit", [further(1e-200), 1e200])
+def test_the_unit_of_a_function_does_not_matter(unit):
+    """Squares of these numbers vanish, or overflow, and the loop would count as always closed."""
+    assert closed_by(lambda T: unit * T[:2, 3]).build().joint_names == ("bar crank",)
+
+
+def cam(profile):
+    """A shaft that lifts a follower: profile(angle, lift) = 0."""
+    made = mb.Mechanism()
+    for body, joint in {"shaft": mb.Revolute((0, 0, 1)), "follower": mb.Prismatic((0, 1, 0))}.items():
+        made.add_body(body, **SOLID)
+        made.add_joint(body, "world", body, joint)
+    made.add_coupling("profile", ["shaft", "follower"], function=profile, independent=["shaft"])
+    return made
+
+
+def test_round_off_of_a_function_is_no_condition():
+    """The derivative of cos^2 + sin^2 is round-off, which would be scaled to one and lock the shaft."""
+    identity = lambda a, b: jnp.stack([b - 0.1 * jnp.cos(a), jnp.cos(a) ** 2 + jnp.sin(a) ** 2 - 1])  # noqa: E731
+    with pytest.raises(ModelError, match=r"component 1 .*coupling 'profile'.*(jumps|vanishes)"):
+        cam(identity).build(reference={"shaft": 0.3, "follower": 0.1})
+
+
+def test_all_quantities_use_one_trace_of_a_function():
+    """What the function reads from elsewhere is read once: later changes would reach some quantities only."""
+    lift = [0.1]
+    model = cam(lambda a, b: b - lift[0] * jnp.sin(a)).build()
+    lift[0] = 0.2
+    q_s = jnp.array([0.5, 0.1 * jnp.sin(0.5)])
+    phi, K = model.kinematics.loops.conditions_at(q_s)
+    np.testing.assert_allclose(phi, 0.0, atol=1e-15)
+    np.testing.assert_allclose(-K[0, 1] / K[0, 0], 0.1 * jnp.cos(0.5), rtol=1e-14)
 
 
 def test_a_function_may_repeat_conditions_in_any_plane():

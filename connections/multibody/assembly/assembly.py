@@ -44,6 +44,7 @@ _ROUND_OFF = 1e-15  # scaled residuals below this are round-off, which no furthe
 # is more than this times the value, where a loop closes.
 _SQUARE = 10.0
 _CANCELLED = 1e-12  # derivatives of functions below this, relative to their terms, are round-off
+_NEARBY = 1e-8  # units: a derivative that changes by half within this distance jumps
 _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, count as zero in a step
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
 _APART = 1e-4  # rad, or of the size of a cluster: least difference of another assembly mode
@@ -123,9 +124,12 @@ def _scaled(
     """
     conditions, points, result = HostConditions(spanning, rows), _near_neutral(spanning, units), []
     for function in functions:
-        sizes = _largest([conditions.of(function, point)[1] for point in points], units)
-        terms = _largest([conditions.terms_of(function, point) for point in points], units)
+        with np.errstate(over="ignore"):
+            sizes = _largest([conditions.of(function, point)[1] for point in points], units)
+            terms = _largest([conditions.terms_of(function, point) for point in points], units)
         sizes = np.where(sizes > _CANCELLED * terms, sizes, terms)
+        if not np.isfinite(sizes).all():
+            raise ModelError(f"{function.title}: its derivative is too large for float64")
         result.append(replace(function, scale=1.0 / np.where(sizes > 0.0, sizes, 1.0)))
     return tuple(result)
 
@@ -138,28 +142,65 @@ def _near_neutral(spanning: Kinematics, units: np.ndarray) -> list[np.ndarray]:
 
 def _largest(derivatives: list[np.ndarray], units: np.ndarray) -> np.ndarray:
     """The largest norm of each row of matrices (k, nv), (k,); what is not finite is left out."""
-    finite = np.nan_to_num(derivatives, posinf=0.0, neginf=0.0)
-    return np.asarray(np.linalg.norm(finite * units, axis=2).max(axis=0))
+    finite = np.abs(np.nan_to_num(derivatives, posinf=0.0, neginf=0.0) * units)
+    largest = finite.max(axis=2, keepdims=True, initial=0.0)  # squares of numbers above 1e154 overflow
+    norms = np.linalg.norm(finite / np.where(largest > 0.0, largest, 1.0), axis=2)
+    return np.asarray((largest[..., 0] * norms).max(axis=0))
 
 
 def _require_slopes(conditions: Conditions, q: np.ndarray) -> None:
-    """Raise `ModelError` for a function whose derivative vanishes at the reference q, but not elsewhere.
+    """Raise `ModelError` for a function that does not say at the reference q how the joints move.
 
-    That of a square does where it closes: there it says nothing about how joints move.
+    Its derivative vanishes there, as that of a square does where it closes, or jumps, as that of |x| and
+    round-off do. A condition that every motion meets is no error, if it is one of the numbers that the
+    function is given: its derivative by them does not vanish.
     """
+    _require_dependence(conditions, q)
     host, units = conditions.host, conditions.units
+    steps = _NEARBY * np.random.default_rng(3).uniform(-1.0, 1.0, (8, conditions.spanning.nv))
+    nearby = [moved(conditions.spanning, q, units * step) for step in steps]
+    points = _near_neutral(conditions.spanning, units)
     for function in conditions.functions:
         phi, K = host.of(function, q)
         slopes = np.linalg.norm(K * units, axis=1)
+        if not np.isfinite(slopes).all():
+            component = _component(function, ~np.isfinite(slopes))
+            raise ModelError(f"{component}: its derivative is not finite where the loop closes")
+        elsewhere = _largest([host.of(function, point)[1] for point in points], units)
         flat = (slopes < SINGULAR) | (slopes**2 < _SQUARE * np.abs(phi))
+        flat &= elsewhere > 0.5  # it is 1 unless the derivative vanishes everywhere
         if flat.any():
-            points = _near_neutral(conditions.spanning, units)
-            elsewhere = _largest([host.of(function, point)[1] for point in points], units)
-            if (flat & (elsewhere > 0.5)).any():  # it is 1 unless the derivative vanishes everywhere
-                raise ModelError(
-                    f"{function.title}: its derivative vanishes where the loop closes, as that of a square "
-                    "does, so that it says nothing about how the joints move; write it without the square"
-                )
+            raise ModelError(
+                f"{_component(function, flat)}: its derivative vanishes where the loop closes, as that of a "
+                "square does, so that it says nothing about how the joints move; write it without the square"
+            )
+        changes = np.linalg.norm([(host.of(function, point)[1] - K) * units for point in nearby], axis=2)
+        jumping = (slopes > SINGULAR) & ~(changes.max(axis=0) < 0.5 * slopes)
+        if jumping.any():
+            raise ModelError(
+                f"{_component(function, jumping)}: its derivative jumps where the loop closes, as that of an "
+                "absolute value, a corner, or round-off, so that it does not say how the joints move"
+            )
+
+
+def _require_dependence(conditions: Conditions, q: np.ndarray) -> None:
+    """Raise `ModelError` for a function that has no derivative at q, nor at the neutral configuration.
+
+    That of a constant, a rounded number or a comparison vanishes exactly.
+    """
+    host, points = conditions.host, [q, *_near_neutral(conditions.spanning, conditions.units)]
+    for function in conditions.functions:
+        fixed = np.max([host.slopes_of(function, point) for point in points], axis=0) == 0.0
+        if fixed.any():
+            raise ModelError(
+                f"{_component(function, fixed)} constrains nothing: its derivative vanishes, as that of a "
+                "constant, of a rounded number and of a comparison does"
+            )
+
+
+def _component(function: FunctionCondition, which: np.ndarray) -> str:
+    """The first of the components `which` (k,) of a function in words."""
+    return f"component {np.argmax(which)} of {function.title}" if len(which) > 1 else function.title
 
 
 def _declared(
@@ -335,6 +376,7 @@ class _Assembler:
                 f"'{self.conditions.names[owner]}' or its derivative is not finite near {start}: its "
                 "function is NaN or infinite there; give another reference, or another function"
             )
+        _require_dependence(self.conditions, q)
         if phi.max() < CLOSED:
             raise ModelError(
                 "the loops close with an axis that points against its counterpart; give a reference nearby"

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ModelError, as_number
+from connections.checks import ModelError, as_number, require_function
 from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.graph import GROUND, Edge, Link, build_tree
@@ -182,6 +182,8 @@ class Mechanism:
                 conditions_of(closure)
             except ModelError as error:
                 raise ModelError(f"loop '{name}': {error}") from error
+        else:
+            _require_function(f"loop '{name}'", closure, "T (4, 4) -> (k,)")
         frame_a, frame_b = (rigid_transform(f"loop '{name}'", frame) for frame in (placement_a, placement_b))
         link_a, link_b = (GROUND if body == WORLD else body for body in (body_a, body_b))
         listed = _joint_list(name, independent)
@@ -230,8 +232,8 @@ class Mechanism:
                     f"coupling '{name}': joint '{joint}' has {kind.nq} coordinates; a sum takes joints of "
                     "one, a function takes others, too"
                 )
-        if function is not None and not callable(function):
-            raise ModelError(f"coupling '{name}': expected a function, got {function!r}")
+        if function is not None:
+            _require_function(f"coupling '{name}'", function, f"({', '.join('q' * len(names))}) -> (k,)")
         offset = _number(f"coupling '{name}': the offset", offset)
         listed = _joint_list(name, independent)
         self._couplings[name] = Coupling(name, names, coefficients, offset, function, listed)
@@ -329,6 +331,13 @@ def _number(what: str, value: Any) -> float:
     try:
         return as_number(what, value)
     except (TypeError, ValueError) as error:
+        raise ModelError(str(error)) from error
+
+
+def _require_function(what: str, value: Any, form: str) -> None:
+    try:
+        require_function(what, value, form, more=0)
+    except TypeError as error:
         raise ModelError(str(error)) from error
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +21,7 @@ import numpy as np
 from connections._words import no_such, words_of
 from connections.checks import ModelError, ShapeError
 from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import Function
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
@@ -68,24 +69,12 @@ class FunctionCondition(abc.ABC):
         """phi (k,) and K (k, nv) in NumPy; moves (N + 1, nv)."""
 
     @abc.abstractmethod
+    def slopes(self, placed: Placed, q: np.ndarray) -> np.ndarray:
+        """The absolute derivatives of the function's components by the numbers it is given, (k, ...)."""
+
+    @abc.abstractmethod
     def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
         """The sizes of the terms of K / scale before cancellation, (k, nv)."""
-
-    def numbers(self, value: Any) -> jax.Array:
-        """A result of the user's function as an array (k,).
-
-        Raises
-        ------
-        TypeError, ShapeError : it is no array of real numbers, or has two axes or more.
-        """
-        if value is None or isinstance(value, str | bytes):
-            raise TypeError(f"{self.title}: expected an array of real numbers, got {words_of(value)}")
-        array = jnp.asarray(value)
-        if jnp.iscomplexobj(array):
-            raise TypeError(f"{self.title}: expected an array of real numbers, got {array.dtype}")
-        if array.ndim > 1:
-            raise ShapeError(self.title, "() or (k,)", array.shape)
-        return jnp.atleast_1d(array)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields, which are pickled; compiled functions are not."""
@@ -108,27 +97,29 @@ class FunctionLoop(FunctionCondition):
     #: (4, 4), m: the frames in their bodies
     frame_a: np.ndarray
     frame_b: np.ndarray
-    function: Callable[[Any], Any]  #: (4, 4) -> (k,)
+    function: Callable[[Any], jax.Array]  #: (4, 4) -> (k,), `_traced`
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the pose of frame b in frame a."""
-        return self._of_pose(self._pose(transforms))
-
-    def _of_pose(self, pose: jax.Array) -> jax.Array:
-        return self.numbers(self.function(pose))
+        return self.function(self._pose(transforms))
 
     def _pose(self, transforms: Any) -> jax.Array:
         a, b = transforms[self.body_a] @ self.frame_a, transforms[self.body_b] @ self.frame_b
         R = a[:3, :3].T
         return jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
 
+    def slopes(self, placed: Placed, q: np.ndarray) -> np.ndarray:
+        """By the entries of the pose, but those of its last row, (k, 3, 4)."""
+        slopes: np.ndarray = np.abs(jax.jacfwd(self.function)(self._pose(placed.transforms)))[:, :3]
+        return slopes
+
     def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """The sizes of the derivatives by the pose's entries, times those of the terms of their rates."""
-        slopes = np.abs(jax.jacfwd(self._of_pose)(self._pose(placed.transforms)))
+        """The slopes by the pose's entries, times the sizes of the terms of their rates."""
+        slopes = self.slopes(placed, q)
         a, b = placed.transforms[self.body_a] @ self.frame_a, placed.transforms[self.body_b] @ self.frame_b
         w, u = (np.linalg.norm(part, axis=1) for part in (placed.columns[:, :3], placed.columns[:, 3:]))
         reach = np.linalg.norm(a[:3, 3]) + np.linalg.norm(b[:3, 3])
-        turning, sliding = slopes[:, :3, :3].sum(axis=(1, 2)), slopes[:, :3, 3].sum(axis=1)
+        turning, sliding = slopes[:, :, :3].sum(axis=(1, 2)), slopes[:, :, 3].sum(axis=1)
         moving = np.maximum(moves[self.body_a], moves[self.body_b])
         sizes: np.ndarray = moving * (turning[:, None] * w + sliding[:, None] * (u + reach * w))
         return sizes
@@ -162,14 +153,14 @@ class FunctionCoupling(FunctionCondition):
     """function(*positions) - offset = 0."""
 
     slices: tuple[slice, ...]  #: the joints' coordinates in q_s
-    #: one argument per joint (a number if the joint has one coordinate) -> a number or (k,)
-    function: Callable[..., Any]
+    #: one argument per joint (a number if the joint has one coordinate) -> (k,), `_traced`
+    function: Callable[..., jax.Array]
     offset: float  #: the value that the function must have
 
     def value_at(self, transforms: jax.Array, q: jax.Array) -> jax.Array:
         """The function of the joints' configurations, minus the offset."""
         positions = [q[part] if part.stop - part.start > 1 else q[part.start] for part in self.slices]
-        return self.numbers(self.function(*positions)) - self.offset
+        return self.function(*positions) - self.offset
 
     def residual_and_derivative(
         self, placed: Placed, moves: np.ndarray, q: np.ndarray
@@ -179,10 +170,15 @@ class FunctionCoupling(FunctionCondition):
         X = placed.kinematics.frame.matrix_at(jnp.asarray(q))
         return np.asarray(value), np.asarray(derivative) @ np.asarray(X)
 
+    def slopes(self, placed: Placed, q: np.ndarray) -> np.ndarray:
+        """|dphi/dq| / scale, (k, nq)."""
+        slopes: np.ndarray = np.abs(self._along_coordinates(q)[1]) / np.reshape(self.scale, (-1, 1))
+        return slopes
+
     def terms(self, placed: Placed, moves: np.ndarray, q: np.ndarray) -> np.ndarray:
         """|dphi/dq| |X| / scale."""
-        slopes = np.abs(np.asarray(self._along_coordinates(q)[1])) / np.reshape(self.scale, (-1, 1))
-        sizes: np.ndarray = slopes @ np.abs(placed.kinematics.frame.matrix_at(jnp.asarray(q)))
+        X = np.abs(placed.kinematics.frame.matrix_at(jnp.asarray(q)))
+        sizes: np.ndarray = self.slopes(placed, q) @ X
         return sizes
 
     @cached_property
@@ -194,6 +190,36 @@ class FunctionCoupling(FunctionCondition):
             return self.residual_at(nowhere, q), jax.jacfwd(lambda q: self.residual_at(nowhere, q))(q)
 
         return compiled(values)
+
+
+def _numbers(title: str, function: Callable[..., Any], *arguments: Any) -> jax.Array:
+    """The result of a user's function as an array (k,).
+
+    Raises
+    ------
+    TypeError, ShapeError : it is no array of floats, has two axes or more, or is empty.
+    """
+    value = function(*arguments)
+    words = f"{title}: expected an array of real numbers"
+    if value is None or isinstance(value, str | bytes):
+        raise TypeError(f"{words}, got {words_of(value)}")
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{words}, got {words_of(value)}: {error}") from error
+    if jnp.issubdtype(array.dtype, jnp.integer) or array.dtype == bool:
+        raise TypeError(f"{words} that change with the joints, got {array.dtype}, which has no derivative")
+    if array.dtype != jnp.result_type(float):
+        hint = ", in which loops close to few digits" if jnp.issubdtype(array.dtype, jnp.floating) else ""
+        raise TypeError(f"{words} in {jnp.result_type(float)}, got {array.dtype}{hint}")
+    if array.ndim > 1 or not array.size:
+        raise ShapeError(title, "() or (k,), k > 0", array.shape)
+    return jnp.atleast_1d(array)
+
+
+def _traced(title: str, function: Callable[..., Any]) -> Callable[..., jax.Array]:
+    """The user's function, tested, and traced once, so that all quantities use the same."""
+    return Function(partial(_numbers, title, function))
 
 
 def _rate(transform: np.ndarray, columns: np.ndarray, moves: np.ndarray) -> np.ndarray:
@@ -230,7 +256,8 @@ def gather(
         cluster = of_body[tied_by_loop(tree, loop)[0]]
         if callable(loop.closure):
             title = f"the function of loop '{loop.name}'"
-            functions.append(FunctionLoop(owner, cluster, title, a, b, frame_a, frame_b, loop.closure))
+            function = _traced(title, loop.closure)
+            functions.append(FunctionLoop(owner, cluster, title, a, b, frame_a, frame_b, function))
             continue
         for row in conditions_of(loop.closure).rows:
             points = frame_a[:3, 3], frame_b[:3, 3]
@@ -258,8 +285,8 @@ def gather(
         if coupling.function is not None:
             slices = tuple(slice(int(starts[body]), int(starts[body + 1])) for body in bodies)
             title = f"the function of coupling '{coupling.name}'"
-            made = FunctionCoupling(owner, cluster, title, slices, coupling.function, coupling.offset)
-            functions.append(made)
+            function = _traced(title, coupling.function)
+            functions.append(FunctionCoupling(owner, cluster, title, slices, function, coupling.offset))
             continue
         coefficients = np.zeros(kinematics.nq)
         for body, number in zip(bodies, coupling.coefficients, strict=True):

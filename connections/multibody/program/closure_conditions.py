@@ -54,6 +54,11 @@ class HostConditions:
         """The sizes of the terms of its K before cancellation, (k, nv), apart from its scale."""
         return function.terms(self.placed(q), self._moves, q)
 
+    def slopes_of(self, function: FunctionCondition, q: np.ndarray) -> np.ndarray:
+        """The largest absolute derivative of each component by the numbers the function is given, (k,)."""
+        slopes = function.slopes(self.placed(q), q)
+        return np.asarray(slopes.reshape(len(slopes), -1).max(axis=1))
+
     def placed(self, q: np.ndarray) -> Placed:
         """Poses of the bodies and columns of the velocities at q (nq,)."""
         return self._evaluate(q)[2]
