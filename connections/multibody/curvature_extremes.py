@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from connections.checks import ShapeError, require_untraced
+from connections.checks import require_untraced
 from connections.multibody.functions import curvature, mass_matrix
 from connections.multibody.model import Model, require_model
 
@@ -69,10 +69,10 @@ def extreme_sectional_curvatures(model: Model, q: Any, *, guess: Any = None) -> 
 
     Raises
     ------
-    ShapeError : there are less than two velocities; or as the recursions.
+    ValueError : there is one velocity, and a plane needs two.
     TypeError : JAX traces.
     MetricError : H is singular.
-    NonFiniteError, PointError, ClosureError : as the recursions.
+    ShapeError, NonFiniteError, PointError, ClosureError : as the recursions.
 
     Examples
     --------
@@ -87,7 +87,7 @@ def extreme_sectional_curvatures(model: Model, q: Any, *, guess: Any = None) -> 
     require_model("extreme_sectional_curvatures", model)
     require_untraced(q=q)
     if model.nv < 2:
-        raise ShapeError("q", "a robot with two velocities or more, to have a plane", (model.nv,))
+        raise ValueError("extreme_sectional_curvatures: a plane needs two velocities, and the robot has one")
     H = np.asarray(mass_matrix(model, q, guess=guess))
     batch, n = H.shape[:-2], model.nv
     points = np.broadcast_to(q, (*batch, np.shape(q)[-1])).reshape(-1, np.shape(q)[-1])

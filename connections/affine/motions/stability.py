@@ -22,7 +22,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.motions.deviation import geodesic_flow, require_unconstrained
 from connections.affine.motions.flow import as_times
 from connections.affine.motions.motion import Motion, largest, motion_class
-from connections.checks import PointError, ShapeError, as_array, is_traced
+from connections.checks import PointError, as_array, is_traced
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound
 from connections.geometry.numerics.definite import orthonormal_basis
@@ -77,9 +77,9 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
     ------
     IntegrationError : the geodesic leaves the chart; names the time and the point.
     PointError : v is zero, so that no plane contains it. Where JAX traces, the curvatures are NaN.
-    ShapeError : there are less than two dimensions, so that there is no plane; or as `geodesic`.
+    ValueError : there is one dimension, and a plane needs two.
     TypeError : the geodesics are not known to be those of a metric.
-    NonFiniteError, FrameError, MetricError.
+    ShapeError, NonFiniteError, FrameError, MetricError.
 
     Source: [L] chapters 10, 11.
     """
@@ -91,7 +91,7 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
             f"geodesic_stability: the geodesics of a {kind} are not known to be those of a metric"
         )
     if n < 2:
-        raise ShapeError("v", "two or more components, to have a plane", (n,))
+        raise ValueError("geodesic_stability: a plane needs two dimensions, and the space has one")
     times = as_times(times)
     if not is_traced(v) and not np.asarray(as_array("v", v, (n,))).any(axis=-1).all():
         raise PointError("geodesic_stability: v is zero, so that no plane contains it")
