@@ -325,6 +325,12 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
         raise _wrong_type(name, with_article(expected.__name__), value, hint)
 
 
+def require_bool(name: str, value: Any) -> None:
+    """Raise `TypeError` unless `value` is True or False; the text "no" would count as True."""
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}: expected True or False, got {words_of(value)}")
+
+
 def require_names(name: str, value: Any) -> tuple[str, ...]:
     """`value` as a tuple; `TypeError` unless it is a list or another sequence of texts, and not one text."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)

@@ -11,10 +11,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 from mechanisms import random_mechanism
 
 import connections as cn
-from connections import control, coriolis, multibody, verify
+from connections import control, coriolis, multibody, sweeps, verify
 
 PLANE = cn.CoordinateFrame(2)
 H = np.eye(2)
@@ -211,6 +212,36 @@ CALLS = {
     ),
     "metric before connection": (lambda: coriolis.coriolis_matrix(METRIC, Q, V, NABLA), NOT_A_CONNECTION),
 }
+
+
+FLAGS = {
+    "give_way": lambda flag: control.WholeBodyController(MODEL, [], give_way=flag),
+    "trade_off": lambda flag: control.WholeBodyController(MODEL, [], trade_off=flag),
+    "floating_base": lambda flag: multibody.from_urdf("arm.urdf", floating_base=flag),
+    "cuda": lambda flag: multibody.generate_c(MODEL, ["gravity"], "unused", cuda=flag),
+    "central": lambda flag: multibody.finite_differences(MODEL, np.sin, Q, 1e-5, central=flag),
+    "discrete": lambda flag: control.lqr(H, H, H, H, discrete=flag),
+    "discrete of a test": lambda flag: control.require_stabilizable(H, H, discrete=flag),
+    "symmetric": lambda flag: control.involutive_closure(NABLA, lambda q: H[:1], Q, symmetric=flag),
+    "symmetric of a gain": lambda flag: control.gain_matrix("K", 1.0, 2, symmetric=flag),
+    "floor": lambda flag: control.MuJoCoRobot.of(MODEL, floor=flag),
+    "motor_side": lambda flag: control.MuJoCoPlant(control.MuJoCoRobot.of(MODEL), motor_side=flag),
+    "compress": lambda flag: sweeps.run_sweep(None, "unused", compress=flag),
+    "other_versions": lambda flag: sweeps.run_sweep(None, "unused", other_versions=flag),
+    "other_sources": lambda flag: sweeps.run_sweep(None, "unused", other_sources=flag),
+}
+
+
+@pytest.mark.parametrize("name", [*list(FLAGS)[:-3], *map(further, list(FLAGS)[-3:])])
+def test_a_flag_is_true_or_false(name):
+    """The text "no" would count as True, and so would an array, or a function that was not called."""
+    for flag in ("no", 0, None):
+        with pytest.raises(TypeError, match=f"^{name.split()[0]}: expected True or False, got "):
+            FLAGS[name](flag)
+
+
+def test_numpy_s_true_is_a_flag():
+    assert np.array_equal(control.gain_matrix("K", 2.0, 2, symmetric=np.True_), 2.0 * H)
 
 
 @pytest.mark.parametrize("case", [*OBJECTS.values(), *CALLS.values()], ids=[*OBJECTS, *CALLS])

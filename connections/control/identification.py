@@ -36,8 +36,8 @@ from connections.checks import (
     as_array,
     as_number,
     finite_result,
+    require_bool,
     require_finite,
-    require_type,
     require_untraced,
 )
 from connections.multibody import Free, Model, inertial_parameters, momentum_regressor
@@ -136,7 +136,7 @@ def identify(
     _require_long_enough(t, rate)
     weight = _positive("prior_weight", prior_weight)
     for name, value in (("friction", friction), ("consistent", consistent)):
-        require_type(name, value, bool)
+        require_bool(name, value)
     pi_0 = _prior(model, prior, consistent)
 
     rubbing = _with_friction(model) if friction else np.zeros(0, dtype=int)

@@ -30,6 +30,7 @@ from connections.checks import (
     batch_axes,
     finite_result,
     is_traced,
+    require_bool,
     require_finite,
     require_function,
     require_untraced,
@@ -118,6 +119,7 @@ def finite_differences(
     require_model("finite_differences", model)
     require_function("function", function, "q (k, nq) -> (k, ...)")
     require_untraced(q=q)
+    require_bool("central", central)
     h = positive_step(step, "rad and m")
     q = np.asarray(as_array("q", q, (model.nq,)))
     if q.ndim != 1:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections.checks import require_bool
 from connections.sweeps.errors import SchedulerError, SweepError
 from connections.sweeps.fingerprint import require_installed
 from connections.sweeps.store import Store, description, open_inputs, require_place
@@ -118,6 +119,9 @@ def run_sweep(
     Exception : any error of the sweep's function; finished chunks stay in the store.
     """
     require_installed()
+    require_bool("compress", compress)
+    require_bool("other_versions", other_versions)
+    require_bool("other_sources", other_sources)
     if scheduler is not None and workers is not None:
         raise SweepError("give workers, for a local cluster, or a scheduler, not both")
     if workers is not None:

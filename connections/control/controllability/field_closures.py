@@ -27,6 +27,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     raise_at,
+    require_bool,
     require_finite,
     require_function,
     require_positive_int,
@@ -149,6 +150,7 @@ def involutive_closure(
 
     Source: [LM].
     """
+    require_bool("symmetric", symmetric)
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
     if not symmetric:

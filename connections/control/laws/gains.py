@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections.checks import ShapeError, as_array, finite_result, require_finite
+from connections.checks import ShapeError, as_array, finite_result, require_bool, require_finite
 
 _SYMMETRIC = 1e-12
 
@@ -37,6 +37,7 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:
     ------
     ShapeError, NonFiniteError, GainError, TypeError (not made of real numbers).
     """
+    require_bool("symmetric", symmetric)
     if isinstance(gain, jax.core.Tracer):
         if gain.shape not in ((), (dim,), (dim, dim)):
             raise ShapeError(name, f"(), ({dim},) or ({dim}, {dim})", gain.shape)

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
+from connections.checks import (
+    ConvergenceError,
+    ShapeError,
+    as_array,
+    require_bool,
+    require_finite,
+    require_untraced,
+)
 from connections.control.laws.gains import GainError, gain_matrix, require_symmetric, unit_diagonal
 from connections.control.linear.reachability import checked_pair, require_detectable, within_digits
 from connections.control.linear.riccati import solve_riccati
@@ -54,6 +61,7 @@ def lqr(
     Source: Kalman (1960); solved as `riccati.py` says.
     """
     require_untraced(A=A, B=B, Q=Q, R=R)
+    require_bool("discrete", discrete)
     A, B, names = checked_pair(A, B, names)
     n, m = B.shape
     Q = _weight("weight Q", Q, n)

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ConvergenceError
+from connections.checks import ConvergenceError, require_bool
 from connections.control.linear.reachability import (
     RANK,
     StabilizabilityError,
@@ -49,6 +49,7 @@ def require_stabilizable(
 
     Source: Hautus (1969): w^T [A - lambda 1, B] = 0 for no lambda that does not decay.
     """
+    require_bool("discrete", discrete)
     A, B, names = checked_pair(A, B, names)
     size = norm_in_units(A, B)
     found = beyond_reach(A, B, lambda value: lasting(value, size, discrete))

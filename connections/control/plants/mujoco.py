@@ -26,6 +26,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    require_bool,
     require_finite,
     require_function,
     require_positive_int,
@@ -149,6 +150,7 @@ class MuJoCoPlant:
         if not period > 0.0:
             raise ValueError(f"period must be positive, got {period:g}")
         _multiple("delay", self.delay, period / self.steps)
+        require_bool("motor_side", self.motor_side)
         if self.motor_side and self.robot.motors is None:
             raise ValueError("motor_side: the joints are rigid, so there are no motors to measure")
         if self.integrator not in INTEGRATORS:

@@ -26,7 +26,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections._words import words_of
-from connections.checks import ModelError, ShapeError, as_array, require_finite, require_type
+from connections.checks import ModelError, ShapeError, as_array, require_bool, require_finite, require_type
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of, mujoco_names
 from connections.control.plants.mujoco_matching import differences
 from connections.control.plants.shapes import Box, Sphere
@@ -126,6 +126,7 @@ class MuJoCoRobot:
             names the loop or joint.
         """
         require_model("MuJoCoRobot.of", model)
+        require_bool("floor", floor)
         mujoco = mujoco_for("MuJoCoRobot")
         _refuse(model)
         spec, tree = mujoco.MjSpec(), model.kinematics.tree

@@ -31,6 +31,7 @@ from connections.checks import (
     ModelError,
     NonFiniteError,
     as_number,
+    require_bool,
     require_function,
     require_names,
     require_type,
@@ -166,6 +167,8 @@ class WholeBodyController:
 
     def __post_init__(self) -> None:
         require_model("WholeBodyController", self.model)
+        require_bool("give_way", self.give_way)
+        require_bool("trade_off", self.trade_off)
         if isinstance(self.coriolis, str):
             BODY_FACTORS[self.coriolis]  # which names those there are
         else:

@@ -17,8 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from connections._words import words_of
-from connections.checks import ModelError
+from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
@@ -75,9 +74,8 @@ def from_urdf(
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
     AssemblyWarning : a reference was searched for, and the loops close in another way, too.
     """
+    require_bool("floating_base", floating_base)
     path = file_of(path)
-    if not isinstance(floating_base, bool | np.bool_):
-        raise TypeError(f"floating_base: expected True or False, got {words_of(floating_base)}")
     try:
         file = _read(path)
         if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):

@@ -18,8 +18,7 @@ import numpy as np
 
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
-from connections._words import words_of
-from connections.checks import ModelError, require_names, require_writable
+from connections.checks import ModelError, require_bool, require_names, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.casadi_file import casadi_text
@@ -129,8 +128,7 @@ def generate_c(
     require_model("generate_c", model)
     if not isinstance(dtype, str) or dtype not in ("double", "float"):
         raise ValueError(f"dtype: expected 'double' or 'float', got {dtype!r}")
-    if not isinstance(cuda, bool):
-        raise TypeError(f"cuda: expected True or False, got {words_of(cuda)}")
+    require_bool("cuda", cuda)
     names = dict.fromkeys(require_names("functions", functions))
     wanted = [exported_function(function) for function in names]
     if not wanted:
