@@ -88,7 +88,7 @@ class ModelError(ValueError):
 
 
 class SubjectError(ValueError):
-    """There is nothing to verify: an unknown system, or a Python file that does not define one.
+    """Nothing to verify or to compute: an unknown system, or a Python file that does not define one.
 
     The message may have several lines.
     """

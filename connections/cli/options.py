@@ -69,6 +69,16 @@ def robot(text: str) -> Path:
     return mb.example_path(text) if text in mb.examples() else path
 
 
+def python_reference(text: str) -> tuple[Path, str] | None:
+    """File and attribute of ``my_system.py:top``; None if something else is meant."""
+    if text.endswith(".py"):
+        return Path(text), ""
+    path, colon, attribute = text.rpartition(":")
+    if not colon or Path(text).exists() or (attribute and not attribute.isidentifier()):
+        return None
+    return Path(path), attribute
+
+
 def add_samples(parser: argparse.ArgumentParser) -> None:
     """Add the options of every measurement of propositions: samples, seed, tolerance."""
     parser.add_argument("--samples", type=count, metavar="N", help=f"points per system (default {SAMPLES})")

@@ -1,8 +1,10 @@
-"""connections sweep: tables, the contorsion family, or the propositions, on many processes or machines."""
+"""connections sweep: tables, torsion, propositions, or a sweep of yours, on many processes or machines."""
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +24,7 @@ Results do not depend on the number of workers.
   connections sweep table ROBOT.urdf --rows 1000000 --output bounds.zarr
   connections sweep contorsion ROBOT.urdf --gamma 0 5 --output torsion.zarr
   connections sweep propositions --system sphere --output sphere.zarr
+  connections sweep python my_sweep.py:motions --output motions.zarr
 
 with --scheduler tcp://10.0.0.1:8786 on a Dask cluster that runs already, to a
 folder that all its machines share.
@@ -30,6 +33,20 @@ _PROPOSITIONS = """\
 Every proposition at random points with random fields. Exit status: 0 all hold,
 1 one does not hold, 3 none fails but one is inconclusive: at no point could its
 test have failed.
+"""
+_PYTHON = """\
+A sweep that a Python file makes, such as
+
+  import numpy as np
+  from connections.sweeps import Output, Sweep
+
+  def values(chunk):
+      return {"x": chunk.rng().standard_normal(chunk.rows)}
+
+  def motions(rows=1000):
+      return Sweep("motions", values, rows=rows, outputs={"x": Output()})
+
+for  connections sweep python my_sweep.py:motions --rows 50 --output x.zarr
 """
 _TABLES = (
     "christoffel_bounds",
@@ -48,7 +65,7 @@ def add(commands: Any) -> None:
     plain = argparse.RawDescriptionHelpFormatter
     parser = commands.add_parser(
         "sweep",
-        help="tables, torsion or propositions, on many processes or machines",
+        help="tables, torsion, propositions or a sweep of yours, on many processes",
         description=DESCRIPTION,
         formatter_class=plain,
     )
@@ -56,6 +73,7 @@ def add(commands: Any) -> None:
     _add_table(kinds)
     _add_contorsion(kinds)
     _add_propositions(kinds)
+    _add_python(kinds)
 
 
 def _add_table(kinds: Any) -> None:
@@ -124,7 +142,25 @@ def _add_propositions(kinds: Any) -> None:
     propositions.set_defaults(run=run, sweep=_propositions, report=_report_propositions)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def _add_python(kinds: Any) -> None:
+    python = kinds.add_parser(
+        "python",
+        help="a sweep that a Python file makes",
+        description=_PYTHON,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    python.add_argument("file", metavar="FILE.py:NAME", help="a Sweep, or a function that returns one")
+    python.add_argument("--rows", type=arguments.count, metavar="N", help="given to the function, as rows")
+    python.add_argument(
+        "--other-sources",
+        action="store_true",
+        help="continue a store after edits of your modules on which no number depends",
+    )
+    _add_common(python, seed=None)
+    python.set_defaults(run=run, sweep=_python, report=_report_table)
+
+
+def _add_common(parser: argparse.ArgumentParser, seed: int | None = 0) -> None:
     parser.add_argument(
         "--output", type=arguments.folder, required=True, metavar="STORE", help="the Zarr store's folder"
     )
@@ -134,7 +170,10 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a running Dask scheduler, tcp://10.0.0.1:8786"
     )
-    parser.add_argument("--seed", type=arguments.seed, default=0, help="of all random numbers (default 0)")
+    usual = "the sweep's own" if seed is None else seed
+    parser.add_argument(
+        "--seed", type=arguments.seed, default=seed, help=f"of all random numbers (default {usual})"
+    )
     parser.add_argument("--chunk", type=arguments.count, metavar="ROWS", help="rows per chunk")
     parser.add_argument("--compress", action="store_true", help="compress the store's chunks")
     parser.add_argument(
@@ -145,6 +184,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--timeout", type=_seconds, default=10.0, metavar="S", help="for the scheduler to answer (default 10)"
     )
+    parser.set_defaults(other_sources=False)
 
 
 _seconds = arguments.checked(float, lambda x: 0.0 < x < float("inf"), "a positive number of seconds")
@@ -169,7 +209,10 @@ def run(options: argparse.Namespace) -> int:
 def _with_progress(sweep: Sweep, options: argparse.Namespace) -> Summary:
     from connections.sweeps import run_sweep
 
-    with progress(sweep.chunks, f"chunks of {sweep.chunk} rows", sweep.name) as steps:
+    with (
+        _errors_in_words(options),
+        progress(sweep.chunks, f"chunks of {sweep.chunk} rows", sweep.name) as steps,
+    ):
 
         def advance(done: Done, chunks: int) -> None:
             steps.advance()
@@ -184,8 +227,24 @@ def _with_progress(sweep: Sweep, options: argparse.Namespace) -> Summary:
             progress=advance,
             compress=options.compress,
             other_versions=options.other_versions,
+            other_sources=options.other_sources,
             timeout=options.timeout,
         )
+
+
+@contextmanager
+def _errors_in_words(options: argparse.Namespace) -> Iterator[None]:
+    """Errors of a user's function are one of bad input, with the line of the file."""
+    from connections.sweeps import SchedulerError, StoreError, SweepError
+    from connections.verify.python_files import explained
+
+    if options.sweep is not _python:
+        yield
+        return
+    path, name = _reference(options.file)
+    ours = SchedulerError, StoreError, SweepError, BrokenPipeError
+    with explained(path, f"{path.name}:{name} cannot be computed", but=ours):
+        yield
 
 
 # --- the kinds -----------------------------------------------------------------------------------
@@ -240,20 +299,33 @@ def _propositions(options: argparse.Namespace) -> Sweep:
     )
 
 
+def _python(options: argparse.Namespace) -> Sweep:
+    from connections.sweeps.sweeps_from_files import sweep_from_file
+
+    path, name = _reference(options.file)
+    return sweep_from_file(path, name, options.rows, options.chunk, options.seed)
+
+
+def _reference(text: str) -> tuple[Path, str]:
+    return arguments.python_reference(text) or (Path(text), "")
+
+
 def _report_table(store: Store) -> int:
-    """Print the arrays, and the extremes of those with one value per row."""
+    """Print the arrays, and the extremes of those with one real number per row."""
     import numpy as np
 
     for name, array in store.arrays.items():
         print_paragraph(f"{name}: {array.shape} {array.dtype}, {array.nbytes / 1e6:.4g} MB")
-        if array.ndim == 1:
-            values = np.asarray(array[:])
-            print_paragraph(
-                f"from {values.min():.6g} (row {values.argmin()}) to {values.max():.6g} "
-                f"(row {values.argmax()}), mean {values.mean():.6g}",
-                "  ",
-                "    ",
-            )
+        if array.ndim > 1 or array.dtype.kind not in "iuf":
+            continue
+        values = np.asarray(array[:])
+        there = np.flatnonzero(~np.isnan(values))
+        text = f"{len(values) - len(there)} are NaN" if len(there) < len(values) else ""
+        if len(there):
+            least, most = there[values[there].argmin()], there[values[there].argmax()]
+            extremes = f"from {values[least]:.6g} (row {least}) to {values[most]:.6g} (row {most})"
+            text = f"{extremes}, mean {values[there].mean():.6g}{text and '; '}{text}"
+        print_paragraph(text, "  ", "    ")
     return 0
 
 

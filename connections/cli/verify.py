@@ -85,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     if python is None:
         rows = run_all(subjects, options.tol)
     else:
-        from connections.verify.subjects_from_files import explained
+        from connections.verify.python_files import explained
 
         _print_ignored(given, options, subjects[0])
         with explained(python, f"{subjects[0].name} cannot be verified"):
@@ -126,7 +126,7 @@ def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | Non
     """The subjects of `verify`, and the Python file that defines them, or None."""
     from connections.verify import built_in_subjects, subject_from_file, system_subject
 
-    python = None if options.file is None else _python_reference(options.file)
+    python = None if options.file is None else arguments.python_reference(options.file)
     if options.floating_base and (options.file is None or python is not None):
         raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
     if options.file is not None and options.system:
@@ -142,16 +142,6 @@ def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | Non
     if not path.exists():
         _require_no_system(options.file)
     return [robot(path, options.floating_base, options.samples, options.seed)], None
-
-
-def _python_reference(text: str) -> tuple[Path, str] | None:
-    """File and attribute of ``my_system.py:top``; None if a robot's file is meant."""
-    if text.endswith(".py"):
-        return Path(text), ""
-    path, colon, attribute = text.rpartition(":")
-    if not colon or Path(text).exists() or (attribute and not attribute.isidentifier()):
-        return None
-    return Path(path), attribute
 
 
 def _require_no_system(name: str) -> None:

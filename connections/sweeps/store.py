@@ -241,7 +241,8 @@ class Store:
         if edited and not other_sources:
             raise StoreError(
                 f"{self.path} was begun with another text of {', '.join(edited)}: undo what was edited, "
-                "allow it (other_sources=True) if no number depends on it, or name another folder"
+                "allow it (other_sources=True, --other-sources) if no number depends on it, or name another "
+                "folder"
             )
         before, now = self._before("versions"), described["versions"]
         other = [

@@ -163,6 +163,81 @@ def test_the_command_line_runs_resumes_and_repairs(
     assert "is the store of another sweep: its seed is 0, not 5" in capsys.readouterr().err
 
 
+OWN = """
+import numpy as np
+from connections.sweeps import Output, Sweep
+
+OUTPUTS = {"x": Output(), "y": Output(), "large": Output(dtype="bool")}
+
+class Law:
+    gain = 2.0
+
+    def __call__(self, x):
+        return self.gain * x  # in a class of the file
+
+def values(chunk):
+    x = Law()(chunk.rng().standard_normal(chunk.rows))
+    return {"x": x, "y": np.where(x < 0.0, np.nan, x), "large": x > 1.0}
+
+def motions(rows=3000):
+    return Sweep("motions", values, rows, OUTPUTS, chunk=5, seed=3)
+
+def broken(chunk):
+    return {"x": np.log(0.0 * chunk.start) + {}["mass"]}
+
+broken_motions = Sweep("broken", broken, 10, {"x": Output()})
+"""
+
+
+def test_the_sweep_of_a_file_runs_and_resumes(
+    tmp_path: Path, client: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Workers do not find the file; the seed is its own; edits of it are noticed; NaN are counted."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    (tmp_path / "my_sweep.py").write_text(OWN)
+    address = client.scheduler.address  # type: ignore[attr-defined]
+
+    def command(name: str, *more: str) -> tuple[int, str]:
+        words = ["sweep", "python", f"my_sweep.py:{name}", "--output", f"{name}.zarr"]
+        status = main([*words, "--scheduler", address, *more])
+        return status, " ".join(" ".join(capsys.readouterr()).split())
+
+    status, said = command("motions", "--rows", "12")
+    x = zarr.open_group("motions.zarr")["x"][:]
+    assert status == 0 and "3 chunks, 3 computed" in said and "x: (12,) float64" in said
+    assert f"(row {x.argmin()}) to {x.max():.6g}" in said and "large: (12,) bool" in said
+    assert f"; {np.sum(x < 0.0)} are NaN" in said
+    drawn = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(0,))).standard_normal(5)
+    assert np.array_equal(x[:5], 2.0 * drawn)
+    assert "0 computed, 3 already there" in command("motions", "--rows", "12")[1]
+    assert "its rows is 12, not 3000" in command("motions")[1]
+    assert "its seed is 3, not 4" in command("motions", "--rows", "12", "--seed", "4")[1]
+    assert "its chunk is 5, not 6" in command("motions", "--rows", "12", "--chunk", "6")[1]
+    (tmp_path / "my_sweep.py").write_text(OWN.replace("in a class of the file", "a law"))
+    status, said = command("motions", "--rows", "12")
+    assert status == 2 and "another text of file my_sweep" in said
+    assert command("motions", "--rows", "12", "--other-sources")[0] == 0
+    (tmp_path / "my_sweep.py").write_text(OWN.replace("gain = 2.0", "gain = 3.0"))
+    status, said = command("motions", "--rows", "12", "--other-sources")
+    assert status == 2 and "its function are not the same" in said
+    status, said = command("broken_motions")
+    assert status == 2 and "my_sweep.py:broken_motions cannot be computed KeyError: 'mass'" in said
+    assert "line 21, in broken" in said and "Traceback" not in said
+
+
+@pytest.mark.further
+def test_new_processes_import_the_neighbours_of_a_file(tmp_path: Path) -> None:
+    """In a process of its own, as from a shell; ``--workers`` starts others."""
+    (tmp_path / "neighbour_of_a_sweep.py").write_text("SHIFT = 5.0\n\ndef shift(x):\n    return x + SHIFT\n")
+    text = OWN.replace("return self.gain * x", "return shift(x)")
+    (tmp_path / "my_sweep.py").write_text("from neighbour_of_a_sweep import shift\n" + text)
+    words = ["sweep", "python", "my_sweep.py:motions", "--rows", "10", "--workers", "2", "--output", "s"]
+    subprocess.run([sys.executable, "-m", "connections.cli", *words], cwd=tmp_path, check=True)
+    drawn = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(1,))).standard_normal(5)
+    assert np.array_equal(zarr.open_group(tmp_path / "s")["x"][5:], drawn + 5.0)
+
+
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
