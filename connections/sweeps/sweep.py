@@ -29,8 +29,12 @@ class Output:
     Parameters
     ----------
     shape : of one row's value; () for a number.
-    dtype : NumPy's name of the type.
+    dtype : NumPy's name of the type: of numbers, bool, or times.
     dims : a name for every axis of `shape`; numbered if empty.
+
+    Raises
+    ------
+    SweepError : `dims` has another length, or `dtype` is of texts or objects.
     """
 
     shape: tuple[int, ...] = ()
@@ -42,9 +46,12 @@ class Output:
         dims = tuple(self.dims) or tuple(f"axis_{number}" for number in range(len(shape)))
         if len(dims) != len(shape):
             raise SweepError(f"dims: expected {len(shape)} names for the shape {shape}, got {dims}")
+        dtype = np.dtype(self.dtype)
+        if dtype.kind not in "biufcmM":
+            raise SweepError(f"dtype: expected a type of numbers, bool or times, got {self.dtype!r}")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dims", dims)
-        object.__setattr__(self, "dtype", np.dtype(self.dtype).name)
+        object.__setattr__(self, "dtype", dtype.name)
 
     @property
     def row_bytes(self) -> int:

@@ -187,7 +187,7 @@ def _resident():
 
 @each_function
 def test_memory_does_not_grow(name, rng):
-    """What is lost in calls is lost in each of three rounds; the C library keeps freed memory now and then."""
+    """What calls lose, they lose in each of three rounds; the C library keeps freed memory now and then."""
     arguments, many = states(name, rng), states(name, rng, 20)
     out = np.empty(core_shape(name))
 

@@ -241,6 +241,9 @@ def test_a_function_that_returns_something_else(tmp_path: Path) -> None:
             run_sweep(sweep(function=lambda c: unpicklable), tmp_path / "c", workers=0)
     with pytest.raises(SweepError, match="dims: expected 1 names"):
         Output((3,), dims=("a", "b"))
+    for dtype in ("U8", "S8", "object"):
+        with pytest.raises(SweepError, match="dtype"):
+            Output(dtype=dtype)
 
 
 def test_workers_or_a_scheduler(tmp_path: Path) -> None:
