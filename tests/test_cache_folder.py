@@ -25,6 +25,7 @@ def printed(program, **environment):
     return done.stdout.strip(), done.stderr
 
 
+@pytest.mark.further
 def test_folders(tmp_path):
     ours, _ = printed(PROGRAM, XDG_CACHE_HOME=str(tmp_path))
     assert ours.startswith(str(tmp_path / "connections" / "jax-"))
@@ -37,6 +38,7 @@ def test_folders(tmp_path):
     assert printed(PROGRAM, XDG_CACHE_HOME="relative")[0] == "None"
 
 
+@pytest.mark.further
 def test_importing_says_what_it_sets_and_leaves_what_the_user_has_set(tmp_path):
     """`jax.numpy` has the type; a logger the words; with float64 off in the environment, a warning."""
     program = "import logging; logging.basicConfig(level='INFO'); import connections; "
@@ -50,6 +52,7 @@ def test_importing_says_what_it_sets_and_leaves_what_the_user_has_set(tmp_path):
     assert printed(started, XDG_CACHE_HOME=str(tmp_path))[0] == "False"  # a program may still fork, or choose
 
 
+@pytest.mark.further
 def test_two_processes_at_once(tmp_path):
     """Same numbers, and what one has compiled the other reads."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}

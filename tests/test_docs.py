@@ -115,6 +115,7 @@ def test_the_page_of_examples_shows_all_of_them() -> None:
     assert linked == {path.name for path in (ROOT / "examples").iterdir() if path.suffix in (".py", ".ipynb")}
 
 
+@pytest.mark.further
 def test_pages_are_published_beside_those_of_other_versions(tmp_path: Path) -> None:
     publish = runpy.run_path(str(ROOT / "docs" / "publish.py"))["publish"]
     site, html = tmp_path / "site", tmp_path / "html"

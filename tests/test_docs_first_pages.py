@@ -17,6 +17,7 @@ CODE = {
 }
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", CODE)
 def test_page_runs(name: str) -> None:
     run_page(name, blocks=CODE[name])

@@ -72,6 +72,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     yield folder / "html"
 
 
+@pytest.mark.further
 def test_no_tex_is_left_and_nothing_is_loaded(built: Path) -> None:
     formulas = 0
     for path in PAGES:
@@ -92,6 +93,7 @@ TOO_WIDE = """return [...document.querySelectorAll('.table-wrapper, div.highligh
     .map(part => part.scrollWidth - part.clientWidth).filter(pixels => pixels > 1)"""
 
 
+@pytest.mark.further
 def test_tables_and_code_fit_a_screen_of_1280_pixels(built: Path, tmp_path: Path) -> None:
     require_chromium()
     with browser(tmp_path, 1280, 720) as driver:
@@ -103,6 +105,7 @@ def test_tables_and_code_fit_a_screen_of_1280_pixels(built: Path, tmp_path: Path
     assert {page: pixels for page, pixels in found.items() if pixels} == {}
 
 
+@pytest.mark.further
 def test_a_window_of_800_pixels_holds_every_page(built: Path, tmp_path: Path) -> None:
     require_chromium()
     with browser(tmp_path, 800, 600) as driver:

@@ -163,6 +163,7 @@ def test_derivatives_are_those_along_the_manifold(rng):
     np.testing.assert_allclose(rows[0] @ X, expected[:, 0, 0], atol=1e-12 * np.max(np.abs(expected)))
 
 
+@pytest.mark.further
 def test_inside_a_compiled_function(rng):
     """XLA's operations, of rows and of one configuration."""
     q = stretched(robot(), configuration(rng), 1.0)
@@ -177,6 +178,7 @@ def test_dask_arrays(rng):
     assert largest_error(mb.mass_matrix(robot(), near).compute(), mb.mass_matrix(robot(), q)) < 1e-12
 
 
+@pytest.mark.further
 def test_a_curve_of_float32(rng):
     """Rounded to 6e-8, at any speed: transport of the curve that it rounds to, to about that."""
     z0 = rng.standard_normal(3)
@@ -218,6 +220,7 @@ def test_closed_chains(plan, rng):
             function(model, stretched(model, q[0], 1.001), v)
 
 
+@pytest.mark.further
 def test_guess_and_reference_of_closed_chains(rng):
     model = PLANS["four-bar with branches"]().build()
     q = model.random(rng)
@@ -235,6 +238,7 @@ def test_guess_and_reference_of_closed_chains(rng):
         model.spanning_configuration(q, whole | {"wrist": whole["wrist"] * 1.001})
 
 
+@pytest.mark.further
 def test_loops_that_are_functions(rng):
     """A closure that only JAX can solve, below a ball joint."""
     mechanism = mb.Mechanism()
@@ -280,6 +284,7 @@ def sphere(radius):
     return cn.MatrixFrame(fields, 2, 3, project=lambda x: radius * x / jnp.linalg.norm(x))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("radius", [1e-9, further(1e-6), further(1.0), 1e6])
 def test_a_sphere_of_any_radius(radius, rng):
     x = rng.standard_normal(3)
@@ -321,6 +326,7 @@ def test_a_product_judges_its_factors_by_themselves(rng):
             frame.matrix(q + np.array([*np.zeros(9), 0.01]))
 
 
+@pytest.mark.further
 def test_frames_of_different_owners_are_equal():
     assert cn.SO3Frame("joint 'a'") == cn.SO3Frame() and hash(cn.SO3Frame("joint 'a'")) == hash(cn.SO3Frame())
     assert repr(cn.SE3Frame("joint 'a'")) == repr(cn.SE3Frame())

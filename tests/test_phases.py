@@ -178,6 +178,7 @@ def free_racer():
     return q0, q_dot0, times, bodies.motion(q0, q_dot0, times, lambda t, p, p_dot: np.zeros(len(p)))[0]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("basis", BASES)
 def test_a_motion_passes_where_its_basis_is_singular(basis):
     """It took the racer to places 1e-3 away, and no error said so."""
@@ -237,6 +238,7 @@ def test_energy_and_constraints_stay(name):
         np.testing.assert_allclose(q[:, 0], expected, atol=1e-7)
 
 
+@pytest.mark.further
 def test_a_gait_repeats_itself():
     """Fifty cycles: the net displacement of the last is that of the first, and the shape is exact."""
     gait = snakeboard_gaits()["rotate"]

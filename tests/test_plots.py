@@ -61,6 +61,7 @@ def test_figures_are_written(tmp_path):
         assert path.read_bytes().startswith(b"\x89PNG") and path.stat().st_size > 10_000
 
 
+@pytest.mark.further
 def test_exploration_is_written_with_its_tables(tmp_path):
     paths, results = plots.write_exploration(tmp_path, [0.0, -5.0], pdf=True)
     suffixes = sorted(path.suffix for path in paths)
@@ -88,6 +89,7 @@ def test_no_picture_is_written_twice(all_pictures):
     assert len({*pictures, pictures[0]}) == 7  # the control: a copy would be noticed
 
 
+@pytest.mark.further
 def test_the_sweep_has_members_between_those_given(all_pictures):
     _, _, sweep = all_pictures
     assert [result.beta for result in sweep] == list(np.linspace(-10.0, 0.0, 41))

@@ -79,6 +79,7 @@ def test_another_argument_gives_other_bits(name: str, first: dict[str, Any]) -> 
     assert (bits(CALLS[name](1)) == first[name]) == (name in CONSTANT)
 
 
+@pytest.mark.further
 def test_after_many_other_calls(first: dict[str, Any]) -> None:
     for number, name in enumerate(islice(cycle(SHORT), OTHERS)):
         CALLS[name](number % 3)
@@ -92,6 +93,7 @@ def test_after_many_other_calls(first: dict[str, Any]) -> None:
     assert {name: bits(call()) for name, call in CALLS.items()} == first
 
 
+@pytest.mark.further
 def test_in_threads(first: dict[str, Any]) -> None:
     for found in in_threads():
         assert found == first
@@ -109,6 +111,7 @@ def in_threads(step: int = 1) -> list[dict[str, Any]]:
         return list(pool.map(all_from, range(THREADS)))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("step", [further(1), 5])
 def test_in_a_new_process(step: int, first: dict[str, Any]) -> None:
     code = (

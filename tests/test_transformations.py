@@ -63,7 +63,7 @@ JUDGES = {
 } | {name for name in CALLS if ".check_" in name}
 
 
-@pytest.mark.parametrize("name", always(sorted(CALLS), *sorted(CALLS)[::3]))
+@pytest.mark.parametrize("name", always(sorted(CALLS), *sorted(CALLS)[::5]))
 def test_functions_of_cn(name: str) -> None:
     arguments = [jnp.asarray(ARGUMENTS[argument][0]) for argument in CALLS[name].names]
     for transformation in TRANSFORMATIONS:
@@ -74,6 +74,7 @@ def test_functions_of_cn(name: str) -> None:
             trace(transformation, CALLS[name].function, arguments)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name",
     [
@@ -203,6 +204,7 @@ def test_functions_of_robots(name: str) -> None:
         trace(transformation, IN_JAX[name], [start()])
 
 
+@pytest.mark.further
 def test_christoffel_symbols_of_a_robot_have_a_gradient() -> None:
     of = total(IN_JAX["Model.connection.coefficients"])
     reverse, forward = jax.jit(lambda q: (jax.grad(of)(q), jax.jacfwd(of)(q)))(start())

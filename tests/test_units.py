@@ -249,6 +249,7 @@ def path(t):
 MIXED = {name: OTHERS[name] for name in ("nanometres", "gigametres", "slow", "fast", "each its own", "all")}
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("kind", ["levi_civita", "coefficients"])
 def test_geodesics_and_transport(kind):
     def quantities(u):
@@ -341,6 +342,7 @@ def goal(t):
     return 0.3 * jnp.stack([jnp.sin(t), 0.5 * jnp.cos(2.0 * t), 0.2 * t])
 
 
+@pytest.mark.further
 def test_closed_loops():
     def quantities(u):
         metric, times = u.metric(systems.METRIC), jnp.asarray(TIMES) / u.k
@@ -436,6 +438,7 @@ def sleigh(u):
     return cn.NonholonomicSystem(cn.ConstrainedConnection(metric, forms=blade), inputs=push)
 
 
+@pytest.mark.further
 def test_nonholonomic_systems():
     """Basis fields are orthonormal: velocities in the basis scale with the root of the energy."""
 

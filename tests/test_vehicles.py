@@ -157,7 +157,7 @@ GAITS = [("snakeboard", gait) for gait in snakeboard_gaits().values()] + [
 
 @pytest.mark.parametrize(
     ("name", "gait"),
-    [GAITS[0], *(further(*gait) for gait in GAITS[1:-1]), GAITS[-1]],
+    [*(further(*gait) for gait in GAITS[:-1]), GAITS[-1]],
     ids=lambda x: getattr(x, "name", ""),
 )
 def test_net_displacement_of_a_gait_agrees_with_multipliers(name, gait):

@@ -64,6 +64,7 @@ def test_the_same_call_gives_the_same_bits(nabla, rng):
             np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.further
 def test_clocks_far_from_zero(nabla, rng):
     """Motions, and transport along samples, from Unix time and beyond: the bits are those from zero."""
     q, v = starts(rng)
@@ -110,6 +111,7 @@ def test_thrust_from_exact_rest(rng):
         np.testing.assert_allclose(v[-1, 0], 0.245, rtol=1e-10)
 
 
+@pytest.mark.further
 def test_max_step(rng):
     """A pulse of 20 ms in 100 s is missed without it; what is no length of time is refused."""
     line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
@@ -132,6 +134,7 @@ def test_max_step(rng):
                 motion(max_step=wrong)
 
 
+@pytest.mark.further
 def test_transport_along_samples(nabla, rng):
     """What does not begin at a point, and what has no state."""
     t, curves = (

@@ -121,6 +121,7 @@ def test_orthogonal_bases_divide_by_the_norms():
     np.testing.assert_allclose(scaled.coefficients(q), inner / np.array([4.0, 9.0])[:, None, None], atol=TOL)
 
 
+@pytest.mark.further
 def test_the_computed_basis_is_smooth():
     """Its exact derivative is that of differences across the point."""
     nabla = Random.of(4, 2, True).nabla
@@ -138,6 +139,7 @@ def test_metric_compatible_and_torsion_free_on_the_distribution():
     nabla.check_torsion_free(q).require()
 
 
+@pytest.mark.further
 def test_the_full_connection_on_and_off_the_distribution():
     small = Random.of(4, 2, True)
     nabla, q = small.nabla, small.q
@@ -187,6 +189,7 @@ def test_curvatures_are_tensors_and_differ_as_they_should():
     assert np.max(np.abs(K - R)) > 1e-2
 
 
+@pytest.mark.further
 def test_leaves_of_an_integrable_distribution_are_spheres():
     """D orthogonal to the radius in Euclidean space: both curvatures are those of spheres, 1 / r^2."""
     space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))

@@ -64,6 +64,7 @@ def test_against_the_tensor(name, rng):
         assert abs(nabla.apply_ricci(q, w, u) - np.einsum("ikij,j,k->", R, u, w)) > 1e-3
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name", always(list(CONNECTIONS)[1:], "frame, admissible torsion", "nq > n", "product")
 )
@@ -98,6 +99,7 @@ def test_first_bianchi_identity(name, rng):
     close(nabla.apply_curvature(q, w, u, z), -rows[0], 1e-13)
 
 
+@pytest.mark.further
 def test_curvature_of_a_constrained_connection_is_that_on_the_whole_space(rng):
     """Its brackets leave the distribution, so the sum of definitions in its own frame is another thing."""
     nabla = cn.ConstrainedConnection(

@@ -61,6 +61,7 @@ def test_by_the_loop():
     np.testing.assert_allclose(bend, jax.jacfwd(jax.jacfwd(closed))(1.1), atol=1e-6)
 
 
+@pytest.mark.further
 def test_by_what_a_curve_closes_over():
     """As by its parameters."""
 
@@ -72,6 +73,7 @@ def test_by_what_a_curve_closes_over():
     )
 
 
+@pytest.mark.further
 def test_by_the_connection():
     """The width of a cone."""
     for derivative in (jax.jacfwd, jax.jacrev):

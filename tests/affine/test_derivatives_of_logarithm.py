@@ -43,6 +43,7 @@ def differences(function, x, step=1e-4):
     return np.stack(columns, axis=-1)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("k", [1.3, further(-0.8)])
 def test_by_the_curvature_and_the_end(k):
     """In closed form, by `grad`, `jvp`, `jacfwd`, and a second derivative by both."""
@@ -63,6 +64,7 @@ def test_by_the_curvature_and_the_end(k):
     np.testing.assert_allclose(second, closed, atol=1e-7)
 
 
+@pytest.mark.further
 def test_batches_and_jit():
     """The search is called back from compiled functions; members and points are searched together."""
     ks, ends = np.array([1.3, -0.8]), np.array([[0.5, -0.3], [0.2, 0.4], [-0.1, 0.6]])
@@ -105,6 +107,7 @@ def test_on_the_hyperboloid():
     assert np.abs(expected - frame.dual_at(point(x)) @ jax.jacobian(point)(y)).max() > 0.1  # no geodesic
 
 
+@pytest.mark.further
 def test_first_and_second_variation_of_the_energy():
     """On the unit sphere: d(d^2/2) is -log back, and the covariant Hessian's eigenvalues are 1, d cot d."""
     nabla, metric = systems.SPHERE_NABLA, systems.SPHERE_NABLA.metric
@@ -165,6 +168,7 @@ def test_of_rotations(rng):
         np.testing.assert_allclose(slope @ frame.matrix(end), expected, atol=1e-8)
 
 
+@pytest.mark.further
 def test_what_has_no_logarithm_is_no_number():
     """Opposite points of the sphere, and the end of the chart; nothing else in the batch is touched."""
     nabla, q0 = systems.SPHERE_NABLA, np.array([1.2, 0.3])
@@ -180,6 +184,7 @@ def test_what_has_no_logarithm_is_no_number():
         jax.jit(lambda q: cn.logarithm(nabla, q0, q))(np.zeros(3))
 
 
+@pytest.mark.further
 def test_threads_do_not_wait_for_each_other():
     """Each calls back from compiled code, and what it calls is compiled code again."""
     nabla, q0 = systems.SPHERE_NABLA, np.array([1.2, 0.3])

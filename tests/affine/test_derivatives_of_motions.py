@@ -65,7 +65,7 @@ MOTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", always(MOTIONS, "geodesic", "transport", "closed loop"))
+@pytest.mark.parametrize("name", always(MOTIONS, "geodesic"))
 def test_first_and_second(name):
     """Forward, reverse, and reverse over forward, which is inside of `jit`."""
     motion, closed, a = MOTIONS[name]
@@ -76,6 +76,7 @@ def test_first_and_second(name):
     assert float(found) == pytest.approx(float(jax.hessian(closed)(a)), rel=1e-7)
 
 
+@pytest.mark.further
 def test_other_orders_and_batches():
     """Forward over reverse, reverse over reverse, and `vmap` of both, by the initial velocity."""
 
@@ -121,6 +122,7 @@ def test_beyond_the_steps_that_are_kept(monkeypatch):
         assert np.isnan(derivative(end)(np.ones(1), 60.0)).all()
 
 
+@pytest.mark.further
 def test_rates_are_read_only_where_the_motion_is():
     """vdot = a (0.5 + t - q)^(1/2), which is no number at the first time and the last point."""
 

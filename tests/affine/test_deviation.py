@@ -29,7 +29,7 @@ GENERAL = cn.ContorsionConnection(systems.METRIC, with_torsion_and_nonmetricity)
     [
         further(systems.LEVI_CIVITA, None, id="riemannian, free"),
         further(systems.LEVI_CIVITA, push, id="riemannian, forced"),
-        pytest.param(GENERAL, None, id="general, free"),
+        further(GENERAL, None, id="general, free"),
         pytest.param(GENERAL, push, id="general, forced"),
     ],
 )
@@ -78,6 +78,7 @@ def test_flow_is_the_derivative_of_the_motion(force, rng):
     np.testing.assert_allclose(Phi[-1] @ direction, change, atol=2e-6)
 
 
+@pytest.mark.further
 def test_transport_flow_is_the_derivative_of_the_transport(rng):
     """Z against central differences of vectors transported along neighbouring geodesics."""
     nabla, times = GENERAL, np.array([0.0, 0.6])

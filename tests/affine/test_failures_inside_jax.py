@@ -94,6 +94,7 @@ def test_a_sweep_names_the_member():
     np.testing.assert_allclose(points[1, -1], np.log(1.0 + 0.4) / 0.2, rtol=1e-9)
 
 
+@pytest.mark.further
 def test_a_closed_loop():
     """The plant pushes with v^2 where the law adds nothing to speak of: v' = v^2 - K v."""
     law = PassivityController(cn.MechanicalSystem(SYSTEM.metric), 1e-3 * np.eye(1))

@@ -112,6 +112,7 @@ def frame_matrix(q):
     return jnp.diag(1.0 + 0.1 * jnp.cos(q)) + 0.2 * jnp.sin(q[0]) * jnp.eye(3, k=1)
 
 
+@pytest.mark.further
 def test_quantities_that_know_the_metric_and_loops():
     """The family's own metric in the quantity, in a frame given by a function; a holonomy; and no loop."""
     frame = cn.MatrixFrame(frame_matrix, 3, 3)

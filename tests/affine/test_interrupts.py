@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from cases import further
 
 START = """
 import os, signal, threading, time
@@ -95,7 +96,7 @@ def printed(*parts):
     [
         "run = lambda times: cn.geodesic(nabla, q, v, times)",
         "run = lambda times: cn.geodesic(nabla, np.stack([q, q]), np.stack([v, v]), times)",
-        ROBOT + "run = lambda times: system.simulate(np.zeros(2), np.zeros(2), times)",
+        further(ROBOT + "run = lambda times: system.simulate(np.zeros(2), np.zeros(2), times)"),
     ],
     ids=["chart", "batch", "robot"],
 )
@@ -105,6 +106,7 @@ def test_interrupts(run):
     assert 0.4 < passed < 1.5
 
 
+@pytest.mark.further
 def test_other_numbers_compile_nothing():
     """Another member of the family, mass, gain, tolerance, parameters of functions, and number of times."""
     first, later = printed(START, COUNTED)

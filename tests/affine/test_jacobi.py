@@ -325,6 +325,7 @@ def test_bad_arguments():
 # --- stability ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_stability_of_closed_forms():
     q, v = np.array([[np.pi / 2, 0.2]] * 2), np.array([[0.0, 1.0], [0.6, 0.8]])
     found = cn.geodesic_stability(systems.SPHERE_ORTHONORMAL_NABLA, q, v, TIMES)

@@ -48,6 +48,7 @@ def test_random_pairs(name, rng):
     np.testing.assert_allclose(aligned, q1[found], rtol=1e-7, atol=1e-8)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("end", [(-3.0, 0.05, 0.0), further((-2.5, 0.3, 0.0))])
 def test_the_short_way_round_the_three_sphere(end):
     """The straight line in the coordinates is the long way, past two conjugate points at once."""
@@ -196,6 +197,7 @@ def test_points_close_together_far_from_the_origin():
     np.testing.assert_allclose(cn.logarithm(flat, q0, q0 + step), step, atol=np.spacing(1000.0))
 
 
+@pytest.mark.further
 def test_coordinates_of_different_units():
     """Colatitude in radians, longitude in units of 1e-9."""
     nabla = systems.SPHERE_NABLA.change(lambda q: jnp.diag(jnp.array([1.0, 1.0])))
@@ -252,6 +254,7 @@ def test_connections_with_other_geodesics(name):
     np.testing.assert_allclose(cn.logarithm(nabla, q0, cn.exponential(nabla, q0, v)), v, atol=1e-9)
 
 
+@pytest.mark.further
 def test_products_frames_and_torsion_free_parts():
     """Each measures vectors as what it is made of."""
     q0, q1 = np.array([1.2, 0.3]), np.array([0.9, 1.4])
@@ -347,6 +350,7 @@ def test_the_error_of_a_column_is_judged_by_its_own_size():
         np.testing.assert_allclose(found, 2.0 / allowed)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("start", [further(0.0), 0.3])
 def test_far_out_on_the_hyperboloid(start):
     """There are no conjugate points; round-off of coordinates of 1e4 is no distance from the point."""

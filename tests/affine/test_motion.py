@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 
 import connections as cn
 from connections.control import (
@@ -51,7 +52,7 @@ MOTIONS = {
 }
 
 
-@pytest.fixture(params=MOTIONS)
+@pytest.fixture(params=always(MOTIONS, "geodesic", "closed loop"))
 def move(request):
     return MOTIONS[request.param]
 

@@ -70,6 +70,7 @@ def test_transport_along_traced_samples():
     np.testing.assert_allclose(jax.jit(jax.vmap(carried, (None, 0)))(T, many), each, rtol=0, atol=1e-10)
 
 
+@pytest.mark.further
 def test_derivatives_by_samples():
     """In both modes, by points and by times; and beside samples that are constant, by parameters."""
 

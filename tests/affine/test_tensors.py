@@ -18,7 +18,7 @@ NAMED = {
 METRIC_COMPATIBLE = {"levi_civita", "admissible", "metric_only"}
 SAME_GEODESICS = {"levi_civita", "admissible", "geodesics_only"}
 
-each_connection = pytest.mark.parametrize("name", NAMED)
+each_connection = pytest.mark.parametrize("name", always(NAMED, "levi_civita", "admissible", "general"))
 #: Without torsion, with admissible torsion, with no symmetry: enough for identities of all connections.
 three_connections = pytest.mark.parametrize(
     "name", always(["levi_civita", "admissible", "general"], "admissible", "general")
@@ -313,6 +313,7 @@ def test_family_dimension_and_sign(rng):
     np.testing.assert_allclose(C - C_star, 0.7 * cross.T, atol=1e-12)
 
 
+@pytest.mark.further
 def test_product_connection_is_block_diagonal(rng):
     import oracles
 

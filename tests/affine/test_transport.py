@@ -234,6 +234,7 @@ def test_transport_along_samples_of_rotations_is_of_order_six():
     assert errors[0] > 1e-8
 
 
+@pytest.mark.further
 def test_holonomy_of_samples_asks_for_a_closed_curve():
     t, q = embedded_latitude(0.8, 33)
     with pytest.raises(PointError, match="not closed"):
@@ -268,6 +269,7 @@ def test_covariant_derivative_of_samples_is_of_order_five():
     assert errors[0] > 1e-7
 
 
+@pytest.mark.further
 def test_fields_of_samples_are_checked():
     nabla, t = systems.GENERAL, np.linspace(0.0, 1.0, 9)
     with pytest.raises(PointError, match=r"times: 1 is outside the curve's samples \[0, 0.5\]"):

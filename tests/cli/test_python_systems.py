@@ -58,6 +58,7 @@ def command(write: object, capsys: pytest.CaptureFixture[str]) -> Command:
 # --- the report ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_a_metric_is_verified(write: Callable[..., Path], command: Command, tmp_path: Path) -> None:
     write(f"curved = {CURVED}")
     status, out, err = command("my_system.py:curved", "--samples", "1", "--rates", "--json", "report.json")
@@ -146,6 +147,7 @@ def test_what_is_accepted(code: str, kind: type, write: Callable[..., Path]) -> 
     assert subject.name in ("top", "own")
 
 
+@pytest.mark.further
 def test_objects_are_subjects() -> None:
     arm = as_subject(multibody.from_urdf(DATA / "branched.urdf"), "arm", 1)
     body = as_subject(systems.planar_body(), "body", 2)

@@ -63,6 +63,7 @@ def environment(**more: str) -> dict[str, str]:
     return {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"} | more
 
 
+@pytest.mark.further
 def test_an_output_that_nobody_reads_ends_quietly(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], cwd=tmp_path, env=environment(), capture_output=True, text=True

@@ -115,6 +115,7 @@ def test_without_adaptation_the_error_stays(family, loop):
     assert np.linalg.norm(with_it) < 0.2 * np.linalg.norm(without)
 
 
+@pytest.mark.further
 def test_adaptation_on_the_rotation_group(rng):
     inertia = np.array([1.0, 0.1, 0.0, 1.6, 0.2, 2.1])
     family = LinearlyParametrizedSystem(spinning, inertia)

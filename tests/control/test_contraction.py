@@ -112,6 +112,7 @@ def neighbours():
     return times[5], np.asarray(points[5]), np.asarray(velocities[5]), parted[5], rate
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("error", [None, *list(ERRORS)[:1], *map(further, list(ERRORS)[1:])])
 def test_neighbouring_motions_part_as_predicted(error):
     t, q, v, parted, rate = neighbours()

@@ -61,6 +61,7 @@ def test_snakeboard():
     assert "kinematically controllable: yes" in str(kinematic)
 
 
+@pytest.mark.further
 def test_roller_racer():
     """[Z] section 6.2: accessible everywhere, also where the printed basis is singular; not controllable."""
     for psi in (0.7, 0.0, -1.9, np.arccos(-U.RACER["l_2"] / U.RACER["l_1"])):
@@ -454,6 +455,7 @@ def complex_between(q):
     }
 
 
+@pytest.mark.further
 def test_taylor_polynomials_with_complex_values_between():
     """Every operation keeps its derivatives: of degree 4, against JAX's values at a distance of 1e-2."""
     q, step = np.array([0.3, -0.2, 0.7]), 1e-2 * np.array([0.6, -0.7, 0.4])

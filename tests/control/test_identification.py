@@ -156,6 +156,7 @@ def test_the_rank_is_that_of_the_classical_regressor(name):
     assert np.abs(classical @ unseen.T).max(initial=0.0) < 1e-6 * np.abs(classical).max()
 
 
+@pytest.mark.further
 def test_standard_errors_are_the_spread_of_repeated_recordings():
     rng, exact = np.random.default_rng(9), torques(arm())
     sizes = 0.02 * np.abs(exact).max(axis=0)

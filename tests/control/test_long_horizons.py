@@ -20,6 +20,7 @@ def weight(q):
     return 3.0 * (1.0 - 2.0 * (q[0] ** 2 + q[1] ** 2))
 
 
+@pytest.mark.further
 def test_a_heavy_top_keeps_its_energy_and_momentum():
     """The centre of mass is on its z axis: energy and vertical momentum stay, another momentum does not."""
     top = cn.MechanicalSystem(systems.TOP, weight)
@@ -32,6 +33,7 @@ def test_a_heavy_top_keeps_its_energy_and_momentum():
     assert np.max(np.abs(np.linalg.norm(q, axis=1) - 1.0)) < 1e-15
 
 
+@pytest.mark.further
 def test_the_residual_of_an_observer_stays_with_its_closed_form():
     """rdot = K (f - r) from r = 0, f three sinusoids, for a damped top under gravity."""
     gains, rates, sizes = np.array([2.0, 3.0, 5.0]), np.array([0.7, 1.3, 0.2]), np.array([1.0, 0.5, 0.3])

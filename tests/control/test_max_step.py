@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 
 import connections as cn
 from connections.control import (
@@ -51,9 +52,9 @@ def observed(**most):
     "motion",
     [
         lambda **most: LOOP.simulate(REST, REST, TIMES, **most).s[1, 0],
-        lambda **most: LOOP.sweep(np.array([[0.0], [0.3]]), REST, REST, TIMES, **most).s[1, 1, 0],
-        lambda **most: ADAPTIVE.simulate(REST, REST, np.ones(1), TIMES, **most).s[1, 0],
-        observed,
+        further(lambda **most: LOOP.sweep(np.array([[0.0], [0.3]]), REST, REST, TIMES, **most).s[1, 1, 0]),
+        further(lambda **most: ADAPTIVE.simulate(REST, REST, np.ones(1), TIMES, **most).s[1, 0]),
+        further(observed),
     ],
     ids=["closed loop", "sweep", "adaptive loop", "observer"],
 )

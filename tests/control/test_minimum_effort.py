@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from pages import run_page
 from scipy.integrate import solve_ivp
 from scipy.interpolate import CubicSpline
@@ -44,7 +45,7 @@ CASES = {
 }
 
 
-@pytest.fixture(scope="module", params=CASES)
+@pytest.fixture(scope="module", params=always(CASES, "body"))
 def cubic(request):
     """A Riemannian cubic through three points, and what it was asked for."""
     system, points, given = CASES[request.param]

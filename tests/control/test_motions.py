@@ -131,6 +131,7 @@ def adaptive_loop(forces=None):
     return AdaptiveLoop(controller, [3.0, 0.8, 1.0], trajectory_reference(FRAME, goal, 2.0))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("forces", [None, lambda t, q, v: jnp.stack([jnp.cos(t), -0.5 * v[1]])])
 def test_the_rate_of_the_adaptive_lyapunov_function(forces):
     """Against differences of V along the motion, of fourth order; without the forces' power it is off."""
@@ -163,5 +164,6 @@ def test_what_an_observer_says():
     assert np.abs(motion.residual[-1, 0] + np.cos(motion.q[-1, 0])) < 0.3  # the potential it does not know
 
 
+@pytest.mark.further
 def test_the_page() -> None:
     run_page("control.md", blocks=2, assertions=4)

@@ -154,6 +154,7 @@ def spin_loop(body):
     return ClosedLoop(body, PassivityController(body, 2.0), trajectory_reference(body.frame, turning, 1.5))
 
 
+@pytest.mark.further
 def test_spinning_body_tracks_a_rotation_and_keeps_its_quaternion(spin_loop):
     start = np.array([[0.6, 0.0, 0.0, 0.8], [0.0, -0.6, 0.8, 0.0]])
     motion = spin_loop.simulate(start, [0.5, -1.0, 0.3], SPIN_TIMES)

@@ -71,6 +71,7 @@ def test_only_the_minus_sign_converges():
     assert ends[0] < 1e-2 < 1e2 < ends[1]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("frame", "trajectory"),
     [
@@ -239,6 +240,7 @@ def samples_of(trajectory, times=SAMPLE_TIMES):
     return times, np.stack([trajectory(t) for t in times])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("frame", "trajectory"), [(cn.CoordinateFrame(3), curve), (SO3, turning), further(SE3, pose)]
 )
@@ -265,6 +267,7 @@ def test_samples_of_a_task(curved_metric):
         task_reference(frame, task, (SAMPLE_TIMES, np.zeros((41, 3))), 2.0)
 
 
+@pytest.mark.further
 def test_a_loop_follows_samples_and_ends_with_them(curved):
     start, law = (np.array([0.4, -0.3, 0.2]), np.zeros(3)), PassivityController(curved, 2.0)
     exact, loop = (

@@ -168,6 +168,7 @@ def test_one_state_is_a_row_of_many(arm, rng):
 # --- adaptation ---------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_momentum_is_the_momentum_regressor_times_the_parameters(floating, rng):
     q, v, *_ = states(floating, rng)
     Y_p, Y_e = mb.momentum_regressor(floating, q, v)

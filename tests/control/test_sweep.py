@@ -63,6 +63,7 @@ def test_what_cannot_be_swept_is_named():
         LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
 
 
+@pytest.mark.further
 def test_derivative_of_a_tracking_cost_by_beta():
     """Through the closed loop as a whole, against differences."""
     frame = cn.CoordinateFrame(3)

@@ -93,6 +93,7 @@ def test_mechanisms_without_their_metric(name, rng):
     assert all(each[:2] == found[0][:2] or not each[2] for each in found), found
 
 
+@pytest.mark.further
 def test_random_forms_have_one_verdict(rng):
     """q_3'' = B(q', q') with entries from 1e-9 to 1e9: indefinite forms are yes, definite ones no."""
     for _ in range(12):

@@ -134,6 +134,7 @@ def test_a_pulse_between_steps():
         speed(max_step=0.0)
 
 
+@pytest.mark.further
 def test_components_undo_velocity_and_refuse_what_slides(rng):
     """By the multiplier equations' null space, not by the library's basis; sliding by 1e-6 is refused."""
     q, v = rng.standard_normal((5, 3)), rng.standard_normal((5, 2))

@@ -125,6 +125,7 @@ def test_a_disk_that_cannot_be_written_is_warned_of_once(functions: Functions) -
     assert len(warned) == 1
 
 
+@pytest.mark.further
 def test_without_any_folder_to_write_robots_work(tmp_path: Path) -> None:
     """Another user than the one who installed the package, without a home.
 

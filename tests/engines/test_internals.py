@@ -13,6 +13,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
+from cases import always
 from numba import njit, types
 
 from connections.engines import disk_cache, xla
@@ -377,7 +378,7 @@ CALLS = {
 REFUSING = {"rows", "rows of rows", "other axes", "many", "in a loop"}
 
 
-@pytest.mark.parametrize("name", CALLS)
+@pytest.mark.parametrize("name", always(CALLS, "one", "rows of rows"))
 def test_callbacks_give_the_same_bits(name: str, operation, rng, monkeypatch) -> None:
     transformed, batch = CALLS[name]
     x, y = rng.normal(size=(*batch, 2)), rng.normal(size=(*batch, 3))
@@ -492,6 +493,7 @@ def robot(*words: str, **variables: str) -> tuple[list[str], str]:
     return done.stdout.split(), done.stderr
 
 
+@pytest.mark.further
 def test_robots_move_by_callbacks_as_without() -> None:
     direct, said = robot()
     assert "XLA" not in said

@@ -38,12 +38,14 @@ def said(cache: Path, program: str = PENDULUMS, **variables: str) -> list[str]:
     return done.stderr.splitlines()
 
 
+@pytest.mark.further
 def test_a_first_call_says_once_that_it_compiles_and_a_second_process_says_nothing(tmp_path: Path) -> None:
     (line,) = said(tmp_path / "cache")
     assert "gravity" in line and f"{functions.seconds('gravity_at')} s" in line and len(line) <= COLUMNS
     assert said(tmp_path / "cache") == []
 
 
+@pytest.mark.further
 def test_silence_by_the_variable(tmp_path: Path) -> None:
     assert said(tmp_path / "cache", CONNECTIONS_QUIET="1") == []
     assert list((tmp_path / "cache").rglob("*gravity_at*.nbc"))  # the control: it has compiled

@@ -33,7 +33,7 @@ def points_at_once(monkeypatch):
     return fit
 
 
-@pytest.mark.parametrize("name", always(FUNCTIONS, "sectional", "curvature", "coefficients"))
+@pytest.mark.parametrize("name", always(FUNCTIONS, "sectional"))
 def test_pieces_are_equal_to_one_by_one(name, points_at_once, rng, monkeypatch):
     function, indices = FUNCTIONS[name]
     q = systems.points(rng, 7)
@@ -112,6 +112,7 @@ def test_an_error_of_the_compiled_function_names_what_was_computed(monkeypatch, 
         NABLA.torsion(systems.points(rng, 5))
 
 
+@pytest.mark.further
 def test_the_stated_size_bounds_what_the_compiler_asks_for():
     """A chart of 16 coordinates; for robots the numbers are in the comment at `TERMS`."""
     n = 16

@@ -358,6 +358,7 @@ def test_parameters_are_numbers():
         cn.MatrixMetric(FRAME, stretched, {"m": "2", "r": 1.0})
 
 
+@pytest.mark.further
 def test_unused_functions_are_forgotten():
     """What was compiled for objects that are gone is kept for the most recent ones only."""
     gone = []

@@ -98,6 +98,7 @@ def test_the_turn_of_a_frame(motion: RobotMotion) -> None:
     assert np.cos(turns[-1]) == pytest.approx(np.linalg.eigvalsh(rotation + rotation.T)[0] / 2.0)
 
 
+@pytest.mark.further
 def test_contraction_rates(arm: Robot, motion: RobotMotion) -> None:
     """Of the free motion, by its curvature alone; three neighbours grow no faster than the bound."""
     rates, model = arm.rates(motion), arm.model
@@ -234,6 +235,7 @@ def test_names_are_escaped() -> None:
     assert "&lt;b&gt;" in text and "a &amp; b" in text and "<b>" not in text
 
 
+@pytest.mark.further
 def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
     """gamma turns the carried vector, the film plays, a posture that is none is said to be.
 

@@ -148,6 +148,7 @@ def test_wrong_words(words: list[str], capsys: pytest.CaptureFixture) -> None:
     assert end.value.code == 2 and "expected" in capsys.readouterr().err
 
 
+@pytest.mark.further
 def test_the_command_serves_until_it_is_interrupted() -> None:
     program = (
         "import signal, sys; from connections.cli import main; "

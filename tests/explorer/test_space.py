@@ -86,6 +86,7 @@ def test_the_gap_in_closed_form() -> None:
     np.testing.assert_allclose(np.diff(result.gap, axis=0)[0], expected, atol=1e-8)
 
 
+@pytest.mark.further
 def test_the_point_mass_is_that_of_the_example() -> None:
     (plain,), (twisted,) = explore([0.0]), explore([-5.0])
     shown = track(-5.0)

@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from cases import always
 from fuzz_calls import GROUPS, calls
 
 # What these make is called with NumPy's arrays; the others' results are stacked by the test's own functions.
@@ -11,7 +12,7 @@ OTHERS |= {"inverse_dynamics_derivatives", "forward_dynamics_derivatives"}
 OTHERS |= {"identify", "conjugate_times"}  # make records of NumPy's arrays
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", always(GROUPS, "frames and metrics", "trees"))
 def test_what_goes_in_comes_out(group):
     """NumPy's arrays for NumPy's arrays, and JAX's if one is JAX's."""
     for name, call in calls(group).items():

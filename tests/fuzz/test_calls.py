@@ -75,6 +75,7 @@ def test_hostile_outputs(data, group):
         call.function(**call.arguments, out=out)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("group", ROBOTS)
 @fuzzed
 @given(data=st.data())

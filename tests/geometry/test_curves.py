@@ -169,6 +169,7 @@ print(first, len(compiled) - first)
 """
 
 
+@pytest.mark.further
 def test_other_samples_compile_nothing():
     done = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
     first, again = map(int, done.stdout.split())

@@ -153,6 +153,7 @@ def test_integers_are_numbers():
     assert is_definite(H)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("n, imported", [further(2, False), (LARGEST, False), (LARGEST + 1, True)])
 def test_a_chart_does_without_scipy(n, imported):
     """Half of the time of a first number was the import of SciPy, for LAPACK."""

@@ -55,6 +55,7 @@ def test_round_trip_gives_the_same_exp_log_and_transport(name: str, rng: np.rand
         assert np.max(np.abs(metric.to_theirs(end_ours, w)[1] - theirs)) < 1e-8
 
 
+@pytest.mark.further
 def test_other_spaces_agree_pointwise(rng: np.random.Generator) -> None:
     """`from_geomstats` compares inner products before it returns; here the coordinates, there and back."""
     from geomstats.geometry.product_manifold import ProductManifold

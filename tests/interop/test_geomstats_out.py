@@ -64,6 +64,7 @@ def test_curvature_with_torsion_is_right() -> None:
     assert not hasattr(metric, "dist")
 
 
+@pytest.mark.further
 def test_both_solvers_agree(half_plane) -> None:
     from geomstats.numerics.bvp import ScipySolveBVP
     from geomstats.numerics.geodesic import ExpODESolver, LogODESolver
@@ -101,6 +102,7 @@ def test_transport_with_torsion_on_the_rotations(rng: np.random.Generator) -> No
     np.testing.assert_allclose(space.metric.inner_product(rate, rate, q), (v**2).sum(-1), atol=1e-12)
 
 
+@pytest.mark.further
 def test_statistics_are_those_of_geomstats_own_space(half_plane, rng: np.random.Generator) -> None:
     from geomstats.learning.frechet_mean import FrechetMean
 
@@ -122,7 +124,7 @@ def test_a_distance_needs_the_metrics_geodesics() -> None:
         to_geomstats(other).metric.dist(np.array([0.1, 0.9]), np.array([0.2, 1.0]))
 
 
-@pytest.mark.parametrize("zero", [(0.0, 0.0), (1.0, 0.5)])
+@pytest.mark.parametrize("zero", [further((0.0, 0.0)), (1.0, 0.5)])
 def test_a_distance_asks_along_the_whole_geodesic(zero: tuple[float, float]) -> None:
     """In the plane, 5^(1/2) / 2: a contorsion that vanishes at one point, and one that bends no geodesic."""
     plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
@@ -190,6 +192,7 @@ print(geomstats.__version__, wrong)
 """
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["autograd", further("pytorch")])
 def test_other_backends(name: str) -> None:
     """In a process of its own; NumPy's backend is that of the other tests. PyTorch's curvature is off."""

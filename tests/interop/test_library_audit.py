@@ -43,6 +43,7 @@ def test_pinocchio_is_riemannian_on_an_arm_and_a_quadruped(name, floating_base):
     assert audit.same_robot.ok and audit.recursion.ok
 
 
+@pytest.mark.further
 def test_pinocchio_is_riemannian_on_a_humanoid():
     path = robot_path("talos_data/robots/talos_reduced.urdf")
     audit = audit_library(path, "pinocchio", floating_base=True, samples=1)
@@ -65,6 +66,7 @@ def test_pinocchio_fails_on_joints_whose_columns_move(kind):
     assert faulty_kinds(audit) == {(kind,)}
 
 
+@pytest.mark.further
 def test_pinocchio_fails_where_joints_mimic_and_not_where_they_do_not():
     tied = audit_library(joint_example("mimic"), "pinocchio", samples=1)
     assert tied.kind == "inadmissible" and tied.same_robot.ok
@@ -154,6 +156,7 @@ def test_idyntree_s_representations_are_one_connection(floating):
     np.testing.assert_allclose(C["inertial"], C["body"], atol=1e-12)
 
 
+@pytest.mark.further
 def test_jaxsim_is_admissible_with_torsion():
     audit = audit_library(joint_example("revolute", floating_base=True), "jaxsim", samples=1)
     assert audit.kind == "torsion" and audit.admissible
@@ -398,6 +401,7 @@ def test_an_unknown_type_of_joint():
         joint_example("saddle")
 
 
+@pytest.mark.further
 def test_warnings_and_streams_are_as_before_after_an_audit(capfd):
     import sys
 

@@ -44,6 +44,7 @@ def child_that(monkeypatch, tmp_path, script):
     monkeypatch.setattr(library_runs.sys, "executable", str(program))
 
 
+@pytest.mark.further
 def test_a_real_child_audits_and_the_file_has_it(tmp_path, capsys):
     path = tmp_path / "audit.json"
     words = ["audit", "--joints", "universal", "helical", "--library", "pinocchio", "--samples", "1"]
@@ -96,6 +97,7 @@ def test_the_report_of_a_robot(in_this_process, capsys):
     assert out.count("H is that of this library") == 2
 
 
+@pytest.mark.further
 def test_faults_are_said_by_joint_type(in_this_process, capsys):
     assert main(["audit", BRANCHED, "--floating-base", "--library", "idyntree", "--samples", "1"]) == 1
     assert re.search(
@@ -159,6 +161,7 @@ def test_a_library_that_is_not_installed_is_one_line(monkeypatch, capsys):
     assert "drake is not installed: pip install drake (or all of them: pip install" in capsys.readouterr().err
 
 
+@pytest.mark.further
 def test_the_help_names_every_library_and_type(capsys):
     with pytest.raises(SystemExit):
         main(["audit", "--help"])

@@ -118,7 +118,7 @@ DEFINED = [name for name, row in RECURSIONS.items() if row.choice in (None, BODY
 
 
 #: Each definition compiles for seconds; these stand for the others.
-QUICK = ("mass_matrix", "christoffel_symbols", "inverse_dynamics", "forward_dynamics_derivatives")
+QUICK = ("mass_matrix", "christoffel_symbols", "inverse_dynamics")
 
 
 @pytest.mark.parametrize("name", always(DEFINED, *QUICK))
@@ -161,6 +161,7 @@ def test_forward_dynamics_and_its_derivatives(tree, rng):
     close(dv @ along, (high - low) / 2e-3, 1e-9)  # tau is of degree two in v
 
 
+@pytest.mark.further
 def test_the_connection_is_levi_civitas_of_H(rng):
     """The recursion's, the definition's, and Koszul's formula of H, in a frame with qdot != v."""
     kinds = (mb.Free, mb.Spherical, mb.Universal, mb.Prismatic)
@@ -174,6 +175,7 @@ def test_the_connection_is_levi_civitas_of_H(rng):
     assert gap(bare(robot).connection.coefficients(q), koszul) > 1e-2
 
 
+@pytest.mark.further
 def test_inside_jax(rng):
     """Values and derivatives of traced recursions are those of the definition."""
     robot = armed(random_mechanism(rng, 3, (mb.Free, mb.Spherical, mb.Revolute)), rng, 1.0)
@@ -213,6 +215,7 @@ def test_energy_is_kept(rng):
 CLOSED = ("four-bar", "four-bar with branches", "loop with balls", "gear train", "legged robot", "cam")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(CLOSED, "loop with balls"))
 def test_closed_chains(name, rng):
     """H = G^T (H_s + diag(a)) G; C of Gamma; the definition; dependent joints have armature, too."""
@@ -410,6 +413,7 @@ def test_the_centre_of_mass_does_not_decouple_from_an_armed_base(rng):
         control.CentroidalCoordinates(inner.with_armature({names[0]: 0.1}))
 
 
+@pytest.mark.further
 def test_momenta_of_a_robot_whose_base_has_armature(rng):
     robot = assemble(rng, (mb.Free, mb.Revolute), (-1, 0))
     base, elbow = robot.joint_names

@@ -61,6 +61,7 @@ def test_a_slider_goes_on_beyond_its_dead_centres():
         assert abs(guide - 0.8 * np.cos(crank)) < 1e-13
 
 
+@pytest.mark.further
 def test_recursions_and_definitions_agree_beyond_a_flat_posture():
     """On a crossed linkage: H of a parallelogram is constant, so C and Gamma vanish."""
     model = linkage(False)

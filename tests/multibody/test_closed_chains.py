@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import always, further
 from closed_chains import PLANS
 from closed_oracles import Assembly, ReducedPinocchio, four_bar_inertia, pinocchio_of
 from closed_plan import plan_of_urdf
@@ -44,6 +45,8 @@ VELOCITIES = {
     "mit_humanoid": 24,
 }
 ALL = [*PLANS, *VELOCITIES]
+#: A gear, loops of one velocity and of several, in the plane and in space, by a function, under a free base.
+TYPICAL = ("gear train", "four-bar", "spatial loop", "closed by: universal", "cam", "legged robot")
 PASSPORT = [name for name in ALL if name != "closed by: function"]  # the cam has a function, too
 
 
@@ -150,7 +153,9 @@ def assembly(name, model):
     return Assembly(PLANS[name](), model)
 
 
-@pytest.mark.parametrize("name", [name for name in (*PLANS, *REFERENCES) if name in PASSPORT])
+@pytest.mark.parametrize(
+    "name", always([name for name in (*PLANS, *REFERENCES) if name in PASSPORT], *TYPICAL)
+)
 def test_against_differences(name, models, rng):
     """Spanning configuration, H, Gamma and gravity; Koszul's formula on the differenced H."""
     model = models(name)
@@ -172,7 +177,7 @@ def test_against_differences(name, models, rng):
         assert gap(np.swapaxes(ours, 0, 1), -Gamma) > LEFT_OUT
 
 
-@pytest.mark.parametrize("crank", [0.1, 2.0, 4.5])
+@pytest.mark.parametrize("crank", [further(0.1), 2.0, 4.5])
 def test_four_bar_in_closed_form(crank, models):
     """H, Gamma_111 = H' / 2, and with it the oracle by differences."""
     model, plan = models("four-bar"), PLANS["four-bar"]()

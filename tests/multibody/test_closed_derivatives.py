@@ -93,6 +93,7 @@ def test_second_derivative_of_a_function():
     np.testing.assert_allclose(rows, [0.0, 0.0, expected], atol=1e-12)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name",
     [
@@ -117,6 +118,7 @@ def test_reverse_mode(name, rng):
     assert abs(gradient(q) @ w - 1.01 * along) > 1e-3 * abs(along)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", ["legged robot", "loop of wide joints", "belt leg"])
 def test_batches_and_out(name, rng):
     """More rows than are kept at a time, broadcast over two axes."""

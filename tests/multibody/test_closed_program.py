@@ -230,6 +230,7 @@ def test_a_velocity_without_inertia_is_named():
 # --- the connection -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_recursions_inside_compiled_functions(rng):
     robot = model("legged robot")
     nabla, (q, v, w, _) = robot.connection, states("legged robot", rng, 2)

@@ -173,6 +173,7 @@ def with_gap(loops, gap):
     return dataclasses.replace(loops.closed, rows=dataclasses.replace(rows, constants=constants))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("sign", [1.0, further(-1.0)])
 def test_a_loop_that_cannot_quite_close_is_refused(sign):
     """By the compiled solver, by the definition, and by what a user calls."""

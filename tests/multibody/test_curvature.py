@@ -105,10 +105,10 @@ def small_mechanism():
 @pytest.mark.parametrize(
     "name, chosen",
     [
-        ("coriolis_matrix_rate", ("christoffel",)),
+        further("coriolis_matrix_rate", ("christoffel",)),
         ("christoffel_derivatives", ("christoffel",)),
         ("curvature", ()),
-        ("curvature_operator", ()),
+        further("curvature_operator", ()),
         further("christoffel_derivatives", ("force_cross",)),
     ],
 )
@@ -184,6 +184,7 @@ def test_torsion_behind_every_joint(rng):
             assert gap(mb.curvature_with_torsion(robot, q), R, size) < 1e-9
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("seed, bodies", [(0, 8), further(1, 8), further(2, 10), further(3, 10)], ids=str)
 def test_random_mechanisms(seed, bodies):
     """dGamma, R and K of trees with massless and coincident links, and several roots, of one and of rows."""
@@ -234,6 +235,7 @@ def test_closed_chains_against_differences(name, rng):
         assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-8
 
 
+@pytest.mark.further
 def test_the_rate_of_C_needs_second_derivatives_of_loops(rng):
     """Negative control: without them it is wrong. (K is independent of them, by the equation of Gauss.)"""
     robot = chain("loop of wide joints")
@@ -244,6 +246,7 @@ def test_the_rate_of_C_needs_second_derivatives_of_loops(rng):
     assert gap(wrong, mb.coriolis_matrix_rate(robot, q, v, a)) > 1e-3
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", [further("planar robot"), "loop of wide joints"])
 def test_closed_chains_against_the_definition(name, rng):
     """R of the metric G^T H_s G by automatic differentiation in JAX."""

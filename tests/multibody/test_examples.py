@@ -148,6 +148,7 @@ def test_the_linkage_moves_as_its_closed_form(rng):
     assert abs(other[1] - starts[2]) > LEFT_OUT
 
 
+@pytest.mark.further
 def test_they_load_in_an_empty_folder(tmp_path):
     """Quietly, in a process that knows only where the package is; `.ci/run` compares package and wheel."""
     program = (

@@ -96,6 +96,7 @@ def test_second_derivatives(rng, tmp_path) -> None:
         assert largest_error(model, loaded, name, 3) < 1e-13, name
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(["gear train", "belt leg", "differential"], "belt leg"))
 def test_linear_couplings(tmp_path, name) -> None:
     """Closed chains with a constant G; the belt leg has a floating base."""
@@ -349,6 +350,7 @@ def test_optimization_changes_no_bit(tmp_path) -> None:
     assert all(np.array_equal(C[0], other) for other in C[1:])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("robot", always(["arm", "differential"], "arm"))
 def test_pieces(rng, tmp_path, monkeypatch, robot) -> None:
     """Long functions are written in pieces, which compute the same bits; a differential's angles are sums."""

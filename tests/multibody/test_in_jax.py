@@ -174,6 +174,7 @@ def every_choice():
                 yield further(name, choice, "planar robot")
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "choice", "of"), [*every_choice()])
 def test_values_and_derivatives_of_the_definition(name, choice, of, rng):
     """Each row of the table and its definition: the same value, the same derivative along a tangent."""
@@ -276,7 +277,7 @@ def test_every_joint_behind_every_joint(name, rng):
 # --- batches -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("of", ["tree", "legged robot"])
+@pytest.mark.parametrize("of", ["tree", further("legged robot")])
 @pytest.mark.parametrize("name", SOME)
 def test_batches_have_the_bits_of_numpy(name, of, rng):
     """`vmap` once and twice, over some arguments, and batches as arguments."""
@@ -307,6 +308,7 @@ def test_many_rows_and_a_bad_one(rng):
     assert np.isnan(jax.jit(partial(mb.inverse_dynamics, robot))(bad[77], v[0], a[0])).all()
 
 
+@pytest.mark.further
 def test_scan_checkpoint_and_every_order(rng):
     robot = mb.example("arm")
     q, v, tau = states("forward_dynamics", rng, of=robot)
@@ -369,6 +371,7 @@ np.testing.assert_allclose(jax.jit(own)(*given), by_v(*given), rtol=1e-12)
 """
 
 
+@pytest.mark.further
 def test_parts_of_a_batch_on_two_devices():
     environment = os.environ | {"XLA_FLAGS": "--xla_force_host_platform_device_count=2"}
     subprocess.run([sys.executable, "-c", SHARDED], env=environment, check=True, timeout=300)
@@ -428,6 +431,7 @@ def test_other_devices_use_the_definition(rng):
 # --- differences and displacements -------------------------------------------------------------------------
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("of", ["tree", further("legged robot")])
 def test_differences_and_displacements(of, rng):
     """As in NumPy; `difference` is the inverse of `displace`, and so are the derivatives."""
@@ -448,6 +452,7 @@ def test_differences_and_displacements(of, rng):
     assert np.isnan(jax.jit(partial(mb.displace, robot))(1.1 * q[0], xi[0])).any()
 
 
+@pytest.mark.further
 def test_linearizations(rng):
     robot = model("tree")
     q, v, tau = states("forward_dynamics", rng, 2, of=robot)

@@ -167,6 +167,7 @@ def test_jacobians_are_the_derivative_of_the_embedding(robots, rng):
     assert np.max(np.abs(X @ A[:, ::-1] - pushed)) > 1e-2  # negative control
 
 
+@pytest.mark.further
 def test_jacobian_method_gives_the_same_coriolis_matrix(robots, rng):
     """C = sum_b J_b^T (C_b J_b + I_b Jdot_b), [W] (20), body by body."""
     model = robots("branched_floating").model

@@ -109,6 +109,7 @@ def test_the_large_mechanisms_are_what_they_claim(large):
     assert len(tree.joints) >= 58 and np.sum(tree.parents < 0) >= 3
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(LARGE, "all pairs"))
 def test_large_mechanisms(name, large, rng):
     model, definition = large(name)

@@ -285,6 +285,7 @@ def test_carriages_with_loops_far_apart(rng):
     assert np.max(np.abs(H - here["H"])) > 1e5  # negative control: the arm's length is in H
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("far", [further(1e5), 1e8])
 def test_the_definition_is_accurate_far_from_the_origin(far, rng):
     """A free base, and a carriage on it: the same numbers as near the origin, and as by recursion."""

@@ -102,7 +102,7 @@ def slider(gravity=(0.0, 0.0, -9.81)):
     return mechanism.build(gravity=gravity)
 
 
-@pytest.mark.parametrize("batch", [(), (11,), (300,)])
+@pytest.mark.parametrize("batch", [(), further((11,)), further((300,))])
 def test_a_length_in_q_may_be_too_large(batch, rng, two_threads):
     """2 r^2 overflows, or is right: then 2 r is the only Christoffel symbol, up to its sign."""
     robot = slider()

@@ -81,6 +81,7 @@ def edit(path: Path) -> None:
     path.write_text(path.read_text() + "\n# edited\n")
 
 
+@pytest.mark.further
 def test_an_edited_public_function_compiles_nothing_again(tmp_path):
     shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
     multibody = tmp_path / "connections" / "multibody"
@@ -99,6 +100,7 @@ def test_an_edited_public_function_compiles_nothing_again(tmp_path):
     stamps.end()
 
 
+@pytest.mark.further
 def test_an_edited_kernel_is_compiled_again(tmp_path):
     shutil.copytree(Path(connections.__file__).parent, tmp_path / "connections")
     first = run(tmp_path)

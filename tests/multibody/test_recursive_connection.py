@@ -105,6 +105,7 @@ def test_curvature_of_all_kinds(model, nabla, rng):
     close(along, np.einsum("lkij,k,j->li", R[0], v[0], v[0]), 1e-10)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name",
     always(
@@ -199,6 +200,7 @@ def test_accelerations_are_the_definition_s(model, rng):
     assert np.abs(lighter - expected[0]).max() > 1e-2  # negative control
 
 
+@pytest.mark.further
 def test_gradient_of_a_motion_under_control(model, rng):
     """Against differences of what the host integrates by other compiled code."""
     q, v, push = (a[0] for a in samples(model, rng, 1))
@@ -243,6 +245,7 @@ def motions(model, nabla):
     return times, *map(np.asarray, cn.geodesic(nabla, q, v, times))
 
 
+@pytest.mark.further
 def test_geodesics(model, motions):
     times, q, v = motions
     expected = cn.geodesic(model.definition.connection, q[1, 0], v[1, 0], times)

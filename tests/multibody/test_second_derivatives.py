@@ -5,7 +5,7 @@ from functools import partial
 import jax
 import numpy as np
 import pytest
-from cases import further
+from cases import always, further
 from mechanisms import (
     MOVING,
     derivative_along,
@@ -80,7 +80,7 @@ def test_every_joint_behind_every_joint(dynamics, rng):
 
 
 @pytest.mark.parametrize("bodies", [3, further(8)])
-@each_dynamics
+@pytest.mark.parametrize("dynamics", always(FIRST, "inverse"))
 def test_definition_by_automatic_differentiation(dynamics, bodies, rng):
     """All components; all joints, and a massless body; some under others. A few joints compile quickly."""
     kinds = MOVING if bodies > 3 else (mb.Spherical, mb.Prismatic, mb.Helical)

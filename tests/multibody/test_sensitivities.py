@@ -66,6 +66,7 @@ def differences(arm, start):
     return np.array(columns).T
 
 
+@pytest.mark.further
 def test_flow_and_logarithm(arm, start, differences):
     """Phi; the volume that Liouville's theorem keeps; the way back from the end point to v."""
     q, v, _ = start

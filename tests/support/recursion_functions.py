@@ -174,15 +174,9 @@ COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
 #: One of each form of a row of the table: what tests of arguments and batches call without `--all`. Entries
 #: are rendered from one template; all functions are compared with oracles elsewhere.
-SOME = (
-    "mass_matrix",
-    "christoffel_symbols with torsion",
-    "inverse_dynamics",
-    "forward_dynamics",
-    "frame_jacobian_rate",
-)
+SOME = ("mass_matrix", "christoffel_symbols with torsion", "inverse_dynamics")
 #: On trees these, too.
-ON_TREES = (*SOME, "forward_dynamics_derivatives", "regressor", "inverse_dynamics_hessian_product")
+ON_TREES = (*SOME, "forward_dynamics", "frame_jacobian_rate")
 
 
 def on_trees(names=FUNCTIONS):

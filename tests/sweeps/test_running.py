@@ -57,6 +57,7 @@ def test_the_number_of_workers_does_not_matter(tmp_path: Path, client: object) -
     assert content(tmp_path / "here") != content(tmp_path / "other")
 
 
+@pytest.mark.further
 def test_a_killed_worker_costs_nothing(tmp_path: Path, client: object) -> None:
     killed: list[int] = []
 
@@ -73,6 +74,7 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: object) -> None:
     assert content(tmp_path / "s") == content(tmp_path / "whole")
 
 
+@pytest.mark.further
 def test_a_chunk_that_keeps_ending_its_worker(tmp_path: Path, client: object, cluster: object) -> None:
     scheduler = cluster.scheduler  # type: ignore[attr-defined]
     before, scheduler.allowed_failures = scheduler.allowed_failures, 0
@@ -92,6 +94,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.further
 def test_a_killed_client_is_resumed(tmp_path: Path, client: object) -> None:
     (tmp_path / "program.py").write_text(PROGRAM)
     beside = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])  # and the package that is tested

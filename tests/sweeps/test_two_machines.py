@@ -73,6 +73,7 @@ def content(path: Path) -> list[bytes]:
     return [group[name][:].tobytes() for name in sorted(Store(path).names)]
 
 
+@pytest.mark.further
 @pytest.mark.timeout(30 + 30 * KILLS)
 def test_a_worker_that_is_killed_at_any_time_changes_no_bit(tmp_path: Path, machines: Machines) -> None:
     rng = np.random.default_rng(8)

@@ -224,6 +224,7 @@ def test_a_printed_basis_offers_the_orthonormal_one():
     assert np.isfinite(racer.numeric(equal, basis="orthonormal").velocity(q, [1.0, 1.0])).all()
 
 
+@pytest.mark.further
 def test_the_orthonormal_basis_is_another_object(rng):
     """Of the forms where there are any, by Gram-Schmidt of the basis where there are none."""
     for name in ("one form", "roller_racer, printed", "spanned"):
@@ -248,6 +249,7 @@ def test_bad_requests_are_refused():
         cn.ConstrainedConnection(metric, distribution)
 
 
+@pytest.mark.further
 def test_a_computed_basis_is_not_invariant_for_nothing():
     """Lemma 3.3 needs an invariant basis: the one computed from invariant forms is none, and is listed."""
     theta, m, a, b, alpha = symbols("theta m a b alpha", real=True)

@@ -44,6 +44,7 @@ def test_controls_on_one_degree_of_freedom(key, seed):
     assert found.control.relative >= CONTROL_FLOOR, found.control
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("key", [further("(20)"), "model"])
 def test_the_parallelogram(key):
     """Its H is constant and every term of (20) vanishes, so (v x*) I would be no control."""
@@ -56,6 +57,7 @@ def _parallelogram():
     return robot_subject(mb.from_urdf(FOUR_BAR), "four_bar", samples=1)
 
 
+@pytest.mark.further
 def test_flows_stay_where_the_loops_close():
     found = row(_four_bar(), "Prop III.1 if")
     assert found.ok, (found.check, found.control)
