@@ -105,10 +105,10 @@ def small_mechanism():
 @pytest.mark.parametrize(
     "name, chosen",
     [
-        further("coriolis_matrix_rate", ("christoffel",)),
+        ("coriolis_matrix_rate", ("christoffel",)),
         ("christoffel_derivatives", ("christoffel",)),
         ("curvature", ()),
-        further("curvature_operator", ()),
+        ("curvature_operator", ()),
         further("christoffel_derivatives", ("force_cross",)),
     ],
 )

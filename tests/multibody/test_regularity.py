@@ -153,7 +153,7 @@ def test_a_diagonal_that_is_round_off_is_singular(name, seed, geared):
 
 
 @pytest.mark.parametrize("geared", [False, True], ids=["tree", "chain"])
-@pytest.mark.parametrize("name", INVERTED)
+@pytest.mark.parametrize("name", always(INVERTED, "forward_dynamics"))
 def test_what_is_left_of_the_terms_decides_at_1e_13_at_a_configuration_too(name, geared):
     """The rod's pivot is (I + m c^2) sin^2(tilt), its terms are the trace 2 (I + m c^2)."""
     model, (function, count) = tilting_rod(0, geared), INVERTED[name]
