@@ -10,8 +10,7 @@ linear-quadratic regulator (iLQR) is Gauss-Newton: it leaves these terms away.
 
 Near the solution an iteration of DDP squares the error, and one of iLQR reduces it by a factor. The more the
 torques cost, the closer this factor is to one: at the highest weight DDP takes 17 iterations and iLQR 157. An
-iteration of DDP takes 1.4 to 2 times as long; at the lowest weight, with 7 iterations for 12, both take about
-the same time.
+iteration of DDP takes 1.2 to 1.4 times as long.
 Run: python examples/newton_swing.py [directory] [URDF of another arm of six joints]
 """
 
@@ -121,22 +120,24 @@ assert np.allclose(more_tx @ d, (quotient[1] - quotient[3]) / 2e-6, rtol=1e-6, a
 
 
 def solve(newton, weight, most=200):
-    """States and torques, and after each iteration its cost, its seconds and the slope along its step."""
+    """States and torques, and after each iteration its cost, processor seconds and slope along its step."""
     effort = H * weight / arm.limits.effort**2
     states, torques = rollout(np.tile(mb.gravity(arm, START[:n]), (STEPS, 1)))
-    damping, value, history, begin = 0.0, cost(states, torques, effort), [], time.perf_counter()
+    damping, value, history, begin = 0.0, cost(states, torques, effort), [], time.process_time()
     while len(history) < most and damping < 1e6:
         found = None
         for second in (True, False) if newton else (False,):
             model = backward(states, torques, effort, second, 0.0 if second else damping)
-            if found is None and model is not None and model[2] < 0.0:
+            if model is not None and model[2] < 0.0:
                 found = search(states, torques, effort, value, model)
+            if found is not None:
+                break
         if found is None:
             damping = max(4.0 * damping, 1e-2)
             continue
         states, torques, value, slope = found
         damping = damping / 4.0 if damping > 1e-2 else 0.0
-        history.append((value, time.perf_counter() - begin, -slope))
+        history.append((value, time.process_time() - begin, -slope))
         if -slope < 1e-11 * value:
             break
     return states, torques, np.array(history)
@@ -185,7 +186,7 @@ def draw(path):
         axes[0].semilogy(np.arange(1, len(history) + 1), slopes, **style)
         axes[1].semilogy(history[:, 1] * 1e3, slopes, **style)
     axes[0].set(xlabel="iteration", ylabel="predicted decrease / cost", title="By iteration", xlim=(0, 60))
-    axes[1].set(xlabel="time [ms]", title="By time", xscale="log")
+    axes[1].set(xlabel="processor time [ms]", title="By time", xscale="log")
     axes[0].legend(fontsize=7)
     states = runs[EFFORTS[-1], True][0]
     bodies = mb.forward_kinematics(arm, states[:, :n])[..., :3, 3]

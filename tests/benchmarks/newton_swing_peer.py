@@ -5,8 +5,8 @@
 
 Crocoddyl is no dependence of this library, so it runs in an environment of its own: PEER/bin/python executes
 this file, too, and receives the problem as JSON. All methods start from the same torques. Iterations are
-those until the cost is within 1e-9 of the least that any method finds; times are the least of several runs.
-With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 ignores gravity; a check notices.
+those until the cost is within 1e-9 of the least that any method finds; times are of the processor, the least of
+several runs. With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 ignores gravity; a check notices.
 """
 
 from __future__ import annotations
@@ -131,9 +131,9 @@ def history(make: Callable[[], Any], states: list[np.ndarray], torques: list[np.
     for _ in range(RUNS):
         solver = make()
         solver.th_stop = 1e-14
-        begin = time.perf_counter()
+        begin = time.process_time()
         solver.solve(states, torques, count, True)
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
     return list(costs), list(min(times) * np.arange(1, len(costs) + 1) / count)
 
 
