@@ -43,7 +43,6 @@ FUNCTIONS = {
     "C^T w": "coriolis_transpose_product",
 }
 COUNTS = (10**3, 10**4, 10**5, 10**6)
-BLOCKS = (64, 128, 256)
 MEMORY = 36e9  # bytes of a result, at most
 AGREEMENT = {"double": 1e-12, "float": 1e-3}
 CHECKED = 200  # configurations
@@ -71,8 +70,9 @@ of CUDA; arguments and results stay in the GPU's memory. A block has {block} thr
 the speeds with 64 and with 256, relative to that. *Bytes* is what a configuration reads and writes at least,
 with its status, and *bandwidth* is this, for the largest count, over the speed of a copy inside the GPU's
 memory. *Error* is the largest difference from this library, relative to the largest entry, at {checked} of
-the states that are timed; to other states the difference is above 0.01. The last columns are batches of this
-library (`double`) on the processor of that machine, with one thread and with {cores}.
+the states that are timed; to other states the difference is above 0.01. Times of the GPU are medians. The
+last columns are batches of this library (`double`) on the processor of that machine, with one thread and with
+{cores}, by their least times.
 
 ```bash
 python tests/benchmarks/cuda_speed.py --markdown docs/benchmarks_generated.md  # this section; minutes
@@ -225,7 +225,7 @@ def launcher(kernel: Any, arrays: list[Any], threads: int) -> Callable[[], Any]:
 
 def digits(x: float) -> str:
     """A number with three digits, without an exponent."""
-    return f"{x:.3g}" if x < 1e3 else f"{float(f'{x:.3g}'):.0f}"
+    return f"{x:.3g}" if x < 999.5 else f"{float(f'{x:.3g}'):.0f}"
 
 
 def on_gpu(cupy: Any, case: Case, kernel: Any, bandwidth: float) -> str:

@@ -5,8 +5,9 @@
 
 Crocoddyl is no dependence of this library, so it runs in an environment of its own: PEER/bin/python executes
 this file, too, and receives the problem as JSON. All methods start from the same torques. Iterations are
-those until the cost is within 1e-9 of the least that any method finds; times are of the processor, the least of
-several runs. With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 ignores gravity; a check notices.
+those until the cost is within 1e-9 of the least that any method finds; times are the processor's, the
+least of several runs. With Pinocchio 4.1, which pip chooses, Crocoddyl 3.2.1 ignores gravity; a check
+notices.
 """
 
 from __future__ import annotations
