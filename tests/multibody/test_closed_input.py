@@ -93,6 +93,7 @@ def test_couplings_that_leave_nothing_to_move():
         ({"gear 1": 1.0, "ball": 1.0}, {}, "'ball' has 4 coordinates"),
         (["gear 1", "gear 2"], {}, "expected .joint: coefficient."),
         (["gear 1", "gear 2"], {"function": 3.0}, "expected a function"),
+        ({"gear 1": 2.0, "gear 2": 1.0}, {"function": lambda a, b: a - b}, "no coefficients"),
         (["gear 1", "gear 2"], {"function": lambda a, b, c: a - b}, "got one with arguments .a, b, c."),
         ({"gear 1": 1.0, "gear 2": 1.0}, {"independent": "gear 1"}, "a list of joint names"),
     ],

@@ -58,7 +58,8 @@ class Plan:
         for name, (a, b, closure, at_a, at_b, independent) in self.loops.items():
             made.add_loop(name, a, b, closure, at_a, at_b, independent=independent)
         for name, (coefficients, offset, function, independent) in self.couplings.items():
-            made.add_coupling(name, coefficients, offset, function=function, independent=independent)
+            joints = coefficients if function is None else [*coefficients]
+            made.add_coupling(name, joints, offset, function=function, independent=independent)
         return made
 
     def build(self):

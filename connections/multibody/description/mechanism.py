@@ -217,7 +217,8 @@ class Mechanism:
         Raises
         ------
         ModelError : the name is taken or empty; a joint does not exist or moves nothing; fewer than two
-            joints; a joint of several coordinates in a sum; a coefficient that is zero or not finite.
+            joints; a joint of several coordinates in a sum; a coefficient that is zero or not finite, or is
+            given with a function; a function of another number of arguments.
 
         Source: [W] VI-C, explicit constraints.
         """
@@ -308,6 +309,8 @@ def _coupled(
     name: str, joints: Any, function: Callable[..., Any] | None
 ) -> tuple[tuple[str, ...], tuple[float, ...]]:
     """The joints of a coupling and their coefficients."""
+    if function is not None and isinstance(joints, Mapping):
+        raise ModelError(f"coupling '{name}': with a function, give the names of the joints, no coefficients")
     if function is not None:
         names = (joints,) if isinstance(joints, str) else tuple(joints)
         coefficients: tuple[float, ...] = ()
