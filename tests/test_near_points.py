@@ -28,7 +28,7 @@ TOLERANCES = {name: 1e-10 if name in INTEGRATED else 1e-12 for name in PUBLIC}
 
 #: Recursions that are called on trees with `--all` only, and the rows of all.
 FURTHER = {name for name in FUNCTIONS if name not in ON_TREES} | {f"{name}, rows" for name in FUNCTIONS}
-FURTHER |= {"derivatives, rows", "linearize"}
+FURTHER |= {"derivatives, rows", "linearize", "curvature of the connection"}
 
 #: One of each entrance: recursions, their rows, the definition, the connection, motions, laws, the explorer.
 EACH_ENTRANCE = (
@@ -37,10 +37,8 @@ EACH_ENTRANCE = (
     "difference to",
     "displace",
     "connection",
-    "recursive connection",
     "system",
     "geodesic",
-    "transport along samples",
     "contacts",
     "whole body",
     "passivity",

@@ -99,6 +99,7 @@ def test_the_sweep_has_members_between_those_given(all_pictures):
     assert between.rms_error == pytest.approx(alone.rms_error, rel=1e-4)
 
 
+@pytest.mark.further
 def test_the_figure_of_the_sweep_shows_all_members_and_those_marked(all_pictures):
     _, _, sweep = all_pictures
     for axes in plots.figure_sweep(sweep, sweep[::20]).axes:

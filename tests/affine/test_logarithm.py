@@ -95,6 +95,7 @@ def test_both_quaternions_of_a_rotation(rng):
         np.testing.assert_allclose(cn.logarithm(systems.BI_INVARIANT_NABLA, q0, end), w, atol=1e-8)
 
 
+@pytest.mark.further
 def test_what_is_conjugate_is_refused():
     """On every sphere all geodesics of length pi meet."""
     beyond = "no minimizing geodesic .* was found"

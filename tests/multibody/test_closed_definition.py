@@ -77,6 +77,7 @@ def definitions(model):
     return jax.jit(jax.vmap(at))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always([*MIXED, *FILES], "belt leg", "loop with balls"))
 def test_recursions_are_the_definition(name, models, rng):
     model = models(name)

@@ -137,6 +137,7 @@ def test_batches_and_out(name, rng):
         close(np.stack(again, axis=-3)[::-1], out, 1e-11)
 
 
+@pytest.mark.further
 def test_bad_input(rng):
     robot = model("planar robot")
     q, v, a = states(robot, rng, 3)

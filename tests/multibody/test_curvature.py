@@ -480,6 +480,7 @@ def test_parallel_vectors_span_no_plane(rng):
     assert np.isnan(traced(robot, q, u, 3.0 * u))
 
 
+@pytest.mark.further
 def test_a_batch_that_does_not_fit_is_refused_with_its_size(rng, monkeypatch):
     """10^9 tensors of an arm are 9.7 TiB; contractions of many form as many tensors at once as fit."""
     robot = mb.example("arm")

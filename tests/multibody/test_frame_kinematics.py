@@ -21,7 +21,7 @@ TOL = 1e-9
 AXES = ("body", "world")
 
 
-@pytest.fixture(params=always(MECHANISMS, "tree", "planar robot"))
+@pytest.fixture(params=always(MECHANISMS, "tree"))
 def state(request, rng):
     """A mechanism, with joints for which qdot != v, and a state of it."""
     robot = model(request.param)

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from closed_chains import PLANS
 
 from connections.multibody.definition.host_kinematics import moved
@@ -26,7 +27,7 @@ def near(closed, rng):
     return moved(closed.spanning, closed.reference, rng.uniform(-0.2, 0.2, closed.spanning.nv))
 
 
-@pytest.mark.parametrize("name", PLANS)
+@pytest.mark.parametrize("name", always(PLANS, *list(PLANS)[::4]))
 def test_conditions_are_those_of_the_definition(name, models, rng):
     closed = models(name).kinematics
     if not closed.implicit_clusters.any():
@@ -53,6 +54,7 @@ def test_derivatives_are_those_of_differences(name, models, rng):
         np.testing.assert_allclose((ahead - behind) / (2.0 * step), K[:, s], atol=1e-8)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", PLANS)
 def test_poses_are_those_of_forward_kinematics(name, models, rng):
     closed = models(name).kinematics

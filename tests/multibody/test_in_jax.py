@@ -25,16 +25,11 @@ from connections.multibody.program.table import BODY_FACTOR, FRAME, RECURSIONS
 
 #: One of each form of a rule; the derivatives of the others, and of what compiles for seconds, are further.
 RULED = {
-    "coriolis_matrix with torsion",
     "christoffel_symbols",
     "coriolis_product with torsion",
-    "coriolis_transpose_product",
     "inverse_dynamics",
     "forward_dynamics",
-    "inverse_mass_matrix",
-    "forward_kinematics",
     "frame_jacobian",
-    "center_of_mass",
 }
 STEPS, WEIGHTS = 1e-3 * np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12e-3
 
@@ -67,12 +62,12 @@ SECOND |= {"inverse_dynamics_hessian_product", "forward_dynamics_hessian_product
 
 
 def cases():
-    """`RULED` on a tree, and dynamics on loops, always; what has no rule, on the tree only."""
+    """`RULED` on a tree, always; what has no rule, on the tree only."""
     for of in (*(each for each in MECHANISMS if each != "one joint"), "six-bar", "Stewart platform"):
         for name in FUNCTIONS:
             if (name in DEFINED or name.removesuffix(" with torsion") in SECOND) and of != "tree":
                 continue
-            quick = name in RULED and (of == "tree" or (of == "legged robot" and name == "forward_dynamics"))
+            quick = name in RULED and of == "tree"
             yield pytest.param(name, of) if quick else further(name, of)
 
 

@@ -7,6 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from cases import further
 from scipy.spatial.transform import Rotation
 
 import connections as cn
@@ -108,7 +109,7 @@ def test_joints_are_numbered_depth_first_in_the_order_of_addition():
 @pytest.mark.parametrize(
     "joint",
     [
-        mb.Helical((1, 2, -1), 0.2), mb.Cylindrical((0, 1, 1)), mb.Planar(),
+        mb.Helical((1, 2, -1), 0.2), further(mb.Cylindrical((0, 1, 1))), further(mb.Planar()),
         mb.Universal((1, 0.3, 0), (0.2, 1, 0.5)),
     ],
     ids=lambda joint: type(joint).__name__,

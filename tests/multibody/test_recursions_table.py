@@ -74,6 +74,7 @@ def test_a_row_that_contradicts_itself_is_refused(wrong):
         Recursion("coriolis", "cluster_coriolis", **wrong)
 
 
+@pytest.mark.further
 def test_symbols_without_a_choice(monkeypatch):
     """A mirrored row without a body-level factor: its entries run, for one configuration and for rows."""
     from connections.engines.inlined.simd import inlined

@@ -86,6 +86,7 @@ def test_gravity_does_not_enter(model, nabla, rng):
     close(heavy.apply(q, v, w), nabla.apply(q, v, w), 1e-15)
 
 
+@pytest.mark.further
 def test_curvature_of_all_kinds(model, nabla, rng):
     """Tensor, products, planes, Ricci, and the curvature in the linearization; control: another metric."""
     q, v, w = samples(model, rng, 2)
@@ -269,6 +270,7 @@ def transported(model, q, v, z, duration):
     return solve_ivp(rate, (0.0, duration), start, "DOP853", rtol=1e-10, atol=1e-10).y[-n:, -1]
 
 
+@pytest.mark.further
 def test_transport(model, nabla, motions, rng):
     times, q, v = motions
     w, ends = rng.standard_normal(model.nv), times[[0, -1]]

@@ -79,6 +79,7 @@ def test_every_joint_behind_every_joint(dynamics, rng):
         close(np.tensordot(w, tensor, axes=1), value)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("bodies", [3, further(8)])
 @pytest.mark.parametrize("dynamics", always(FIRST, "inverse"))
 def test_definition_by_automatic_differentiation(dynamics, bodies, rng):

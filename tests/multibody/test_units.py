@@ -53,7 +53,7 @@ def units_of(name):
 
 
 CASES = [(name, units) for name in (*TREES, *CHAINS) for units in units_of(name)]
-#: These run always; of the functions of closed chains those in `SOME`.
+#: These run always, with the functions in `SOME`.
 QUICK = [(name, MIXED[0]) for name in THOROUGH]
 
 
@@ -88,14 +88,14 @@ def scaled(name, units):
 
 @pytest.mark.parametrize(
     ("name", "units", "some"),
-    [(*case, True) for case in QUICK] + [further(*case, False) for case in CASES if case not in QUICK[:2]],
+    [(*case, True) for case in QUICK] + [further(*case, False) for case in CASES],
     ids=str,
 )
 def test_recursions(name, units, some):
     robot, scales, vectors = scaled(name, units)
     _, _, plain = scaled(name, SI)
     kinds = Scales(robot, KINDS)
-    for function in SOME if some and robot.closed else functions_of(robot):
+    for function in SOME if some else functions_of(robot):
         if robot.nv == 1 and function.startswith("curvature"):
             continue  # it is zero but for round-off
         call, names, _ = FUNCTIONS[function]

@@ -297,6 +297,7 @@ def test_a_robot_with_a_wrong_inertia_is_caught():
     )
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("key", always(["sectional", "Jacobi", "E (42)"], "Jacobi"))
 def test_a_robot_with_a_wrong_curvature_operator_is_caught(key):
     """The rows measure the recursion: they notice an error of a millionth."""
