@@ -22,14 +22,20 @@ def least(A, b, x, p, d, stairs):
     A, b, x, stairs = flat_slots_of(A), flat_slots_of(b), flat_slots_of(x), flat_slots_of(stairs)
     least_squares.factorize(A, p, d, stairs)
     least_squares.solve_least(A, p, d, stairs, b, x)
-    return least_squares.least_pivot(A, p, d, 0), least_squares.scaled_length(A, p, d, x, 0)
+    return least_squares.least_pivot(A, p, d), least_squares.scaled_length(A, p, d, x)
 
 
 @compiled
-def least_of_column(A, b, x, p, d, stairs, j):
-    A, b, x, stairs = flat_slots_of(A), flat_slots_of(b), flat_slots_of(x), flat_slots_of(stairs)
+def least_of_column(A, c, b, x, p, d, stairs, j):
+    A, c, b, x, stairs = (
+        flat_slots_of(A),
+        flat_slots_of(c),
+        flat_slots_of(b),
+        flat_slots_of(x),
+        flat_slots_of(stairs),
+    )
     least_squares.factorize(A, p, d, stairs)
-    least_squares.solve_column(A, p, d, stairs, b, x, j)
+    return least_squares.solve_column(A, p, d, stairs, c, j, b, x)
 
 
 def factorized(A):
@@ -82,8 +88,10 @@ def test_known_zeros_change_nothing(kind, rng):
         for j in range(d):
             room, stairs, x = factorized(A)
             b = np.where(A[:, j] != 0.0, rng.standard_normal(p), 0.0)
-            least_of_column(room, b.copy(), x, p, d, stairs, j)
-            expected = np.linalg.lstsq(A, b, rcond=None)[0]
+            first, stop = least_of_column(room, b, np.full(p, np.nan), x, p, d, stairs, j)
+            assert np.isnan(x[:first]).all() and np.isnan(x[stop:]).all() and first <= j < stop
+            x[:first] = x[stop:] = 0.0
+            expected = np.linalg.lstsq(A, b, rcond=None)[0] * np.linalg.norm(A, axis=0)
             np.testing.assert_allclose(x, expected, rtol=1e-9, atol=1e-12)
     stairs = least_squares.staircase(with_zeros(rng, "blocks") != 0.0).reshape(-1, 3)
     np.testing.assert_array_equal(
@@ -102,7 +110,7 @@ def test_a_matrix_without_full_rank_has_a_small_pivot(rng):
     assert solve_least(A, np.ones(6))[0] < 1e-14
     A[:, 2] += 1e-4 * rng.standard_normal(6)
     assert 1e-6 < solve_least(A, np.ones(6))[0] < 1e-3
-    assert solve_least(np.zeros((3, 2)), np.ones(3))[0] == 0.0
+    assert np.isnan(solve_least(np.zeros((3, 2)), np.ones(3))[0])
 
 
 @compiled

@@ -230,7 +230,6 @@ def test_the_last_correction_decides_whether_a_loop_is_closed(length, status, mo
     steps = []
     monkeypatch.setattr(loop_path, "newton", lambda loop: (1.0, length))
     monkeypatch.setattr(loop_path, "move_dependent", lambda loop, factor: steps.append(factor))
-    monkeypatch.setattr(loop_path, "load_lane", lambda slots, slot, lane: slots[slot])
     monkeypatch.setattr(loop_path, "is_closed", loop_path.is_closed.py_func)
     loop = SimpleNamespace(rows=0, phi=[], sizes=[])
     assert loop_path.polish.py_func(loop) == status and set(steps) == {1.0}

@@ -17,11 +17,18 @@ factors 2 / |x|^2 of the reflections, the diagonal of R, and D. The same source 
 several, in the lanes of A. Nothing is tested: a column of length zero makes pivots that are NaN.
 """
 
-import math
-
 import numpy as np
 
-from connections.engines.inlined.simd import beyond, copied_sign, exact, load_lane, root, routine, store
+from connections.engines.inlined.simd import (
+    absolute,
+    beyond,
+    copied_sign,
+    exact,
+    root,
+    routine,
+    smaller,
+    store,
+)
 
 
 def factorization_slots(p: int, d: int) -> int:
@@ -71,51 +78,70 @@ def factorize(A, p, d, stairs):
 def solve_least(A, p, d, stairs, b, x):
     """Write to x (d,) the minimizer of |A x - b|, with A factorized; b (p,) is overwritten."""
     _solve(A, p, d, stairs, b, x, 0, p)
+    for k in range(d):
+        store(x, k, x[k] / column_length(A, p, d, k))
 
 
 @routine
-def solve_column(A, p, d, stairs, b, x, j):
-    """`solve_least` for a vector b that has zeros where column j of A is known to have zeros."""
-    _solve(A, p, d, stairs, b, x, stairs[3 * j + 2], stairs[3 * j + 1])
+def solve_column(A, p, d, stairs, c, j, b, x):
+    """Write D A^+ c to x, for a vector c with zeros where column j of A is known to have zeros.
+
+    Returns (first, stop): entries of x before `first` and from `stop` on are zero, and are not written. b
+    (p,) is for numbers on the way.
+    """
+    first, end = stairs[3 * j + 2], stairs[3 * j + 1]
+    for r in range(first, end):
+        store(b, r, c[r])
+    return _solve(A, p, d, stairs, b, x, first, end)
 
 
 @exact
 def _solve(A, p, d, stairs, b, x, first, end):
-    """`solve_least` for b of which no reflection before `first` changes an entry, and zero from `end` on."""
-    factors, diagonal, lengths = beyond(A, d * p), beyond(A, d * p + d), beyond(A, d * p + 2 * d)
-    count = first
-    while count < d and count < end:
-        if end < stairs[3 * count + 1]:
-            end = stairs[3 * count + 1]
-        _reflect(beyond(A, count * p), factors[count], b, count, stairs[3 * count + 1])
-        count += 1
-    for k in range(count, d):
-        store(x, k, 0.0)
-    for k in range(count - 1, -1, -1):
+    """Write D A^+ b to x, and return the bounds of entries that may differ from zero; others are not written.
+
+    b is zero outside of rows first, ..., end - 1, and no reflection before `first` changes it.
+    """
+    factors, diagonal = beyond(A, d * p), beyond(A, d * p + d)
+    stop = first
+    while stop < d and stop < end:
+        for r in range(end, stairs[3 * stop + 1]):
+            store(b, r, 0.0)
+        end = max(end, stairs[3 * stop + 1])
+        _reflect(beyond(A, stop * p), factors[stop], b, stop, stairs[3 * stop + 1])
+        stop += 1
+    k = stop - 1
+    while k >= first:
+        for r in range(stairs[3 * k + 2], first):
+            store(b, r, 0.0)
+        first = min(first, stairs[3 * k + 2])
         y = b[k] / diagonal[k]
-        for j in range(stairs[3 * k + 2], k):
-            store(b, j, b[j] - A[k * p + j] * y)
-        store(x, k, y / lengths[k])
+        for r in range(stairs[3 * k + 2], k):
+            store(b, r, b[r] - A[k * p + r] * y)
+        store(x, k, y)
+        k -= 1
+    return first, stop
 
 
 @exact
-def least_pivot(A, p, d, lane):
-    """The least pivot of a factorized matrix, or of that in a lane; zero if any is NaN."""
-    diagonal, pivot = beyond(A, d * p + d), 1.0
-    for k in range(d):
-        size = abs(load_lane(diagonal, k, lane))
-        pivot = size if size < pivot else (pivot if size >= pivot else 0.0)
+def least_pivot(A, p, d):
+    """The least pivot of a factorized matrix; NaN if any is NaN."""
+    diagonal = beyond(A, d * p + d)
+    pivot = absolute(diagonal[0])
+    for k in range(1, d):
+        pivot = smaller(pivot, absolute(diagonal[k]))
     return pivot
 
 
 @exact
-def scaled_length(A, p, d, x, lane):
-    """|D x|, with D the lengths of the columns of a factorized matrix, or of that in a lane."""
-    lengths, square = beyond(A, d * p + 2 * d), 0.0
-    for k in range(d):
-        part = load_lane(lengths, k, lane) * load_lane(x, k, lane)
-        square += part * part
-    return math.sqrt(square)
+def scaled_length(A, p, d, x):
+    """|D x|, with D the lengths of the columns of a factorized matrix."""
+    lengths = beyond(A, d * p + 2 * d)
+    first = lengths[0] * x[0]
+    square = first * first
+    for k in range(1, d):
+        entry = lengths[k] * x[k]
+        square = square + entry * entry
+    return root(square)
 
 
 @exact

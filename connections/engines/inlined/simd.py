@@ -134,11 +134,18 @@ def _negative(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 class Slots(types.Type):
-    """Numba's type of a bare pointer to consecutive slots; it holds no reference, so passing it is free."""
+    """Numba's type of a bare pointer to slots; it holds no reference, so passing it is free.
 
-    def __init__(self, dtype: Any) -> None:
-        self.dtype = dtype
-        super().__init__(name=f"slots({dtype})")
+    Slots are `stride` numbers apart: one, or LANES where they are one lane of slots of `lanes`.
+    """
+
+    def __init__(self, dtype: Any, stride: int = 1) -> None:
+        self.dtype, self.stride = dtype, stride
+        super().__init__(name=f"slots({dtype}, {stride})")
+
+    def place(self, builder: Any, pointer: Any, slot: Any) -> Any:
+        """The address of slot number `slot`."""
+        return builder.gep(pointer, [slot if self.stride == 1 else builder.mul(slot, slot.type(self.stride))])
 
 
 @register_model(Slots)
@@ -176,7 +183,7 @@ def beyond(typing_context: Any, slots: Any, count: Any) -> Any:
     """Pointer to slot number `count`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return builder.gep(args[0], [args[1]])
+        return slots.place(builder, args[0], args[1])
 
     return slots(slots, types.intp), emit
 
@@ -190,7 +197,7 @@ def beyond_each(typing_context: Any, slots: Any, counts: Any, first: Any, count:
         numbers = [context.get_constant(types.intp, k) for k in range(count.literal_value)]
         places = [builder.add(args[2], number) for number in numbers]
         starts = [builder.load(builder.gep(args[1], [place])) for place in places]
-        return context.make_tuple(builder, result, [builder.gep(args[0], [start]) for start in starts])
+        return context.make_tuple(builder, result, [slots.place(builder, args[0], start) for start in starts])
 
     return result(slots, counts, types.intp, count), emit
 
@@ -226,12 +233,22 @@ def as_lanes(typing_context: Any, slots: Any) -> Any:
 
 
 @intrinsic
+def in_lane(typing_context: Any, slots: Any, lane: Any) -> Any:
+    """One lane of slots of `lanes`, as slots of numbers."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return builder.gep(builder.bitcast(args[0], ir.DoubleType().as_pointer()), [args[1]])
+
+    return Slots(types.float64, LANES)(slots, types.intp), emit
+
+
+@intrinsic
 def load(typing_context: Any, slots: Any, slot: Any) -> Any:
     """The number in slot `slot`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         # NumPy's arrays are only sure to be aligned to 8 bytes, not to the width of a register.
-        return builder.load(builder.gep(args[0], [args[1]]), align=8)
+        return builder.load(slots.place(builder, args[0], args[1]), align=8)
 
     return slots.dtype(slots, types.intp), emit
 
@@ -244,7 +261,7 @@ def store(typing_context: Any, slots: Any, slot: Any, number: Any) -> Any:
         value = args[2]
         if sig.args[0].dtype == lanes and sig.args[2] != lanes:
             value = _splat(builder, value)
-        builder.store(value, builder.gep(args[0], [args[1]]), align=8)
+        builder.store(value, slots.place(builder, args[0], args[1]), align=8)
         return context.get_dummy_value()
 
     return types.void(slots, types.intp, number), emit
@@ -256,13 +273,9 @@ def take(typing_context: Any, slots: Any, slot: Any, count: Any) -> Any:
     result = types.UniTuple(slots.dtype, count.literal_value)
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        numbers = [
-            builder.load(
-                builder.gep(args[0], [builder.add(args[1], context.get_constant(types.intp, k))]), align=8
-            )
-            for k in range(count.literal_value)
-        ]
-        return context.make_tuple(builder, result, numbers)
+        counts = [context.get_constant(types.intp, k) for k in range(count.literal_value)]
+        places = [slots.place(builder, args[0], builder.add(args[1], k)) for k in counts]
+        return context.make_tuple(builder, result, [builder.load(place, align=8) for place in places])
 
     return result(slots, types.intp, count), emit
 
@@ -272,12 +285,13 @@ def put(typing_context: Any, slots: Any, slot: Any, numbers: Any) -> Any:
     """Put a tuple of numbers into consecutive slots."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        first = builder.gep(args[0], [args[1]])
+        first = slots.place(builder, args[0], args[1])
         for k, kind in enumerate(sig.args[2]):
             value = builder.extract_value(args[2], k)
             if sig.args[0].dtype == lanes and kind != lanes:
                 value = _splat(builder, value)
-            builder.store(value, builder.gep(first, [context.get_constant(types.intp, k)]), align=8)
+            place = slots.place(builder, first, context.get_constant(types.intp, k))
+            builder.store(value, place, align=8)
         return context.get_dummy_value()
 
     return types.void(slots, types.intp, numbers), emit
@@ -293,7 +307,19 @@ class _GetTyping(AbstractTemplate):
 
 @lower_builtin(operator.getitem, Slots, types.intp)
 def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-    return builder.load(builder.gep(args[0], [args[1]]), align=8)
+    return builder.load(sig.args[0].place(builder, args[0], args[1]), align=8)
+
+
+def _calling(operation: str) -> Any:
+    """What calls a function of LLVM of numbers, or lane by lane."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        kind = args[0].type
+        name = f"llvm.{operation}." + (f"v{LANES}f64" if kind == VECTOR else "f64")
+        function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * len(args)), name)
+        return builder.call(function, args)
+
+    return emit
 
 
 def _lane_by_lane(operation: str) -> Any:
@@ -301,13 +327,7 @@ def _lane_by_lane(operation: str) -> Any:
 
     @intrinsic
     def call(typing_context: Any, number: Any) -> Any:
-        def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            kind = args[0].type
-            name = f"llvm.{operation}." + (f"v{LANES}f64" if kind == VECTOR else "f64")
-            function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind]), name)
-            return builder.call(function, args)
-
-        return number(number), emit
+        return number(number), _calling(operation)
 
     return call
 
@@ -315,14 +335,13 @@ def _lane_by_lane(operation: str) -> Any:
 @intrinsic
 def copied_sign(typing_context: Any, number: Any, sign: Any) -> Any:
     """The size of `number` with the sign of `sign`, of one number or lane by lane."""
+    return number(number, number), _calling("copysign")
 
-    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        kind = args[0].type
-        name = "llvm.copysign." + (f"v{LANES}f64" if kind == VECTOR else "f64")
-        function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind, kind]), name)
-        return builder.call(function, args)
 
-    return number(number, number), emit
+@intrinsic
+def smaller(typing_context: Any, one: Any, other: Any) -> Any:
+    """The smaller of two numbers, NaN if either is NaN, or lane by lane."""
+    return one(one, one), _calling("minimum")
 
 
 @intrinsic
@@ -340,13 +359,14 @@ def load_lane(typing_context: Any, slots: Any, slot: Any, lane: Any) -> Any:
 
 @intrinsic
 def chosen(typing_context: Any, flag: Any, yes: Any, no: Any) -> Any:
-    """`yes` if flag > 0, otherwise `no`, of one number or lane by lane."""
+    """`yes` if flag > 0, otherwise `no`, of one number or lane by lane; `no` may be one number."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         zero = ir.Constant(args[0].type, [0.0] * LANES if args[0].type == VECTOR else 0.0)
-        return builder.select(builder.fcmp_ordered(">", args[0], zero), args[1], args[2])
+        other = args[2] if args[2].type == args[1].type else _splat(builder, args[2])
+        return builder.select(builder.fcmp_ordered(">", args[0], zero), args[1], other)
 
-    return yes(flag, yes, yes), emit
+    return yes(flag, yes, no), emit
 
 
 floor = _lane_by_lane("floor")  # the largest whole number not above

@@ -6,7 +6,7 @@ measured in if it is of unit norm.
 
 import math
 
-from connections.engines.inlined.simd import exact, inlined, put, take
+from connections.engines.inlined.simd import exact, inlined, put, root, take
 
 FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`
 
@@ -102,7 +102,7 @@ def quaternion_columns(q):
 
 @inlined
 def quaternion_product(p, q):
-    """p q, of float64."""
+    """p q."""
     return (
         p[3] * q[0] + p[0] * q[3] + p[1] * q[2] - p[2] * q[1],
         p[3] * q[1] + p[1] * q[3] + p[2] * q[0] - p[0] * q[2],
@@ -113,8 +113,8 @@ def quaternion_product(p, q):
 
 @inlined
 def unit_quaternion(q):
-    """q scaled to norm one, of float64."""
-    norm = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
+    """q scaled to norm one."""
+    norm = root(q[0] * q[0] + q[1] * q[1] + q[2] * q[2] + q[3] * q[3])
     return q[0] / norm, q[1] / norm, q[2] / norm, q[3] / norm
 
 

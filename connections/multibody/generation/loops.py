@@ -130,12 +130,12 @@ class _Recording:
 def interpreter(recording: Any) -> Interpreter:
     """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivots` and `run`."""
 
-    def pivots(loop: Any, A: Slots, lane: int) -> float:
+    def pivots(loop: Any, A: Slots) -> float:
         first = loop.dependent * (loop.rows + 1)
         recording.pivots.extend(applied("fabs", A[first + j]) for j in range(loop.dependent))
         return 1.0  # C tests the pivots
 
-    def length(A: Slots, p: int, d: int, x: Slots, lane: int) -> Any:
+    def length(A: Slots, p: int, d: int, x: Slots) -> Any:
         steps = [x[j] * recording.run(column_length, A, p, d, j) for j in range(d)]
         return applied("sqrt", sum(step * step for step in steps))
 

@@ -159,18 +159,28 @@ def advance_joint(kind, q, base, goal, fraction, size, step):
 
 @exact
 def move_joint(kind, q, v, factor):
-    """Move q by `factor` times the velocities v. Returns the angle, rad."""
+    """Move q by `factor` times the velocities v, of one configuration or of several lanes."""
     if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
         store(q, 0, q[0] + factor * v[0])
-        return 0.0 if kind == PRISMATIC else factor * abs(v[0])
-    at = 0
-    if kind == FREE:
-        at = 3
-        x, y, z = quaternion_columns(take(q, 3, 4))
-        for i in range(3):
-            store(q, i, q[i] + factor * (x[i] * v[3] + y[i] * v[4] + z[i] * v[5]))
+    else:
+        at = 0
+        if kind == FREE:
+            at = 3
+            x, y, z = quaternion_columns(take(q, 3, 4))
+            for i in range(3):
+                store(q, i, q[i] + factor * (x[i] * v[3] + y[i] * v[4] + z[i] * v[5]))
+        turn = 0.5 * factor * v[0], 0.5 * factor * v[1], 0.5 * factor * v[2], 1.0
+        put(q, at, unit_quaternion(quaternion_product(take(q, at, 4), turn)))
+
+
+@exact
+def turn_of_move(kind, v, factor):
+    """The angle by which `move_joint` turns, rad."""
+    if kind == PRISMATIC:
+        return 0.0
+    if kind == REVOLUTE or kind == HELICAL:
+        return factor * abs(v[0])
     a, b, c = 0.5 * factor * v[0], 0.5 * factor * v[1], 0.5 * factor * v[2]
-    put(q, at, unit_quaternion(quaternion_product(take(q, at, 4), (a, b, c, 1.0))))
     return 2.0 * math.atan(math.sqrt(a * a + b * b + c * c))
 
 
@@ -178,6 +188,12 @@ def move_joint(kind, q, v, factor):
 def is_slide(kind, column):
     """Whether a column of the joint's Phi slides, so that its velocity is a length per time."""
     return kind == PRISMATIC or (kind == FREE and column >= 3)
+
+
+@inlined
+def is_angle(kind):
+    """Whether the coordinate of the joint is an angle, which may have many turns."""
+    return kind == REVOLUTE or kind == HELICAL
 
 
 @inlined

@@ -240,7 +240,7 @@ CLOSURE = Layout(
         "reference",  # a spanning configuration in which the loops close
         "tables",
         # The workspace of the loops, one at a time, behind everything else. For rows of configurations follow
-        # LANES workspaces for a lane each, a workspace for all lanes, and BLOCK numbers (`loop_lanes`).
+        # a workspace for all lanes, and BLOCK numbers (`loop_lanes`).
         "work",
     ),
 )
@@ -295,7 +295,7 @@ LOOP = Layout(
         "angles": lambda n: n.coordinates,  # x, each number reduced as an angle
         "base": lambda n: n.coordinates,  # the configuration at the last accepted point of the path
         "goal": lambda n: n.coordinates,  # the end of the path, for independent coordinates
-        "control": lambda n: 9,  # of a lane (`loop_lanes`), with two slots of all lanes
+        "control": lambda n: 15,  # numbers that decide about steps (`loop_path`, `loop_lanes`)
         "home": lambda n: n.coordinates,  # where a path of many turns began (`loop_branches`)
         "turns": lambda n: n.coordinates,  # of all joints, while the crank turns
         "clear": lambda n: n.coordinates,  # the last point of a path far from singular ones
@@ -314,7 +314,7 @@ LOOP = Layout(
         "b": lambda n: n.rows,  # a right-hand side
         "G": lambda n: n.columns * n.independent,
         "twists": lambda n: 6 * (n.links + 1) * n.independent,
-        "rates": lambda n: 6 * (n.links + 1) * n.independent**2,
+        "rates": lambda n: 6 * (n.links + 1),
         "biases": lambda n: BIAS.size * (n.links + 1),
     },
 )

@@ -22,7 +22,12 @@ from connections.multibody.kernels.layout import (
     unpack_loop,
 )
 from connections.multibody.kernels.loop_branches import follow, reach
-from connections.multibody.kernels.loop_geometry import move_links, second_derivatives, vary_wrenches
+from connections.multibody.kernels.loop_geometry import (
+    move_links,
+    second_derivatives,
+    vary_links,
+    vary_wrenches,
+)
 from connections.multibody.kernels.loop_path import settle
 from connections.multibody.kernels.reading import is_unit
 
@@ -174,6 +179,7 @@ def write_derivatives(loop, solutions, size, count):
     for j in range(n):
         vary_wrenches(loop, j)
         for k in range(n):
+            vary_links(loop, j, k)
             second_derivatives(loop, j, k)
             solve_least(K_d, p, d, loop.stairs, loop.b, loop.z)
             for t in range(m):

@@ -92,7 +92,7 @@ def closure_rows(closure, q, guess, out):
     if not _have_shapes(loops, q, guess, out):
         return BAD_INPUT
     stride = guess.shape[1] if guess.shape[0] > 1 else 0
-    good = beyond(loops.work, (1 + 2 * LANES) * loops.slots)
+    good = beyond(loops.work, (1 + LANES) * loops.slots)
     for row in range(0, q.shape[0], BLOCK):
         count, lanes = min(BLOCK, q.shape[0] - row), False
         solutions = beyond(flat_slots_of(out), row * out.shape[1])

@@ -136,15 +136,10 @@ def _geometric_condition(loop, r):
 
 @exact
 def move_links(loop):
-    """Twists P_lk of all links l along the columns k of G, and W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk).
-
-    p is the parent of l.
-    """
+    """Write the twists P_lk of all links l along the columns k of G."""
     n = loop.independent
     for i in range(6 * n):
         store(loop.twists, i, 0.0)
-    for i in range(6 * n * n):
-        store(loop.rates, i, 0.0)
     for link in range(1, loop.links + 1):
         own, above = 6 * n * link, 6 * n * loop.parent[link]
         for k in range(n):
@@ -152,15 +147,6 @@ def move_links(loop):
             for s in range(loop.first[link], loop.first[link + 1]):
                 twist = add6(twist, scale6(take(loop.Phi, 6 * s, 6), loop.G[s * n + k]))
             put(loop.twists, own + 6 * k, twist)
-        for k in range(n):
-            change = subtract6(take(loop.twists, own + 6 * k, 6), take(loop.twists, above + 6 * k, 6))
-            for j in range(n):
-                i = 6 * (j * n + k)
-                rate = add6(
-                    take(loop.rates, above * n + i, 6),
-                    motion_cross(take(loop.twists, own + 6 * j, 6), change),
-                )
-                put(loop.rates, own * n + i, rate)
 
 
 @exact
@@ -175,8 +161,21 @@ def vary_wrenches(loop, j):
 
 
 @exact
+def vary_links(loop, j, k):
+    """Write W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk) of all links l, p their parents; after `move_links`."""
+    n = loop.independent
+    for i in range(6):
+        store(loop.rates, i, 0.0)
+    for link in range(1, loop.links + 1):
+        own, above = 6 * n * link, 6 * n * loop.parent[link]
+        change = subtract6(take(loop.twists, own + 6 * k, 6), take(loop.twists, above + 6 * k, 6))
+        turned = motion_cross(take(loop.twists, own + 6 * j, 6), change)
+        put(loop.rates, 6 * link, add6(take(loop.rates, 6 * loop.parent[link], 6), turned))
+
+
+@exact
 def second_derivatives(loop, j, k):
-    """Write sum_s (L_j K)_s G_sk of every condition to b; after `vary_wrenches`."""
+    """Write sum_s (L_j K)_s G_sk of every condition to b; after `vary_wrenches` and `vary_links`."""
     n = loop.independent
     for r in range(loop.rows):
         if loop.row_kind[r] == LINEAR:
@@ -184,8 +183,7 @@ def second_derivatives(loop, j, k):
         else:
             a, b = 6 * n * loop.link_a[r], 6 * n * loop.link_b[r]
             change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
-            i = 6 * (j * n + k)
-            rate = subtract6(take(loop.rates, b * n + i, 6), take(loop.rates, a * n + i, 6))
+            rate = subtract6(take(loop.rates, 6 * loop.link_b[r], 6), take(loop.rates, 6 * loop.link_a[r], 6))
             arms = beyond(loop.arms, ARMS.size * r)
             value = dot6(take(arms, ARMS.rate, 6), change) + dot6(take(arms, ARMS.wrench, 6), rate)
             store(loop.b, r, value * loop.row_parameters[CONDITION.size * r + CONDITION.scale])

@@ -1,7 +1,7 @@
 """Steps of a loop's configuration x: independent joints along their path, dependent ones by velocities."""
 
 from connections.engines.inlined.simd import beyond, exact
-from connections.multibody.kernels.elementary_joints import advance_joint, move_joint
+from connections.multibody.kernels.elementary_joints import advance_joint, move_joint, turn_of_move
 
 
 @exact
@@ -24,11 +24,23 @@ def advance(loop, fraction):
 
 @exact
 def move_dependent(loop, factor):
-    """Move the dependent joints of x by `factor` times the velocities z. Returns the largest turn, rad."""
-    turn = 0.0
+    """Move the dependent joints of x by `factor` times the velocities z; of lanes, each by its own factor."""
     for link in range(1, loop.links + 1):
         at = loop.coordinate[link]
         if loop.follows[at]:
-            z = beyond(loop.z, -1 - loop.place[loop.first[link]])
-            turn = max(turn, move_joint(loop.kind[link], beyond(loop.x, at), z, factor))
+            move_joint(loop.kind[link], beyond(loop.x, at), _velocities(loop, link), factor)
+
+
+@exact
+def largest_turn(loop, factor):
+    """The largest turn of a joint that `move_dependent` moves, rad."""
+    turn = 0.0
+    for link in range(1, loop.links + 1):
+        if loop.follows[loop.coordinate[link]]:
+            turn = max(turn, turn_of_move(loop.kind[link], _velocities(loop, link), factor))
     return turn
+
+
+@exact
+def _velocities(loop, link):
+    return beyond(loop.z, -1 - loop.place[loop.first[link]])

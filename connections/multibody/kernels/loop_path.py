@@ -31,10 +31,10 @@ from connections.engines.inlined.householder import (
     solve_column,
     solve_least,
 )
-from connections.engines.inlined.simd import beyond, chosen, exact, load_lane, part, root, routine, store
+from connections.engines.inlined.simd import beyond, chosen, exact, part, root, routine, smaller, store
 from connections.multibody.kernels.elementary_joints import is_slide
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
-from connections.multibody.kernels.loop_motion import advance, move_dependent
+from connections.multibody.kernels.loop_motion import advance, largest_turn, move_dependent
 from connections.multibody.tolerances import (
     CLEAR,
     CLOSE,
@@ -54,6 +54,7 @@ USUAL_CHANGE = 0.35  # the change of K_d that the length of a step aims at, belo
 SETTLED, SMALL = 1e-10, 1e-4
 POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
 ARRIVED, CUT, AT_SINGULAR_GOAL = 0, 1, 2  # what became of a path
+CHANGE, PIVOT = 0, 1  # slots of `control`: the change of K_d, and its pivot
 
 
 @part
@@ -142,7 +143,7 @@ def polish(loop):
         previous = length
         if length <= NO_MORE:
             break
-    return 0 if is_closed(loop, previous, 0) else 1
+    return 0 if is_closed(loop, previous) else 1
 
 
 @exact
@@ -152,11 +153,11 @@ def factor_after(change):
 
 
 @exact
-def is_closed(loop, length, lane):
-    """Whether the last correction, of this length, and the conditions that `lane` has now are round-off."""
+def is_closed(loop, length):
+    """Whether the last correction, of this length, and the conditions are round-off."""
     closed = length <= DONE
     for r in range(loop.rows):
-        closed &= abs(load_lane(loop.phi, r, lane)) <= CLOSED * load_lane(loop.sizes, r, lane)
+        closed &= abs(loop.phi[r]) <= CLOSED * loop.sizes[r]
     return closed
 
 
@@ -168,23 +169,27 @@ def newton(loop):
     """
     place_loop(loop)
     K_d = evaluate_and_solve(loop)
-    return pivot_of(loop, K_d, 0), scaled_length(K_d, loop.rows, loop.dependent, loop.z, 0)
+    return pivot_of(loop, K_d), scaled_length(K_d, loop.rows, loop.dependent, loop.z)
 
 
 @exact
-def pivot_of(loop, K_d, lane):
+def pivot_of(loop, K_d):
     """The least pivot of a factorized K_d, times the length of its shortest column if that is below one.
+
+    Of one configuration, or of several lanes, to a slot of `control`, too. NaN if any pivot is NaN.
 
     Columns are measured in units: 1, or the loop's size for a joint that slides. Where a column vanishes, it
     keeps its angles with the others, but no longer determines its joint.
     """
-    shortest, at = 1.0, loop.dependent * (loop.rows + 2)
+    pivot, at = loop.control, loop.dependent * (loop.rows + 2)
+    store(pivot, PIVOT, 1.0)
     for link in range(1, loop.links + 1):
         for s in range(loop.first[link], loop.first[link + 1]):
             if loop.place[s] < 0:
                 unit = loop.lengths[1] if is_slide(loop.kind[link], s - loop.first[link]) else 1.0
-                shortest = min(shortest, unit * load_lane(K_d, at - 1 - loop.place[s], lane))
-    return shortest * least_pivot(K_d, loop.rows, loop.dependent, lane)
+                store(pivot, PIVOT, smaller(pivot[PIVOT], K_d[at - 1 - loop.place[s]] * unit))
+    store(pivot, PIVOT, pivot[PIVOT] * least_pivot(K_d, loop.rows, loop.dependent))
+    return pivot[PIVOT]
 
 
 @exact
@@ -241,25 +246,25 @@ def _keep_slots(loop, first, stop, flag):
 def change_of_K(loop):
     """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old).
 
-    Of one configuration, or of several lanes, to slot 0 of `control`, too.
+    Of one configuration, or of several lanes, to a slot of `control`, too.
     """
     p, d = loop.rows, loop.dependent
     K_d, square = beyond(loop.old, loop.columns * p), loop.control
-    store(square, 0, 0.0)
+    store(square, CHANGE, 0.0)
     for s in range(loop.columns):
         if loop.place[s] < 0:
             j = -1 - loop.place[s]
-            for r in range(p):
-                store(loop.b, r, 0.0)
-            for r in range(loop.stairs[3 * j + 2], loop.stairs[3 * j + 1]):
-                store(loop.b, r, loop.now[s * p + r])
-            solve_column(K_d, p, d, loop.stairs, loop.b, loop.y, j)
-            for i in range(d):
-                scale = column_length(K_d, p, d, i) / column_length(K_d, p, d, j)
-                entry = loop.y[i] * scale - (1.0 if i == j else 0.0)
-                store(square, 0, square[0] + entry * entry)
-    store(square, 0, root(square[0]))
-    return square[0]
+            first, stop = solve_column(K_d, p, d, loop.stairs, beyond(loop.now, s * p), j, loop.b, loop.y)
+            scale = 1.0 / column_length(K_d, p, d, j)
+            entry = loop.y[j] * scale - 1.0
+            total = entry * entry
+            for i in range(first, stop):
+                if i != j:
+                    entry = loop.y[i] * scale
+                    total = total + entry * entry
+            store(square, CHANGE, square[CHANGE] + total)
+    store(square, CHANGE, root(square[CHANGE]))
+    return square[CHANGE]
 
 
 @exact
@@ -272,7 +277,8 @@ def predict(loop):
         if loop.follows[i]:
             store(loop.x, i, loop.base[i])
     solve_for_prediction(loop)
-    return move_dependent(loop, 1.0)
+    move_dependent(loop, 1.0)
+    return largest_turn(loop, 1.0)
 
 
 @exact
@@ -281,7 +287,8 @@ def solve_for_prediction(loop):
     p = loop.rows
     for r in range(p):
         store(loop.b, r, 0.0)
-        for s in range(loop.columns):
-            if loop.place[s] >= 0:
+    for s in range(loop.columns):
+        if loop.place[s] >= 0:
+            for r in range(p):
                 store(loop.b, r, loop.b[r] - loop.old[s * p + r] * loop.y[s])
     solve_least(beyond(loop.old, loop.columns * p), p, loop.dependent, loop.stairs, loop.b, loop.z)

@@ -92,7 +92,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
 
 def slots_of_rows(closure: np.ndarray) -> int:
     """How many slots rows of configurations need behind the array of all loops (`layout.CLOSURE`)."""
-    return 2 * LANES * CLOSURE.read(closure, "slots") + BLOCK
+    return LANES * CLOSURE.read(closure, "slots") + BLOCK
 
 
 def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
