@@ -36,31 +36,39 @@ def read_solution(tree, reduced, closure, solved, q):
 
 @inlined
 def prepare(reduced, slots):
-    """Write the numbers that all solutions share to the workspace. Returns an array for one solution."""
+    """Write the numbers that all solutions share to the workspace. Returns an array for LANES solutions."""
     for k in range(reduced.constant_count):
         store(slots, reduced.solution + reduced.constant[k], reduced.constants[k])
-    return np.empty(reduced.solution_size)
+    return np.empty(LANES * reduced.solution_size)
 
 
 @inlined
 def read_solutions(tree, reduced, closure, solved, work, solution, q, row):
     """Copy LANES solutions, of rows of q from `row` on, the last repeated. Returns whether they are good."""
-    good, size, source = True, reduced.solution_size, slots_of(solution)
-    if solved and q.shape[1] != size:
+    good, size, numbers, first, last = True, reduced.solution_size, flat_slots_of(q), row, q.shape[0] - 1
+    if not solved:
+        own = flat_slots_of(solution)
+        for lane in range(LANES):
+            one = beyond(numbers, min(row + lane, last) * q.shape[1])
+            found = solve_linear(flat_slots_of(closure), one, q.shape[1], beyond(own, lane * size))
+            good &= found == 0
+        numbers, first, last = own, 0, LANES - 1
+    elif q.shape[1] != size:
         return False
-    for lane in range(LANES):
-        r = row + lane
-        if r < q.shape[0]:
-            if solved:
-                source = beyond(flat_slots_of(q), r * size)
-            else:
-                numbers = beyond(flat_slots_of(q), r * q.shape[1])
-                good &= solve_linear(flat_slots_of(closure), numbers, q.shape[1], source) == 0
-        for k in range(tree.nq):
-            good &= abs(source[k]) <= LARGEST
-            work[k, lane] = source[k]
-        for k in range(reduced.varying_count):
-            at = reduced.varying[k]
-            good &= abs(source[at]) <= LARGEST
-            work[reduced.solution + at, lane] = source[at]
+    for k in range(tree.nq):
+        good &= _copy_number(beyond(numbers, k), size, first, last, work, k)
+    for k in range(reduced.varying_count):
+        at = reduced.varying[k]
+        good &= _copy_number(beyond(numbers, at), size, first, last, work, reduced.solution + at)
     return good & reduce_rows(tree, work)
+
+
+@inlined
+def _copy_number(numbers, size, first, last, work, slot):
+    """Copy one number of LANES solutions, which begin `size` numbers apart. Returns whether all are good."""
+    good = True
+    for lane in range(LANES):
+        number = numbers[min(first + lane, last) * size]
+        good &= abs(number) <= LARGEST
+        work[slot, lane] = number
+    return good

@@ -34,6 +34,7 @@ from connections.engines.inlined.vectors import (
     rotate_columns,
     rotation_vector,
     scale3,
+    subtract3,
     toward,
     turned,
     turned_by_quaternion,
@@ -133,6 +134,38 @@ def _put_quaternion_rate(q, w, sizes, rate):
     x, y, z, w = 0.5 * q[0], 0.5 * q[1], 0.5 * q[2], 0.5 * q[3]
     put(rate, 0, (w * a + sign * z * b + y * c, z * a + w * b + sign * x * c))
     put(rate, 2, (sign * y * a + x * b + w * c, sign * (x * a + y * b + z * c)))
+
+
+# --- brackets -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def is_wide(kind):
+    """Whether the joint has several velocities, whose vector fields do not commute."""
+    return kind == SPHERICAL or kind == FREE
+
+
+@inlined
+def put_bracket(kind, first, second, stride, out):
+    """Write the bracket (w x w', w x v' - w' x v) of two velocities (w, v), `stride` apart."""
+    w, other_w = _three(first, stride), _three(second, stride)
+    put(out, 0, cross3(w, other_w))
+    if kind == FREE:
+        v, other_v = _three(beyond(first, 3 * stride), stride), _three(beyond(second, 3 * stride), stride)
+        put(out, 3, subtract3(cross3(w, other_v), cross3(other_w, v)))
+
+
+@inlined
+def bracket_column(i, k):
+    """The number of the only column of the bracket of columns i and k of a wide joint; -1 if it is zero."""
+    if i % 3 == k % 3 or (i >= 3 and k >= 3):
+        return -1
+    return 3 - i % 3 - k % 3 + (3 if i >= 3 or k >= 3 else 0)
+
+
+@inlined
+def _three(slots, stride):
+    return slots[0], slots[stride], slots[2 * stride]
 
 
 # --- steps of loops -----------------------------------------------------------------------------------------

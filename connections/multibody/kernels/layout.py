@@ -254,7 +254,7 @@ LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear clu
     ),
     numbers=("rows",),  # (dependent, independent + 1) rows of G, each followed by its entry of g
 )
-BLOCK = 8 * LANES  # rows of configurations whose loops are solved together
+BLOCK = 16 * LANES  # rows of configurations whose loops are solved together
 
 LOOP = Layout(
     "LoopArrays",

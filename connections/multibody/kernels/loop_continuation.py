@@ -23,6 +23,7 @@ from connections.multibody.kernels.layout import (
 )
 from connections.multibody.kernels.loop_branches import follow, reach
 from connections.multibody.kernels.loop_geometry import (
+    exchange,
     move_links,
     second_derivatives,
     vary_links,
@@ -178,12 +179,21 @@ def write_derivatives(loop, solutions, size, count):
     move_links(loop)
     for j in range(n):
         vary_wrenches(loop, j)
-        for k in range(n):
+        for k in range(j, n):
             vary_links(loop, j, k)
             second_derivatives(loop, j, k)
             solve_least(K_d, p, d, loop.stairs, loop.b, loop.z)
-            for t in range(m):
-                if loop.place[t] < 0:
-                    for lane in range(count):
-                        number = -load_lane(loop.z, -1 - loop.place[t], lane)
-                        store(solutions, lane * size + loop.LG_at[t] + j * n + k, number)
+            _write_second(loop, solutions, size, count, j * n + k)
+            if k > j:
+                exchange(loop, j, k)
+                _write_second(loop, solutions, size, count, k * n + j)
+
+
+@exact
+def _write_second(loop, solutions, size, count, entry):
+    """Write -z to an entry of LG of every dependent column."""
+    for t in range(loop.columns):
+        if loop.place[t] < 0:
+            for lane in range(count):
+                number = -load_lane(loop.z, -1 - loop.place[t], lane)
+                store(solutions, lane * size + loop.LG_at[t] + entry, number)

@@ -32,7 +32,14 @@ from connections.engines.inlined.vectors import (
     subtract3,
 )
 from connections.multibody.clusters import DISTANCE, LINEAR, POSITION, TWIST
-from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
+from connections.multibody.kernels.elementary_joints import (
+    bracket_column,
+    displaced,
+    is_wide,
+    put_axes,
+    put_bracket,
+    put_columns,
+)
 from connections.multibody.kernels.layout import ARMS, CONDITION, IDENTITY, PLACEMENT, POSE
 
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
@@ -162,7 +169,7 @@ def vary_wrenches(loop, j):
 
 @exact
 def vary_links(loop, j, k):
-    """Write W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk) of all links l, p their parents; after `move_links`."""
+    """Write W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk) of all links l, of parents p; after `move_links`."""
     n = loop.independent
     for i in range(6):
         store(loop.rates, i, 0.0)
@@ -176,17 +183,52 @@ def vary_links(loop, j, k):
 @exact
 def second_derivatives(loop, j, k):
     """Write sum_s (L_j K)_s G_sk of every condition to b; after `vary_wrenches` and `vary_links`."""
-    n = loop.independent
+    n, a, b = loop.independent, 0, 0
+    change = rate = take(loop.twists, 0, 6)  # of the ground, zero
     for r in range(loop.rows):
         if loop.row_kind[r] == LINEAR:
             store(loop.b, r, 0.0)
         else:
-            a, b = 6 * n * loop.link_a[r], 6 * n * loop.link_b[r]
-            change = subtract6(take(loop.twists, b + 6 * k, 6), take(loop.twists, a + 6 * k, 6))
-            rate = subtract6(take(loop.rates, 6 * loop.link_b[r], 6), take(loop.rates, 6 * loop.link_a[r], 6))
+            if a != loop.link_a[r] or b != loop.link_b[r]:  # of other bodies than the last one
+                a, b = loop.link_a[r], loop.link_b[r]
+                at_a, at_b = 6 * (n * a + k), 6 * (n * b + k)
+                change = subtract6(take(loop.twists, at_b, 6), take(loop.twists, at_a, 6))
+                rate = subtract6(take(loop.rates, 6 * b, 6), take(loop.rates, 6 * a, 6))
             arms = beyond(loop.arms, ARMS.size * r)
             value = dot6(take(arms, ARMS.rate, 6), change) + dot6(take(arms, ARMS.wrench, 6), rate)
             store(loop.b, r, value * loop.row_parameters[CONDITION.size * r + CONDITION.scale])
+
+
+@exact
+def exchange(loop, j, k):
+    """Make z = -LG[:, j, k] of the dependent columns -LG[:, k, j]; y is for numbers on the way.
+
+    The columns X_j of G are vector fields on the configurations in which the loop closes, so that [X_j, X_k]
+    is the field of the bracket of the independent velocities e_j and e_k,
+
+        L_j G_sk - L_k G_sj + [G_j, G_k]_s = sum_m [e_j, e_k]_m G_sm.
+
+    Brackets are those of the Lie groups of spherical and free joints; single joints have none.
+    """
+    n = loop.independent
+    for link in range(1, loop.links + 1):
+        kind, s = loop.kind[link], loop.first[link]
+        if is_wide(kind):
+            put_bracket(kind, beyond(loop.G, s * n + j), beyond(loop.G, s * n + k), n, beyond(loop.y, s))
+        else:
+            store(loop.y, s, 0.0)
+    for link in range(1, loop.links + 1):
+        s, place = loop.first[link], loop.place[loop.first[link]]
+        width = loop.first[link + 1] - s
+        if width > 1 and place <= j < place + width and place <= k < place + width:
+            m = bracket_column(j - place, k - place)
+            if m >= 0:
+                for t in range(loop.columns):
+                    if loop.place[t] < 0:
+                        store(loop.y, t, loop.y[t] - loop.y[s + m] * loop.G[t * n + place + m])
+    for t in range(loop.columns):
+        if loop.place[t] < 0:
+            store(loop.z, -1 - loop.place[t], loop.z[-1 - loop.place[t]] - loop.y[t])
 
 
 @inlined
