@@ -21,6 +21,7 @@ import numpy as np
 
 from connections.engines.inlined.simd import (
     absolute,
+    alike,
     beyond,
     copied_sign,
     exact,
@@ -124,10 +125,10 @@ def _solve(A, p, d, stairs, b, x, first, end):
 
 @exact
 def least_pivot(A, p, d):
-    """The least pivot of a factorized matrix; NaN if any is NaN."""
+    """The least pivot of a factorized matrix; zero if any is NaN."""
     diagonal = beyond(A, d * p + d)
-    pivot = absolute(diagonal[0])
-    for k in range(1, d):
+    pivot = alike(1.0, diagonal[0])
+    for k in range(d):
         pivot = smaller(pivot, absolute(diagonal[k]))
     return pivot
 

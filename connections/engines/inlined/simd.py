@@ -340,8 +340,25 @@ def copied_sign(typing_context: Any, number: Any, sign: Any) -> Any:
 
 @intrinsic
 def smaller(typing_context: Any, one: Any, other: Any) -> Any:
-    """The smaller of two numbers, NaN if either is NaN, or lane by lane."""
-    return one(one, one), _calling("minimum")
+    """The smaller of two numbers, zero if either is NaN, or lane by lane."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        first, second = args
+        zero = ir.Constant(first.type, None)
+        least = builder.select(builder.fcmp_ordered(">=", first, second), second, zero)
+        return builder.select(builder.fcmp_ordered("<", first, second), first, least)
+
+    return one(one, one), emit
+
+
+@intrinsic
+def alike(typing_context: Any, number: Any, other: Any) -> Any:
+    """`number` in all lanes, if `other` has lanes."""
+
+    def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
+        return args[0] if args[1].type == args[0].type else _splat(builder, args[0])
+
+    return other(types.float64, other), emit
 
 
 @intrinsic

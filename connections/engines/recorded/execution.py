@@ -134,6 +134,7 @@ _INSTRUCTIONS: dict[Any, Any] = {
     simd.root: _function("sqrt"),
     simd.load_lane: lambda slots, slot, lane: slots[slot],
     simd.chosen: lambda flag, yes, no: yes if flag > 0.0 else no,
+    simd.alike: lambda number, other: number,
     simd.absolute: _function("fabs"),
     simd.floor: _function("floor"),
     simd.copied_sign: _copied_sign,

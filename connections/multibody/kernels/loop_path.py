@@ -31,7 +31,7 @@ from connections.engines.inlined.householder import (
     solve_column,
     solve_least,
 )
-from connections.engines.inlined.simd import beyond, chosen, exact, part, root, routine, smaller, store
+from connections.engines.inlined.simd import alike, beyond, chosen, exact, part, root, routine, smaller, store
 from connections.multibody.kernels.elementary_joints import is_slide
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, largest_turn, move_dependent
@@ -176,20 +176,21 @@ def newton(loop):
 def pivot_of(loop, K_d):
     """The least pivot of a factorized K_d, times the length of its shortest column if that is below one.
 
-    Of one configuration, or of several lanes, to a slot of `control`, too. NaN if any pivot is NaN.
+    Of one configuration, or of several lanes, to a slot of `control`, too. Zero if any pivot is NaN.
 
     Columns are measured in units: 1, or the loop's size for a joint that slides. Where a column vanishes, it
     keeps its angles with the others, but no longer determines its joint.
     """
-    pivot, at = loop.control, loop.dependent * (loop.rows + 2)
-    store(pivot, PIVOT, 1.0)
+    at = loop.dependent * (loop.rows + 2)
+    shortest = alike(1.0, K_d[at])
     for link in range(1, loop.links + 1):
         for s in range(loop.first[link], loop.first[link + 1]):
             if loop.place[s] < 0:
                 unit = loop.lengths[1] if is_slide(loop.kind[link], s - loop.first[link]) else 1.0
-                store(pivot, PIVOT, smaller(pivot[PIVOT], K_d[at - 1 - loop.place[s]] * unit))
-    store(pivot, PIVOT, pivot[PIVOT] * least_pivot(K_d, loop.rows, loop.dependent))
-    return pivot[PIVOT]
+                shortest = smaller(shortest, K_d[at - 1 - loop.place[s]] * unit)
+    pivot = shortest * least_pivot(K_d, loop.rows, loop.dependent)
+    store(loop.control, PIVOT, pivot)
+    return pivot
 
 
 @exact
@@ -249,22 +250,22 @@ def change_of_K(loop):
     Of one configuration, or of several lanes, to a slot of `control`, too.
     """
     p, d = loop.rows, loop.dependent
-    K_d, square = beyond(loop.old, loop.columns * p), loop.control
-    store(square, CHANGE, 0.0)
+    K_d = beyond(loop.old, loop.columns * p)
+    total = alike(0.0, K_d[0])
     for s in range(loop.columns):
         if loop.place[s] < 0:
             j = -1 - loop.place[s]
             first, stop = solve_column(K_d, p, d, loop.stairs, beyond(loop.now, s * p), j, loop.b, loop.y)
             scale = 1.0 / column_length(K_d, p, d, j)
             entry = loop.y[j] * scale - 1.0
-            total = entry * entry
+            total = total + entry * entry
             for i in range(first, stop):
                 if i != j:
                     entry = loop.y[i] * scale
                     total = total + entry * entry
-            store(square, CHANGE, square[CHANGE] + total)
-    store(square, CHANGE, root(square[CHANGE]))
-    return square[CHANGE]
+    change = root(total)
+    store(loop.control, CHANGE, change)
+    return change
 
 
 @exact
