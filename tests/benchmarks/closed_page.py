@@ -29,7 +29,10 @@ way over ours; **missed** stands beside a target that was missed.
   the batch of the spanning tree; in brackets, its time over ours.
 - *From guesses*: 16 random configurations, one call after the other, by paths from the reference and from
   guesses 0.005 rad or m away, whose ratio is in brackets; and many in a batch, with the time of one after the
-  other over it. For the first column the batch in brackets begins at the reference.
+  other over it. For the first column the batch in brackets begins at the reference. Target in brackets: 4.
+  A processor that takes an instruction on eight numbers in two halves, as AMD's Zen 4 does, gains 4 times
+  where such instructions follow each other without a gap (measured: fused products 4.2, loads 3.9, stores
+  4.0, divisions 4.2), and more only where single calls wait, for results, for branches or for Python.
 - *Other routes*: to the same C in this library.
 
 The page is written by
