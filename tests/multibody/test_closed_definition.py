@@ -129,3 +129,12 @@ def test_routes(name, route, models, rng):
     C = mb.coriolis_matrix(model, q, v)
     assert gap(ROUTES[route](model, q, v), C) < 1e-8
     assert gap(ROUTES[route](model, q, -v), C) > LEFT_OUT  # negative control
+
+
+def test_the_definition_compiles_once_outside_of_jax(models):
+    """Loops of JAX compile at each call, if a new function is given to them: memory ran out after 500."""
+    spanning_at, counted = models("four-bar").kinematics.spanning_at, []
+    spanning_at(jnp.array([0.7]))
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: counted.append(name))
+    spanning_at(jnp.array([0.8]))
+    assert not [name for name in counted if "compil" in name]

@@ -328,7 +328,7 @@ class ClosedKinematics(Coordinates):
 
         if solver is not None:
             solution = PlatformFunction((self.spanning.nq,), solver.followed_at, self.followed_at, change)
-        return spanning
+        return jax.jit(spanning)  # outside of JAX, its loops would be compiled again at each call
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""
