@@ -11,7 +11,7 @@ import pytest
 from cases import always, further
 from closed_chains import PLANS
 from closed_oracles import Assembly, ReducedPinocchio, four_bar_inertia, pinocchio_of
-from closed_plan import plan_of_urdf
+from closed_plan import Plan, at, plan_of_urdf
 from closed_ratios import RATIOS
 from mechanisms import derivative_along, move, structure_functions
 from pinocchio_oracle import PinocchioRobot
@@ -277,3 +277,25 @@ def test_G_without_its_derivative_fails(name, models, rng):
     assert gap(ours, -C) < TOL
     assert gap(rate, -constant, -constant.T) > LEFT_OUT  # negative controls
     assert gap(ours, -constant) > LEFT_OUT
+
+
+def test_a_ball_that_depends_on_two_velocities():
+    """It is the first dependent joint, whose number is -1: it must not count as independent in a bracket."""
+    plan = Plan(3)
+    plan.add("ball", "world", "rod", mb.Spherical(), at(0.1, 0.2, 0.0), (0.1, 0.3, -0.2, np.sqrt(0.86)))
+    plan.add("slide", "rod", "bush", mb.Cylindrical((0.2, 1.0, 0.3)), at(0.4, 0.1, 0.2), (0.3, 0.2))
+    plan.add("hinge", "world", "lever", mb.Revolute((1.0, 0.2, 0.1)), at(0.5, -0.3, 0.2), 0.4)
+    tree = plan.mechanism().build()
+    q = np.concatenate([plan.reference[name] for name in tree.joint_names])
+    pose = dict(zip(tree.body_names, mb.forward_kinematics(tree, q), strict=True))
+    end = np.linalg.inv(pose["lever"]) @ pose["bush"] @ at(0.2, 0.1, -0.1, (0.3, 0.4, 0.5))
+    ends = at(0.2, 0.1, -0.1, (0.3, 0.4, 0.5)), end
+    plan.loop("guide", "bush", "lever", mb.Cylindrical((0.0, 0.0, 1.0)), *ends, independent=["slide"])
+    model = plan.build()
+    q, v = np.array(model.neutral()), np.array([0.7, -0.4])
+    C = mb.coriolis_matrix(model, q, v)
+    rate = derivative_along(model, lambda p: mb.mass_matrix(model, p), q, v, h=1e-4)
+    assert np.abs(C + C.T - rate).max() < 1e-8 * np.abs(rate).max()
+    Gamma = mb.christoffel_symbols(model, q)
+    assert np.abs(Gamma - np.swapaxes(Gamma, 1, 2)).max() < 1e-12 * np.abs(Gamma).max()
+    assert np.abs(Gamma).max() > 1e-2  # otherwise nothing was tested

@@ -220,7 +220,7 @@ def exchange(loop, j, k):
     for link in range(1, loop.links + 1):
         s, place = loop.first[link], loop.place[loop.first[link]]
         width = loop.first[link + 1] - s
-        if width > 1 and place <= j < place + width and place <= k < place + width:
+        if 0 <= place <= j < place + width and place <= k < place + width:  # its joint is independent
             m = bracket_column(j - place, k - place)
             if m >= 0:
                 for t in range(loop.columns):
