@@ -37,7 +37,6 @@ EACH_ENTRANCE = (
     "difference to",
     "displace",
     "connection",
-    "system",
     "geodesic",
     "contacts",
     "whole body",

@@ -155,6 +155,7 @@ GAITS = [("snakeboard", gait) for gait in snakeboard_gaits().values()] + [
 ]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("name", "gait"),
     [*(further(*gait) for gait in GAITS[:-1]), GAITS[-1]],
