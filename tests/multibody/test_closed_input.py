@@ -1,5 +1,6 @@
 """Bad input for closed chains: each mistake has its own error, which names the culprit and the way out."""
 
+import contextlib
 import re
 import warnings
 
@@ -9,9 +10,12 @@ import pytest
 from cases import further
 from closed_chains import BARS, PLANS, REVOLUTE, add_four_bar, four_bar, four_bar_angles, gear_train
 from closed_plan import Plan, at
+from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ClosureError, ModelError, NonFiniteError, PointError, ShapeError
+from connections.multibody.clusters import DIRECTION, TWIST
+from connections.multibody.loops.closures import conditions_of
 from connections.multibody.program.closure_conditions import HostConditions
 
 SOLID = {"mass": 1.0, "center_of_mass": np.array([0.2, 0.1, 0.0]), "inertia": np.diag([0.1, 0.2, 0.25])}
@@ -435,6 +439,56 @@ def test_arguments_of_a_closed_chain():
         model.velocity_slice("bar rocker")
     with pytest.raises(ModelError, match="guess.*'bar coupler'"):
         model.spanning_configuration([0.8], guess={"bar crank": 0.8})
+
+
+def welded(turn, **options):
+    """An arm, and a free body that is welded to it, its axes turned by `turn` (3, 3)."""
+    made, there = mb.Mechanism(), np.eye(4)
+    there[:3, :3] = turn
+    for name in ("arm", "hand"):
+        made.add_body(name, 1.0, (0.1, 0.2, 0.0), np.diag([1.0, 2.0, 2.5]))
+    made.add_joint("shoulder", "world", "arm", mb.Revolute((0, 0, 1)))
+    made.add_joint("base", "world", "hand", mb.Free())
+    made.add_loop("weld", "arm", "hand", mb.Fixed(), there)
+    return made.build(**options)
+
+
+@pytest.mark.parametrize("order", [(1, 2, 0), (2, 0, 1)])
+def test_a_weld_of_frames_whose_axes_are_permuted(order):
+    """A third of a turn away the equations hold, too: it is refused, or found, and never taken for closed."""
+    turn = np.eye(3)[list(order)]
+    near = Rotation.from_matrix(turn) * Rotation.from_rotvec([0.3, -0.2, 0.4])
+    models = [welded(turn, reference={"base": [0.0, 0.0, 0.0, *near.as_quat()]})]
+    with contextlib.suppress(ModelError):
+        models.append(welded(turn))
+    for model in models:
+        arm, hand = mb.forward_kinematics(model, [0.7])
+        assert np.abs(arm[:3, :3] @ turn - hand[:3, :3]).max() < 1e-12
+    with pytest.raises(
+        ModelError, match="turned away from its counterpart|does not close from the reference"
+    ):
+        welded(turn, reference={"base": mb.Free().neutral()})
+
+
+def test_sides_tell_a_closure_from_all_that_its_equations_allow():
+    """Of a weld the eight solutions; a homokinetic joint bends by less than a right angle."""
+
+    def closes(closure, R):
+        conditions = conditions_of(closure)
+        assert all(abs(row.u @ R @ row.w - (row.x @ R @ row.y if row.x is not None else 0.0)) < 1e-12
+                   for row in conditions.rows if row.kind in (DIRECTION, TWIST))  # fmt: skip
+        return sum(u @ R @ w for u, w in conditions.sides) > len(conditions.sides) - 1
+
+    signs = [np.diag([a, b, a * b]) for a in (1.0, -1.0) for b in (1.0, -1.0)]
+    eight = [sign @ circle for sign in signs for circle in (np.eye(3), np.eye(3)[[2, 0, 1]])]
+    assert [closes(mb.Fixed(), R) for R in eight] == [True] + [False] * 7
+    for direction in np.linspace(0.0, np.pi, 9):
+        for bend in (0.0, 1.0, 1.5, 1.6, 2.5, np.pi):
+            axis = np.array([np.cos(direction), np.sin(direction), 0.0])
+            R = Rotation.from_rotvec(bend * axis).as_matrix()
+            assert closes(mb.ConstantVelocity(), R) == (bend < np.pi / 2)
+    half = [Rotation.from_rotvec(np.pi * n).as_matrix() for n in np.eye(3)]
+    assert not any(closes(mb.ConstantVelocity(), R) for R in half)
 
 
 def crank_and_rocker():

@@ -242,7 +242,7 @@ class _Assembler:
         return self.conditions.spanning
 
     def closed(self, q: np.ndarray) -> bool:
-        """Whether all conditions hold, and no axis is opposite to its counterpart."""
+        """Whether all conditions hold, and no frame is turned away from its counterpart."""
         return self._holds(q) and not self._reversed(q)
 
     def _holds(self, q: np.ndarray) -> bool:
@@ -271,7 +271,7 @@ class _Assembler:
         return q
 
     def _reversed(self, q: np.ndarray) -> bool:
-        """Whether a loop closes with an axis opposite to its counterpart, which the equations alone allow."""
+        """Whether a loop closes with a frame turned away from its counterpart, which the equations allow."""
         T = self.conditions.host.placed(q).transforms
         for loop in self.loops:
             if callable(loop.closure):
@@ -279,7 +279,7 @@ class _Assembler:
             sides = conditions_of(loop.closure).sides
             (a, frame_a), (b, frame_b) = ends_of(self.spanning.tree, loop)
             R_a, R_b = (T[a] @ frame_a)[:3, :3], (T[b] @ frame_b)[:3, :3]
-            if any((R_a @ u) @ (R_b @ w) < 0.0 for u, w in sides):
+            if sides and sum((R_a @ u) @ (R_b @ w) for u, w in sides) <= len(sides) - 1:
                 return True
         return False
 
@@ -379,7 +379,8 @@ class _Assembler:
         _require_dependence(self.conditions, q)
         if phi.max() < CLOSED:
             raise ModelError(
-                "the loops close with an axis that points against its counterpart; give a reference nearby"
+                "the loops close with a frame that is turned away from its counterpart, by half a turn or a "
+                "third; give a reference nearby, reference={joint: configuration}"
             )
         raise ModelError(
             f"'{self.conditions.names[owner]}' does not close from {start}: it stays open by {phi.max():.2g} "

@@ -6,8 +6,9 @@ A closure is `Coincident`, `Distance`, `ConstantVelocity`, a joint (whose motion
 function. Each but the last is a set of scalar conditions of four kinds (`clusters.Rows`) on the rotation R
 and position r of frame b in frame a: u . r = 0, u . R w = constant, |r|^2 = constant, x . R y = y . R x. A
 revolute joint about z, for example, is r = 0, x . R z = 0, y . R z = 0. These also hold if the two z axes
-point in opposite directions. So a closure also has `sides`, pairs (u, w) with u . R w > 0, by which the
-assembly rejects that.
+point in opposite directions. So a closure also has `sides`, k pairs (u, w) whose u . R w add up to more than
+k - 1, by which the assembly rejects that. They add up to k, of a `ConstantVelocity` to 1 + cos(bend); where
+the conditions hold otherwise, to k - 2 or less (`_untwisted` has the other solutions).
 Source: [W] VI-C, implicit constraints.
 """
 
@@ -112,7 +113,7 @@ class Condition:
 
 @dataclass(frozen=True, eq=False)
 class ClosureConditions:
-    """The conditions of a closure: scalar equations, and pairs (u, w) with u . R w > 0."""
+    """The conditions of a closure: equations, and k pairs (u, w) whose u . R w add up to more than k - 1."""
 
     rows: tuple[Condition, ...]
     sides: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
@@ -170,7 +171,10 @@ def _parallel(z: np.ndarray) -> tuple[Condition, ...]:
 
 
 def _untwisted() -> tuple[Condition, ...]:
-    """R = 1, up to half turns about the axes: x . R y = y . R z = z . R x = 0."""
+    """R = 1, or one of seven others: x . R y = y . R z = z . R x = 0.
+
+    The others are half turns about an axis, and thirds of a turn, which permute the axes: traces -1 and 0.
+    """
     x, y, z = _AXES
     return tuple(Condition(DIRECTION, u, w, 0.0) for u, w in ((x, y), (y, z), (z, x)))
 
