@@ -7,7 +7,7 @@ JAX lowers it for a device. `vmap` adds a batch axis, so that the processor gets
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
@@ -53,8 +53,12 @@ class PlatformFunction:
         return _bind(*(jnp.asarray(vector, double) for vector in vectors), function=self, batch=0)
 
     @cached_property
-    def compiled(self) -> dict[int, Function]:
-        """Number of batch axes -> the operation, compiled; kept here, so that it goes with its robot."""
+    def compiled(self) -> dict[Hashable, Function]:
+        """Shapes and devices of vectors -> the operation, compiled for them.
+
+        These are machine code without their traces, which JAX would keep as long as the function that was
+        traced: they hold this object, so that it would never go.
+        """
         return {}
 
 
@@ -64,9 +68,11 @@ def _shape(*vectors: Any, function: PlatformFunction, batch: int) -> jax.ShapeDt
 
 def _value(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
     """Outside of `jit`."""
-    if batch not in function.compiled:
-        function.compiled[batch] = jax.jit(partial(_bind, function=function, batch=batch))
-    return function.compiled[batch](*vectors)
+    kind = tuple((vector.shape, vector.sharding, vector.committed) for vector in vectors)
+    if kind not in function.compiled:
+        operation = jax.jit(partial(_bind, function=function, batch=batch))
+        function.compiled[kind] = operation.lower(*vectors).compile()
+    return function.compiled[kind](*vectors)
 
 
 def _batched(

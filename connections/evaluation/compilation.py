@@ -51,20 +51,35 @@ _LIBRARY = __name__.partition(".")[0]
 class Structure:
     """The structure of a pytree: two objects with equal structures share compiled functions.
 
+    What is compiled for a structure is found in it: a table of all structures would hold the objects in
+    their treedefs, and what these have compiled, for ever.
+
     Parameters
     ----------
     tree : the treedef. places : for each leaf, its index among the distinct leaves.
+
+    Attributes
+    ----------
+    in_use : (function, options) -> what is compiled and still used.
     """
 
     def __init__(self, tree: Any, places: tuple[int, ...]) -> None:
         self._tree, self._places = tree, places
+        self.in_use: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Structure) and (self._tree, self._places) == (other._tree, other._places)
+
+    def __hash__(self) -> int:
+        return hash((self._tree, self._places))
 
     def made_of(self, leaves: Sequence[Any]) -> Any:
         """The object with these distinct leaves, which may be tracers."""
         return jax.tree_util.tree_unflatten(self._tree, [leaves[place] for place in self._places])
 
 
-_STRUCTURES: weakref.WeakValueDictionary[Any, Structure] = weakref.WeakValueDictionary()
+#: Each structure by those that are equal to it.
+_STRUCTURES: weakref.WeakKeyDictionary[Structure, weakref.ref[Structure]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
@@ -75,11 +90,10 @@ def flattened(thing: Any) -> tuple[Structure, list[Any]]:
     for at, leaf in enumerate(leaves):
         distinct.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
     order = {name: place for place, name in enumerate(distinct)}
-    key = tree, tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
+    places = tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
+    structure = Structure(tree, places)
     with _LOCK:
-        structure = _STRUCTURES.get(key)
-        if structure is None:
-            structure = _STRUCTURES[key] = Structure(*key)
+        structure = _STRUCTURES.setdefault(structure, weakref.ref(structure))() or structure
     with jax.ensure_compile_time_eval():
         given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in distinct.values())
         return structure, [jnp.asarray(leaf) for leaf in given]
@@ -127,7 +141,8 @@ def compiled(
 def forget() -> None:
     """Clear the cache of compiled definitions; for tests that replace a definition."""
     _shared.cache_clear()
-    _IN_USE.clear()
+    for structure in [*_STRUCTURES]:
+        structure.in_use.clear()
 
 
 def called(function: Callable[..., Any], *arguments: Any) -> Any:
@@ -184,18 +199,15 @@ def _shared(
     use: Callable[..., Any], structure: Structure, options: tuple[Any, ...] | None
 ) -> Callable[..., Any]:
     """The compiled function of (leaves, *arguments), use(*things, *arguments)."""
-    cached = _IN_USE.get((use, structure, options))
+    cached = structure.in_use.get((use, options))
     if cached is None:
 
         def function(leaves: Any, *arguments: Any) -> Any:
             made = structure.made_of(leaves)
             return made(*arguments) if isinstance(made, Bound) else use(*arguments)
 
-        cached = _IN_USE[use, structure, options] = _jitted(function, options)
+        cached = structure.in_use[use, options] = _jitted(function, options)
     return cached
-
-
-_IN_USE: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
 
 
 def _jitted(function: Callable[..., Any], options: tuple[Any, ...] | None) -> Callable[..., Any]:

@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -286,14 +286,24 @@ class Model:
 
     @cached_property
     def program(self) -> Program:
-        """The robot as the recursions need it: flat arrays, workspaces, and calls."""
+        """The robot as the recursions need it: flat arrays, workspaces, and calls.
+
+        It holds another model: JAX keeps a trace as long as the function that was traced, traces hold the
+        program, and this object has such functions. If the program held this object, it would never go.
+        """
         from connections.multibody.program.program import Program  # imports Numba
 
-        return Program(self.kinematics, self.gravity, lambda: self.traced)
+        apart = Model(self.kinematics, self.gravity)
+        apart.__dict__["program"] = Program(self.kinematics, self.gravity, lambda: apart._recursions)
+        return apart.program
 
-    @cached_property
+    @property
     def traced(self) -> TracedRecursions:
         """The recursions where JAX traces."""
+        return cast("TracedRecursions", self.program.traced)
+
+    @cached_property
+    def _recursions(self) -> TracedRecursions:
         from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
 
         return TracedRecursions(self, self.program)

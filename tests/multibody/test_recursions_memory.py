@@ -1,14 +1,22 @@
 """Arrays that compiled code must not take as they are, programs that travel, and room in the workspaces."""
 
+import gc
 import pickle
 import threading
+import weakref
+from collections.abc import Callable
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
+from closed_chains import four_bar
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError, PointError
 from connections.engines import registry
+from connections.evaluation import compilation
 from connections.multibody.kernels import layout
 from connections.multibody.program.compiled_functions import compiled
 
@@ -42,6 +50,36 @@ def test_a_model_is_pickled_without_its_memory(rng):
     copy = pickle.loads(pickle.dumps(model))
     assert copy.program.memory is not model.program.memory
     np.testing.assert_array_equal(mb.mass_matrix(copy, q), expected)
+
+
+USES: dict[str, Callable[[mb.Model, np.ndarray], object]] = {
+    "potential energy": lambda model, q: model.potential(q),
+    "derivative outside of jit": lambda model, q: jax.grad(lambda q: mb.mass_matrix(model, q)[0, 0])(q),
+    "vmap outside of jit": lambda model, q: jax.vmap(lambda q: mb.mass_matrix(model, q))(q[None]),
+    "metric": lambda model, q: model.system().metric.matrix(q),
+    "connection": lambda model, q: model.connection.coefficients(q),
+}
+
+
+def used(robot: str, use: str) -> tuple[mb.Model, list[weakref.ref]]:
+    """A model that was used, and references to its parts."""
+    model = four_bar().build() if robot == "four-bar" else pendulum(mb.Revolute((0, 1, 0)))
+    USES[use](model, jnp.asarray(model.neutral()))
+    return model, [weakref.ref(model), weakref.ref(model.kinematics), weakref.ref(model.program)]
+
+
+@pytest.mark.parametrize("robot", ["tree", further("four-bar")])
+def test_a_robot_goes_with_all_that_was_compiled_for_it(robot):
+    """JAX keeps a trace as long as the function that was traced; no trace may hold what has that function."""
+    parts = {use: used(robot, use)[1] for use in USES}
+    kept, its_parts = used(robot, "metric")
+    compilation.forget()  # the recent functions, which are kept
+    for _ in range(2):  # what goes may have held more
+        gc.collect()
+    assert {use: [part() for part in found] for use, found in parts.items()} == dict.fromkeys(
+        USES, [None] * 3
+    )
+    assert its_parts[0]() is kept and all(part() is not None for part in its_parts)
 
 
 def test_memory_of_other_sources_is_refused(rng):

@@ -306,6 +306,20 @@ class ClosedKinematics(Coordinates):
 
     @cached_property
     def _spanning(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        """`spanning_at` of a configuration and a start, compiled: outside of JAX, too, it is compiled once.
+
+        JAX keeps the trace of a compiled function as long as that function lives. If the trace held this
+        object, which has the function, neither would ever go: it holds another one.
+        """
+        apart = copy(self)
+        for name in ("frame", "_spanning", "_solver"):
+            apart.__dict__.pop(name, None)
+        solution = apart._with_rate
+        return jax.jit(lambda q, start: solution(q, start))
+
+    @cached_property
+    def _with_rate(self) -> Callable[[jax.Array, jax.Array], jax.Array]:
+        """`spanning_at` of a configuration and a start, with its derivative."""
         solver = self._solver
 
         @jax.custom_jvp
@@ -328,7 +342,7 @@ class ClosedKinematics(Coordinates):
 
         if solver is not None:
             solution = PlatformFunction((self.spanning.nq,), solver.followed_at, self.followed_at, change)
-        return jax.jit(spanning)  # outside of JAX, its loops would be compiled again at each call
+        return spanning
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""

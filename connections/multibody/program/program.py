@@ -177,6 +177,12 @@ class Program:
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
 
+    @property
+    def traced(self) -> Traced:
+        """The recursions inside JAX."""
+        assert self._traced is not None, "this program has none"
+        return self._traced()
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Program, (self._kinematics, self._gravity)
 
