@@ -310,7 +310,7 @@ def main() -> int:
     parser.add_argument("--robots", nargs="+", choices=ROBOTS, default=[*ROBOTS])
     parser.add_argument("--functions", nargs="+", choices=FUNCTIONS, default=[*FUNCTIONS])
     parser.add_argument("--folder", type=Path, help="where generated files are kept")
-    parser.add_argument("--markdown", type=Path, help="a page, whose last section is replaced")
+    parser.add_argument("--markdown", type=Path, help="a page, whose section is replaced")
     options = parser.parse_args()
     import cupy
 
@@ -335,7 +335,9 @@ def main() -> int:
             print(speeds[-1], calls[-1], flush=True)
     if options.markdown:
         page = options.markdown.read_text() if options.markdown.exists() else ""
-        options.markdown.write_text(page.split(TITLE)[0] + section(gpu, speeds, calls, cores))
+        before, _, after = page.partition(TITLE)
+        _, loops, after = after.partition("\n### ")  # of cuda_loops.py
+        options.markdown.write_text(before + section(gpu, speeds, calls, cores) + loops + after)
     return 0
 
 
