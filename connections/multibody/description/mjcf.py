@@ -15,11 +15,12 @@ Armature of joints, and of actuators on joints times the square of their gear ra
 joints (`Mechanism.add_joint`). In MuJoCo it adds to the diagonal of the mass matrix, and nothing else.
 
 Forces on the joints are not part of the model: actuators, springs, damping, friction, contacts, gravity
-compensation. Ranges of joints, and of the forces of actuators on them, are in ``model.limits``. Active
-equality constraints of the types connect, weld and joint become loops and couplings (`mjcf_equality`); the
-loops are assembled near MuJoCo's reference configuration ``qpos0``, in which a file is drawn. Other elements
-that change or couple the motion itself raise an error that names them: other equality constraints, armature
-of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+compensation. Ranges of joints and their ``actuatorfrcrange`` (of its two sides the larger) are in
+``model.limits``; ranges of the actuators themselves are not. Active equality constraints of the types
+connect, weld and joint become loops and couplings (`mjcf_equality`); the loops are assembled near MuJoCo's
+reference configuration ``qpos0``, in which a file is drawn. Other elements that change or couple the motion
+itself raise an error that names them: other equality constraints, armature of tendons. Source: MuJoCo's
+documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations

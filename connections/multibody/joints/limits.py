@@ -1,4 +1,4 @@
-"""Limits of joints, as a robot's description gives them: for users, because no computation reads them."""
+"""Limits of joints, as a robot's description gives them: for users, and for `WholeBodyController` only."""
 
 from __future__ import annotations
 
