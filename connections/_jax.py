@@ -32,6 +32,11 @@ from jax.typing import ArrayLike
 #: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
 MOST_BYTES = 512 * 2**20
 
+#: Options of XLA with which functions compile in half the time; those of one point are as fast. JAX 0.11 has
+#: no fusion emitters that could be switched off, and refuses the option.
+_EMITTERS = {"xla_cpu_use_fusion_emitters": False} if jax.__version_info__ < (0, 11) else {}
+QUICK_OPTIONS: dict[str, Any] = {**_EMITTERS, "xla_cpu_parallel_codegen_split_count": 1}
+
 _OFF = ("0", "false", "no", "off", "n", "f")  # what JAX reads as False
 
 #: What public functions return: NumPy's for NumPy's and for lists, JAX's if an argument is JAX's.
@@ -41,6 +46,16 @@ Value = TypeVar("Value")  # an array, or several
 
 #: `jax.numpy.linalg.solve`, which has no types in JAX.
 solve: Callable[[ArrayLike, ArrayLike], jax.Array] = jnp.linalg.solve
+
+
+def unoptimized() -> str:
+    """``XLA_FLAGS`` with which functions compile in the least time, for functions that run a few times."""
+    options = {
+        "xla_backend_optimization_level": 0,
+        "xla_llvm_disable_expensive_passes": True,
+        **QUICK_OPTIONS,
+    }
+    return " ".join(f"--{name}={str(value).lower()}" for name, value in options.items())
 
 
 def cache_folder() -> Path | None:

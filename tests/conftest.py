@@ -15,21 +15,20 @@ os.environ.setdefault(
 )  # frames noted with each operation that is lowered
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process for each core: more threads only wait
 os.environ.setdefault("CONNECTIONS_QUIET", "1")  # whether something was compiled before changes no output
-# As the command line does: most functions run a few times only, and most of the time goes into compiling
-# them; without XLA's fusion emitters it takes two thirds of that, and a tenth less if a function is not cut
-# into parts for several threads. XLA_FLAGS="" in the environment compiles them as for a user; `.ci/run` does
-# so for some examples.
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1",
-)
 
 import hypothesis  # noqa: E402
 import jax  # noqa: E402
 import numpy as np  # noqa: E402
 import psutil  # noqa: E402
 import pytest  # noqa: E402
+
+from connections._jax import unoptimized  # noqa: E402
+
+# As the command line does: most functions run a few times only, and most of the time goes into compiling
+# them; without XLA's fusion emitters it takes two thirds of that, and a tenth less if a function is not cut
+# into parts for several threads. XLA_FLAGS="" in the environment compiles them as for a user; `.ci/run` does
+# so for some examples.
+os.environ.setdefault("XLA_FLAGS", unoptimized())
 
 # What JAX has traced stays: millions of objects, which Python's collector would go through again and again.
 # With its own thresholds that took a third of the time of the last tests of a process.

@@ -18,6 +18,7 @@ from typing import Any
 
 from connections import _interrupt, checks
 from connections._distribution import version
+from connections._jax import unoptimized
 from connections.cli import audit, demo, explore, figures, generate, sweep, verify, warm_up
 from connections.cli.options import Parser, in_columns
 
@@ -135,9 +136,7 @@ def _compile_quickly() -> None:
 
     This changes results by round-off only. It has no effect if the caller set XLA_FLAGS or already used JAX.
     """
-    fast = "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    fast += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
-    os.environ.setdefault("XLA_FLAGS", fast)
+    os.environ.setdefault("XLA_FLAGS", unoptimized())
 
 
 def _print_warning(message: Any, *_: Any, **__: Any) -> None:

@@ -28,11 +28,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Value
+from connections._jax import QUICK_OPTIONS, Value
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.parameters import Bound, owned
 
-OPTIONS: dict[str, Any] = {"xla_cpu_use_fusion_emitters": False, "xla_cpu_parallel_codegen_split_count": 1}
+OPTIONS = QUICK_OPTIONS
 RECENT = 64  # unused compiled functions that stay cached, 2.5 MB each; the oldest is dropped first
 
 #: Errors of JAX where a definition needs a concrete value while it is traced, as `float`, `if` and NumPy do.

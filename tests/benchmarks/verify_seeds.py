@@ -17,17 +17,15 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
-os.environ.setdefault(
-    "XLA_FLAGS",
-    "--xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
-    " --xla_cpu_use_fusion_emitters=false",
-)
 
 import numpy as np  # noqa: E402
 
+from connections._jax import unoptimized  # noqa: E402
 from connections.verify import Row, Subject, built_in_subjects, verify_subject  # noqa: E402
 from connections.verify.built_in import _random_frame  # noqa: E402
 from connections.verify.subjects import subject_of  # noqa: E402
+
+os.environ.setdefault("XLA_FLAGS", unoptimized())
 
 
 @dataclass

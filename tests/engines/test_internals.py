@@ -319,7 +319,7 @@ CHANGED = {
 }
 SAME = {
     "a comment": ("int64_t rank;", "/* int64_t more; */ int64_t rank;  // void* more;"),
-    "another minor version": ("API_MINOR 3", "API_MINOR 4"),
+    "another minor version": ("API_MINOR ", "API_MINOR 1"),
     "a field behind the others": ("XLA_FFI_Future* future;", "XLA_FFI_Future* future; void* more;"),
 }
 
@@ -329,6 +329,23 @@ def test_a_changed_header_is_refused(change: str) -> None:
     old, new = (CHANGED | SAME)[change]
     assert old in HEADER
     assert (call_frame.objection(HEADER.replace(old, new)) != "") == (change in CHANGED)
+
+
+def test_what_a_scan_carries() -> None:
+    """Arguments that are matrices or numbers; where nothing is carried, and where nothing is gone through."""
+
+    def counts(function, *arguments) -> list[tuple[int, int]]:
+        equations = jax.make_jaxpr(function)(*arguments).jaxpr.eqns
+        return [
+            jax_names.scan_counts(equation) for equation in equations if equation.primitive.name == "scan"
+        ]
+
+    x, A = jnp.ones(4), jnp.ones((2, 2))
+    assert counts(lambda A, x: jax.lax.scan(lambda c, b: (A @ c * b, b), A[0], x), A, x) == [(1, 1)]
+    assert counts(lambda A, x: jax.lax.scan(lambda c, b: (c, b * A[1, 0] + x[0]), None, x), A, x) == [(2, 0)]
+    assert counts(lambda A: jax.lax.scan(lambda c, _: ((c[0] + 1, A @ c[1]), None), (0, A), None, 3), A) == [
+        (1, 2)
+    ]
 
 
 # --- the fallback ------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from connections.control.controllability.taylor_primitives import (
     bind,
     nested,
 )
-from connections.engines.internals.jax_names import Literal
+from connections.engines.internals.jax_names import Literal, scan_counts
 
 Array = np.ndarray[Any, Any]
 
@@ -184,7 +184,7 @@ def _apply(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     if name in _CALLS:
         return _call(run, params[_CALLS[name]], values)
     if name in _CONTROL:
-        return _CONTROL[name](run, params, values)
+        return _CONTROL[name](run, equation, values)
     kinds = [variable.aval.dtype for variable in (*equation.invars, *equation.outvars)]
     results = kinds[len(equation.invars) :]
     if not any(jnp.issubdtype(kind, jnp.inexact) for kind in results):
@@ -213,13 +213,13 @@ def _call(run: _Run, closed: Any, values: Sequence[Any]) -> list[Any]:
     return _evaluate(run, closed.jaxpr, [run.rounded(value) for value in closed.consts], values)
 
 
-def _cond(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _cond(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     """The branch taken at the point."""
-    return _call(run, params["branches"][int(_value(values[0]))], values[1:])
+    return _call(run, equation.params["branches"][int(_value(values[0]))], values[1:])
 
 
-def _scan(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
-    consts, carried = params["num_consts"], params["num_carry"]
+def _scan(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+    params, (consts, carried) = equation.params, scan_counts(equation)
     fixed, carry, lists = values[:consts], values[consts : consts + carried], values[consts + carried :]
     steps = range(params["length"])
     rows: list[list[Any]] = []
@@ -240,8 +240,9 @@ def _stacked(algebra: TaylorAlgebra, column: Sequence[Any]) -> Any:
     return Series(np.stack([algebra.full(_coefficients(item)) for item in column], axis=1))
 
 
-def _while(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _while(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     """The steps taken at the point, as JAX's forward mode does."""
+    params = equation.params
     tests, steps = params["cond_nconsts"], params["body_nconsts"]
     known, fixed, carry = values[:tests], values[tests : tests + steps], values[tests + steps :]
     while _value(_call(run, params["cond_jaxpr"], [*known, *carry])[0]):
@@ -249,9 +250,10 @@ def _while(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
     return carry
 
 
-def _linear_solve(run: _Run, params: dict[str, Any], values: list[Any]) -> list[Any]:
+def _linear_solve(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     """x of a linear equation M x = b, degree by degree: x_d = M_0^-1 (b - M x)_d; M_0 is formed."""
-    lengths, jaxprs, algebra = params["const_lengths"], params["jaxprs"], run.algebra
+    params, algebra = equation.params, run.algebra
+    lengths, jaxprs = params["const_lengths"], params["jaxprs"]
     count = len(jaxprs.matvec.out_avals)
     operator, right = values[: lengths.matvec], values[len(values) - count :]
     shapes = [_value(value).shape for value in right]

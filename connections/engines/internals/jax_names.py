@@ -16,6 +16,9 @@ derivatives over devices; the result of an operation that does not say over whic
 the same on all devices, and derivatives lose the other devices' parts. With `check_vma=False`, which sums
 nothing, nothing depends on it.
 
+The parameters of the equations of a trace have no promised names. JAX 0.11 has renamed those of ``scan``;
+`scan_counts` finds what it needs in the equation's shapes.
+
 `Literal`, of `jax.extend`: a constant in the trace of a function, with its number in `val`. `eval_jaxpr`, of
 `jax.core`: a trace applied to arrays; `jax.extend.core.jaxpr_as_fun` would replace it.
 """
@@ -32,7 +35,22 @@ from jax.extend.core import Literal, Primitive
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-__all__ = ["Literal", "eval_jaxpr", "new_operation", "trace_state_clean"]
+__all__ = ["Literal", "eval_jaxpr", "new_operation", "scan_counts", "trace_state_clean"]
+
+
+def scan_counts(equation: Any) -> tuple[int, int]:
+    """How many arguments of a ``scan`` of a trace are the same in each step, and how many are carried on.
+
+    What it goes through, before or after, has one axis more than what a step gets or gives.
+    """
+    step = equation.params["jaxpr"]
+
+    def whole(variables: Any, inside: Any) -> int:
+        pairs = zip(variables, inside, strict=True)
+        return sum(len(variable.aval.shape) == len(aval.shape) for variable, aval in pairs)
+
+    carried = whole(equation.outvars, step.out_avals)
+    return whole(equation.invars, step.in_avals) - carried, carried
 
 
 def new_operation(
