@@ -320,6 +320,26 @@ def test_limits_and_sites_of_mjcf(tmp_path):
     )  # its origin is the anchor
 
 
+def test_every_site_of_mjcf_is_a_frame(tmp_path):
+    """Also those whose names are given twice: by the file, as a body's, and to one without a name."""
+    pytest.importorskip("mujoco")
+    sites = {"site 1": 1, "": 2, "trunk": 3, "trunk (site)": 4}
+    lines = "".join(f'<site name="{name}" pos="{x} 0 0"/>' for name, x in sites.items())
+    lines = lines.replace('name="" ', "")
+    path = tmp_path / "robot.xml"
+    path.write_text(f"""<mujoco><worldbody><body name="trunk"><joint axis="0 0 1"/><geom size="0.1"/>{lines}
+    </body></worldbody></mujoco>""")
+    robot = mb.from_mjcf(path)
+    found = {frame: mb.frame_pose(robot, [0.0], frame)[0, 3] for frame in robot.frame_names}
+    assert found == {
+        "trunk": 0.0,
+        "site 1": 1.0,
+        "trunk (site)": 3.0,
+        "trunk (site) (site)": 4.0,
+        "site 1 (site)": 2.0,
+    }
+
+
 def test_a_seed_is_a_generator():
     robot = model("tree")
     for seed in (3, np.int64(3)):

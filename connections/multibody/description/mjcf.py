@@ -245,12 +245,14 @@ def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limi
 
 def _sites(compiled: Any, taken: Collection[str], origins: np.ndarray) -> dict[str, tuple[str, np.ndarray]]:
     """The frames of the sites on moving bodies and their placements there; a name that is taken is marked."""
-    frames = {}
-    for number in range(compiled.nsite):
+    frames: dict[str, tuple[str, np.ndarray]] = {}
+    for number in sorted(range(compiled.nsite), key=lambda k: not compiled.site(k).name):  # named ones first
         body, name = compiled.site_bodyid[number], compiled.site(number).name or f"site {number}"
         if body:
+            while name in taken or name in frames:
+                name += " (site)"
             pose = transform(compiled.site_pos[number] - origins[body], compiled.site_quat[number])
-            frames[f"{name} (site)" if name in taken else name] = _body_name(compiled, body), pose
+            frames[name] = _body_name(compiled, body), pose
     return frames
 
 
