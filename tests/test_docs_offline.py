@@ -83,6 +83,7 @@ def test_no_tex_is_left_and_nothing_is_loaded(built: Path) -> None:
     assert formulas > 400
 
 
+@pytest.mark.further
 def test_tex_that_is_left_is_found(built: Path) -> None:
     assert raw_tex(Words((built / "formula.html").read_text()).words) == ["\\notatexcommandx", "\\dot"]
     assert raw_tex(r"the matrix \(C(q, v)\) and $\dot H$")
@@ -117,6 +118,7 @@ def test_a_window_of_800_pixels_holds_every_page(built: Path, tmp_path: Path) ->
     assert {name: width for name, width in found.items() if width > 800} == {}
 
 
+@pytest.mark.further
 def test_a_button_copies_code_and_not_what_it_prints(built: Path, tmp_path: Path) -> None:
     require_chromium()
     with browser(tmp_path, 1280, 720) as driver:

@@ -113,6 +113,7 @@ def scales(axes):
     return np.linalg.norm(np.asarray(axes.get_proj())[[0, 1, 3], :3], axis=0)
 
 
+@pytest.mark.further
 def test_figure_6_says_the_scales_of_its_axes(all_pictures):
     _, _, sweep = all_pictures
     for axes in plots.figure_6(sweep[::20]).axes:

@@ -1,6 +1,6 @@
 """The recursions of closed chains at their boundary: one configuration or many, factors, refusals."""
 
-from functools import cache
+from functools import cache, partial
 
 import jax
 import numpy as np
@@ -12,13 +12,13 @@ from mechanisms import move
 from recursion_functions import COMPILED, FUNCTIONS, SOME, configurations, model
 
 from connections import multibody as mb
-from connections.checks import ClosureError, MetricError
+from connections.checks import ClosureError, MetricError, NonFiniteError
 from connections.multibody.program.compiled_functions import compiled
 
 NAMES = ["four-bar", "legged robot", "belt leg", "cam"]  # the last is solved in JAX
 TOL = 1e-11
 
-each_mechanism = pytest.mark.parametrize("name", NAMES)
+each_mechanism = pytest.mark.parametrize("name", always(NAMES, *NAMES[:-1]))
 
 
 def states(name, rng, *batch):
@@ -131,14 +131,23 @@ def test_batches_are_rows_of_single_calls(name, function, rng):
 
 def test_threads_do_not_meet(rng, monkeypatch):
     monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
-    arguments = states("legged robot", rng, 700)
+    robot, arguments = model("legged robot"), states("legged robot", rng, 700)
+    rocker, angles = rocking(), np.full((700, 1), 0.5)
+    angles[300], angles[600] = 3.0, np.pi  # where it cannot close
     threads = mb.get_num_threads()
+    calls = [partial(call, name, "legged robot", arguments) for name in ("mass_matrix", "inverse_dynamics")]
+    calls += [partial(mb.close_loops, robot, arguments[0])]
     try:
-        for function in ("mass_matrix", "inverse_dynamics"):
+        for function in calls:
             mb.set_num_threads(1)
-            alone = call(function, "legged robot", arguments)
+            alone = function()
             mb.set_num_threads(3)
-            np.testing.assert_array_equal(call(function, "legged robot", arguments), alone)
+            np.testing.assert_array_equal(function(), alone)
+        with pytest.raises(ClosureError, match=r"q = \[3\.\]"):  # of the first row that is bad
+            mb.close_loops(rocker, angles)
+        angles[650] = np.nan
+        with pytest.raises(NonFiniteError):
+            mb.close_loops(rocker, angles)
     finally:
         mb.set_num_threads(threads)
 

@@ -9,7 +9,7 @@ import dask.array as da
 import numpy as np
 import pytest
 import recursion_functions
-from cases import further
+from cases import always, further
 from mechanisms import NO_BODY, random_body
 from recursion_functions import FUNCTIONS, MECHANISMS, SOME, agree, call, core_shape, model, states
 
@@ -17,7 +17,7 @@ from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
 each_case = recursion_functions.each_case()
-each_mechanism = pytest.mark.parametrize("of", MECHANISMS)
+each_mechanism = pytest.mark.parametrize("of", always(MECHANISMS, "tree", "four-bar"))
 
 
 def replaced(arguments, number, value):

@@ -44,6 +44,7 @@ def content(path: Path) -> bytes:
     return b"".join(group[name][:].tobytes() for name in sorted(Store(path).names))
 
 
+@pytest.mark.further
 def test_the_number_of_workers_does_not_matter(tmp_path: Path, client: object) -> None:
     robot = mb.from_urdf(robot_path("ur5"))
     table = table_sweep(robot, ["coriolis_matrix", "christoffel_bounds"], 1500, chunk=100, seed=8)

@@ -291,16 +291,30 @@ class Program:
         ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
         """
         assert self.loops is not None
-        q, start = numbers("q", q, self.sizes[0]), None if guess is None else self._guess(guess)
-        batch = q.shape[:-1]
+        loops, q = self.loops, numbers("q", q, self.sizes[0])
+        start, batch = None if guess is None else self._guess(guess), q.shape[:-1]
         if start is not None:
             batch = batch_axes(("q", "guess"), (q, start))
             start = as_rows(start, batch)
-        try:
-            q_s = self.loops.spanning(as_rows(q, batch), start)
-        except Refused:
+        rows = as_rows(q, batch)
+        q_s = np.empty((len(rows), loops.layout.nq))
+        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
+
+        def fill(chunk: slice) -> bool:  # may run in several threads
+            try:
+                q_s[chunk] = loops.spanning(rows[chunk], None if start is None else start[chunk])
+            except Refused:
+                return False
+            except ClosureError as error:
+                open_loops[chunk.start] = error
+            return True
+
+        whole = slice(0, len(rows))
+        if not (in_pieces(len(rows), fill) if loops.solvable else fill(whole)):  # JAX compiles for each size
             self._explain("mass_matrix", ("q",), [q], q)
-        return q_s.reshape(*batch, self.loops.layout.nq)
+        if open_loops:
+            raise open_loops[min(open_loops)]
+        return q_s.reshape(*batch, loops.layout.nq)
 
     def _guess(self, guess: Any) -> np.ndarray:
         """A guess (..., nq_s) of the user, near the manifold.
