@@ -68,6 +68,7 @@ def _shape(*vectors: Any, function: PlatformFunction, batch: int) -> jax.ShapeDt
 
 def _value(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
     """Outside of `jit`."""
+    vectors = tuple(map(jnp.asarray, vectors))
     kind = tuple((vector.shape, vector.sharding, vector.committed) for vector in vectors)
     if kind not in function.compiled:
         operation = jax.jit(partial(_bind, function=function, batch=batch))

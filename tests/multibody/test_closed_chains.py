@@ -72,6 +72,11 @@ def near_reference(model, rng, *batch, spread=0.2):
     return move(model, model.neutral(), xi), rng.standard_normal((*batch, model.nv))
 
 
+def each(function, model, *rows, **chosen):
+    """A function of single configurations, row by row: its batches are others' to test."""
+    return np.stack([function(model, *row, **chosen) for row in zip(*rows, strict=True)])
+
+
 def gap(*terms, scale=None):
     """Largest entry of the sum of `terms` relative to the largest entry of them, or of `scale`."""
     largest = max(np.max(np.abs(term)) for term in (terms if scale is None else (scale,)))
@@ -205,16 +210,16 @@ def test_coriolis_matrix(name, factor, models, rng):
     q, v = near_reference(model, rng, 2)
     w = rng.standard_normal(v.shape)
     C = mb.coriolis_matrix(model, q, v, body_factor=factor)
-    rate = mb.mass_matrix_rate(model, q, v)
-    bias = mb.inverse_dynamics(model, q, v, 0.0 * v) - mb.gravity(model, q)
+    rate = each(mb.mass_matrix_rate, model, q, v)
+    bias = each(mb.inverse_dynamics, model, q, v, 0.0 * v) - each(mb.gravity, model, q)
     Gamma = mb.christoffel_symbols(model, q, body_factor=factor)
     scale = np.max(np.abs(C)) + np.max(np.abs(mb.mass_matrix(model, q)))
     assert gap(np.einsum("nik,nk->ni", C, v), -bias, scale=scale) < TOL
     assert gap(rate, -C, -transposed(C), scale=scale) < TOL
     assert gap(np.einsum("nijk,nj->nik", Gamma, v), -C, scale=scale) < TOL
     assert not mb.coriolis_matrix(model, q, 0.0 * v, body_factor=factor).any()
-    product = mb.coriolis_product(model, q, v, w, body_factor=factor)
-    transpose = mb.coriolis_transpose_product(model, q, v, w, body_factor=factor)
+    product = each(mb.coriolis_product, model, q, v, w, body_factor=factor)
+    transpose = each(mb.coriolis_transpose_product, model, q, v, w, body_factor=factor)
     assert gap(product, -np.einsum("nik,nk->ni", C, w), scale=scale) < TOL
     assert gap(transpose, -np.einsum("nki,nk->ni", C, w), scale=scale) < TOL
     if model.nv > 1 and np.max(np.abs(C)) > LEFT_OUT * scale:  # negative controls: other index; transposed
@@ -246,18 +251,18 @@ def test_dynamics(name, models, rng):
     model = models(name)
     q, v = near_reference(model, rng, 2)
     a, v_r = rng.standard_normal((2, *v.shape))
-    H, g, C = mb.mass_matrix(model, q), mb.gravity(model, q), mb.coriolis_matrix(model, q, v)
-    tau = mb.inverse_dynamics(model, q, v, a)
+    H, g, C = mb.mass_matrix(model, q), each(mb.gravity, model, q), mb.coriolis_matrix(model, q, v)
+    tau = each(mb.inverse_dynamics, model, q, v, a)
     inertial = np.einsum("nik,nk->ni", H, a)
     assert gap(tau, -inertial, -np.einsum("nik,nk->ni", C, v), -g) < TOL
     condition = np.max(np.linalg.cond(H))
-    assert gap(mb.forward_dynamics(model, q, v, tau), -a) < max(TOL, 1e-13 * condition)
-    inverse = mb.inverse_mass_matrix(model, q)
+    assert gap(each(mb.forward_dynamics, model, q, v, tau), -a) < max(TOL, 1e-13 * condition)
+    inverse = each(mb.inverse_mass_matrix, model, q)
     assert np.max(np.abs(inverse @ H - np.eye(model.nv))) < max(TOL, 1e-13 * condition)
-    Y = mb.regressor(model, q, v, v_r, a) @ mb.inertial_parameters(model).reshape(-1)
+    Y = each(mb.regressor, model, q, v, v_r, a) @ mb.inertial_parameters(model).reshape(-1)
     scale = np.max(np.abs(tau)) + np.max(np.abs(Y))
     assert gap(Y, -inertial, -np.einsum("nik,nk->ni", C, v_r), -g, scale=scale) < TOL
-    falling = mb.forward_dynamics(model.with_gravity((0.0, 0.0, 0.0)), q, v, tau)
+    falling = each(mb.forward_dynamics, model.with_gravity((0.0, 0.0, 0.0)), q, v, tau)
     if np.max(np.abs(g)) > LEFT_OUT * np.max(np.abs(tau)):  # negative control: without gravity
         assert gap(falling, -a) > LEFT_OUT
 

@@ -10,7 +10,15 @@ from __future__ import annotations
 from connections.engines.recorded.c_code import Real, code
 from connections.multibody.generation.function_text import FRAMES, quaternion_tests
 from connections.multibody.generation.loops import Block, RecordedLoop, RecordedLoops
-from connections.multibody.kernels.loop_path import DONE, NO_MORE, POLISHED, SMALL
+from connections.multibody.kernels.loop_path import (
+    DONE,
+    MOST_CORRECTIONS,
+    MOST_POLISHES,
+    NO_MORE,
+    POLISHED,
+    REFUSED,
+    SMALL,
+)
 from connections.multibody.tolerances import LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN, SINGULAR
 
 _SHORTEST = 2.0**-20  # of a step, relative to the path: a shorter one means a singular point
@@ -37,7 +45,7 @@ static int is_regular(const struct loop *loop, const double *pivots)
 static int settle(const struct loop *loop, const double *base, double *x, int *regular)
 {{
     double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, change, previous = 0.0;
-    for (int trial = 0; trial < 6; ++trial) {{
+    for (int trial = 0; trial < {most_corrections}; ++trial) {{
         loop->correct(x, moved, &length, pivots, gaps);
         *regular = is_regular(loop, pivots);
         if (!*regular) {{
@@ -66,7 +74,7 @@ static int polish(const struct loop *loop, double *x)
 {{
     double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, previous = 1.0;
     int closed = 1;
-    for (int trial = 0; trial < 20; ++trial) {{
+    for (int trial = 0; trial < {most_polishes}; ++trial) {{
         loop->correct(x, moved, &length, pivots, gaps);
         if (!is_regular(loop, pivots)) {{
             return {up}_SINGULAR_LOOP;
@@ -104,7 +112,7 @@ static int follow(const struct loop *loop, const double *goal, double *x)
             done = next;
             step *= 2.0;
         }} else {{
-            step *= 0.5;
+            step *= {refused};
             if (step < {shortest}) {{
                 return regular ? {up}_NOT_CLOSED : {up}_SINGULAR_LOOP;
             }}
@@ -190,6 +198,9 @@ def loops_text(name: str, loops: RecordedLoops) -> tuple[str, int]:
         "largest_change": LARGEST_CHANGE,
         "largest_correction": LARGEST_CORRECTION,
         "largest_turn": LARGEST_TURN,
+        "most_corrections": MOST_CORRECTIONS,
+        "most_polishes": MOST_POLISHES,
+        "refused": REFUSED,
         "polished": POLISHED,
         "no_more": NO_MORE,
         "done": DONE,

@@ -33,14 +33,18 @@ from connections.multibody.kernels.loop_geometry import place_links
 from connections.multibody.kernels.loop_motion import advance, largest_turn, move_dependent
 from connections.multibody.kernels.loop_path import (
     CHANGE,
+    MOST_CORRECTIONS,
+    MOST_POLISHES,
     NO_MORE,
     PIVOT,
     POLISHED,
+    REFUSED,
     SETTLED,
     SMALL,
     change_of_K,
     evaluate_and_solve,
     factor_after,
+    factor_after_too_much,
     is_closed,
     keep_conditions,
     pivot_of,
@@ -55,7 +59,6 @@ from connections.multibody.tolerances import (
 
 SHORTEST = 1e-3  # rad, or of the loop's size; a lane that needs shorter steps is given up
 MOST_ROUNDS = 200  # of corrections of one path
-MOST_POLISHES = 20
 # Slots of `control`, beside `CHANGE` and `PIVOT`: the length of the correction; by how much of it the lane
 # moves, 0 if it stays; whether it keeps its point, or begins a step; then the numbers of its path.
 LENGTH, FACTOR, KEEPS, BEGINS = 2, 3, 4, 5
@@ -235,11 +238,13 @@ def _apply_rules(loop):
         else:
             store(control, FACTOR, min(1.0, LARGEST_CORRECTION / length))
     elif not pivot >= SINGULAR:
-        _reject(control, 0.5)
+        _reject(control, REFUSED)
     elif (trial == 0.0 or length <= SMALL) and not control[CHANGE] <= LARGEST_CHANGE:
-        _reject(control, min(0.7, 0.8 * LARGEST_CHANGE / control[CHANGE]))
-    elif trial == 6.0 or not length <= (0.5 * control[PREVIOUS] if trial > 0.0 else LARGEST_CORRECTION):
-        _reject(control, 0.5)
+        _reject(control, factor_after_too_much(control[CHANGE]))
+    elif trial == MOST_CORRECTIONS or not length <= (
+        0.5 * control[PREVIOUS] if trial > 0.0 else LARGEST_CORRECTION
+    ):
+        _reject(control, REFUSED)
     else:
         store(control, FACTOR, 1.0)
         store(control, PREVIOUS, length)

@@ -53,6 +53,9 @@ USUAL_CHANGE = 0.35  # the change of K_d that the length of a step aims at, belo
 # below POLISHED and no longer shrink, or below NO_MORE; the last one must be at most DONE.
 SETTLED, SMALL = 1e-10, 1e-4
 POLISHED, NO_MORE, DONE = 1e-9, 2e-15, 1e-8
+MOST_CORRECTIONS = 6  # of one step; each is at most half as long as the one before
+MOST_POLISHES = 20  # of those at the end
+REFUSED = 0.5  # the factor for a step after one that was refused, other than for the change of K_d
 ARRIVED, CUT, AT_SINGULAR_GOAL = 0, 1, 2  # what became of a path
 CHANGE, PIVOT = 0, 1  # slots of `control`: the change of K_d, and its pivot
 
@@ -112,28 +115,28 @@ def _try(loop, fraction):
     if not turn <= LARGEST_TURN:
         return -0.9 * LARGEST_TURN / turn, 1.0
     pivot, previous, change = 0.0, 0.0, 0.0
-    for trial in range(6):
+    for trial in range(MOST_CORRECTIONS):
         pivot, length = newton(loop)
         if not pivot >= SINGULAR:
-            return -0.5, pivot
+            return -REFUSED, pivot
         if trial == 0 or length <= SMALL:
             change = change_of_K(loop)
             if not change <= LARGEST_CHANGE:
-                return -min(0.7, 0.8 * LARGEST_CHANGE / change), pivot
+                return -factor_after_too_much(change), pivot
         if not length <= (0.5 * previous if trial > 0 else LARGEST_CORRECTION):
-            return -0.5, pivot
+            return -REFUSED, pivot
         move_dependent(loop, 1.0)
         if length <= SMALL:
             return factor_after(change), pivot
         previous = length
-    return -0.5, pivot
+    return -REFUSED, pivot
 
 
 @routine
 def polish(loop):
     """Newton's method until its steps no longer shrink; `now` then belongs to x. Returns 0, 1 or -1."""
     previous = 1.0
-    for _ in range(20):
+    for _ in range(MOST_POLISHES):
         pivot, length = newton(loop)
         if not pivot >= SINGULAR:
             return -1
@@ -150,6 +153,12 @@ def polish(loop):
 def factor_after(change):
     """The factor for the length of the next step, after one in which K_d has changed so much."""
     return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0)
+
+
+@exact
+def factor_after_too_much(change):
+    """The factor for a step after one that was refused because K_d changed more than `LARGEST_CHANGE`."""
+    return min(0.7, 0.8 * LARGEST_CHANGE / change)
 
 
 @exact
