@@ -436,7 +436,8 @@ def test_a_spherical_pendulum(rng):
     assert abs(mb.scalar_curvature(robot, q) * m * L**2 - 2.0) < 1e-12
 
 
-@pytest.mark.parametrize("of", ["tree", further("loop of wide joints")])
+@pytest.mark.further
+@pytest.mark.parametrize("of", ["tree", "loop of wide joints"])
 def test_contractions_of_the_tensor(of, rng, monkeypatch):
     """Traces of R, sums of sectional curvatures over an orthonormal frame, and Ric without R."""
     robot = chain(of) if of in PLANS else random_mechanism(rng, 5, MOVING)

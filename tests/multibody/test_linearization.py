@@ -120,6 +120,7 @@ def test_bias_is_twice_the_symmetric_symbols(rng):
     assert np.max(np.abs(dtau_dv - 2 * np.einsum("ijk,j->ik", Gamma, v))) > 1e-2
 
 
+@pytest.mark.further
 def test_batches_and_out(rng):
     model = random_mechanism(rng, 4, MOVING)
     q, v = sample(model, rng, 11)

@@ -36,7 +36,7 @@ TENSORS = {
     "inverse": mb.inverse_dynamics_second_derivatives,
     "forward": mb.forward_dynamics_second_derivatives,
 }
-each_dynamics = pytest.mark.parametrize("dynamics", FIRST)
+each_dynamics = pytest.mark.parametrize("dynamics", always(FIRST, "inverse"))
 OFFSETS, WEIGHTS = np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12.0
 
 
