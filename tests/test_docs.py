@@ -64,6 +64,7 @@ def test_a_page_that_shows_another_output_is_noticed(tmp_path: Path) -> None:
         execute(page)
 
 
+@pytest.mark.further
 def test_conventions_hold() -> None:
     run_page("conventions.md", blocks=10, assertions=30)
 

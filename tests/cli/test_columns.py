@@ -35,6 +35,7 @@ COMMANDS: dict[tuple[str, ...], int] = {
         for command in ("", *NAMES, *SWEEPS)
     },
 }  # fmt: skip
+pytestmark = pytest.mark.further  # all commands run, in a process of their own
 Printed = dict[tuple[int, tuple[str, ...]], tuple[int, str, str]]
 
 

@@ -185,6 +185,7 @@ def _resident():
         return int(file.read().split()[1]) * 4096
 
 
+@pytest.mark.further
 @each_function
 def test_memory_does_not_grow(name, rng):
     """What calls lose, they lose in each of three rounds; the C library keeps freed memory now and then."""
