@@ -17,7 +17,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from connections.interop.libraries import LibraryError, joint_example
 
@@ -123,12 +122,13 @@ def require_readable(robots: Sequence[str], floating_base: bool) -> None:
     ModelError : see `multibody.from_urdf`; LibraryError : loops, which no other library reads from a URDF.
     """
     from connections import multibody as mb
+    from connections.multibody.description.xml import read_root
 
     for robot in robots:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             mb.from_urdf(robot, floating_base)
-        root = ElementTree.parse(robot).getroot()
+        root = read_root(Path(robot), "robot", "a URDF")
         if root.find("loop") is not None or root.find("coupling") is not None:
             raise LibraryError(f"{robot}: URDF+ loops and couplings are read by this library only")
 

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.multibody.description.xml import read_root
 
 Array = NDArray[np.float64]
 
@@ -88,7 +89,7 @@ class Description:
         ModelError : as by `multibody.from_urdf`.
         """
         mb.from_urdf(path, floating_base)
-        robot = ElementTree.parse(path).getroot()
+        robot = read_root(path, "robot", "a URDF")
         for element in list(robot):
             if element.tag not in ("link", "joint"):
                 robot.remove(element)

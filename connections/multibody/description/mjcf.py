@@ -37,6 +37,7 @@ import numpy as np
 from connections._distribution import how_to_install
 from connections.checks import ModelError
 from connections.multibody.assembly.whole_joints import WholeJointError
+from connections.multibody.description.files import file_of
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
@@ -44,7 +45,7 @@ from connections.multibody.description.mjcf_equality import (
     held_joints,
     transform,
 )
-from connections.multibody.description.xml import file_of, read_root
+from connections.multibody.description.xml import read_root
 from connections.multibody.joints import (
     ElementaryJoint,
     Fixed,
@@ -71,7 +72,8 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     Raises
     ------
     ImportError : MuJoCo is not installed; the message says how to install it.
-    ModelError : the file is missing, larger than 10 MB or not MJCF, or MuJoCo refuses it; nothing moves; an
+    ModelError : the file is missing, no regular file, beyond the limits of `description.xml` or not MJCF, or
+        MuJoCo refuses it; nothing moves; an
         active equality constraint is neither connect nor weld nor joint, or contradicts others; the loops do
         not close near the reference; an actuator or tendon has an armature that couples joints. The message
         names the file and the constraint, actuator or tendon.

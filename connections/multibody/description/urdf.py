@@ -19,9 +19,10 @@ import numpy as np
 
 from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
+from connections.multibody.description.files import file_of
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
-from connections.multibody.description.xml import file_of, read_root
+from connections.multibody.description.xml import read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Limits, Planar, Prismatic, Revolute
@@ -62,12 +63,12 @@ def from_urdf(
 
     Raises
     ------
-    ModelError : the file is missing, larger than 10 MB, malformed or not a robot; a name is missing or
-        appears twice; the links do not form a tree; a joint type, loop or coupling is not supported; a loop,
-        coupling or mimic joint names a link or joint that does not exist, or contradicts others; an axis or
-        ratio is zero, a number is not finite, a mass is negative, an inertia is not symmetric, or a moving
-        part has no inertia; the loops do not close near the reference. The message names the file and the
-        link, joint, loop or coupling.
+    ModelError : the file is missing, no regular file, beyond the limits of `description.xml`, malformed or
+        not a robot; a name is missing or appears twice; the links do not form a tree; a joint type, loop or
+        coupling is not supported; a loop, coupling or mimic joint names a link or joint that does not exist,
+        or contradicts others; an axis or ratio is zero, a number is not finite, a mass is negative, an
+        inertia is not symmetric, or a moving part has no inertia; the loops do not close near the reference.
+        The message names the file and the link, joint, loop or coupling.
 
     Warns
     -----

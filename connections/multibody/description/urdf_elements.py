@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from copy import deepcopy
-from io import BytesIO
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry.rigid.placements import turn_to
 
-Element = ElementTree.Element
 _NUMBER = re.compile(r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
 #: The number of values of an attribute, by element.
@@ -165,9 +162,9 @@ def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tup
     ------
     ModelError : not numbers, too few or too many, or not finite; the message names the owner.
     """
-    joint = ElementTree.Element("joint", name="frame", type="continuous")
+    joint = Element("joint", name="frame", type="continuous")
     for role in ("parent", "child"):
-        ElementTree.SubElement(joint, role, link=role)
+        SubElement(joint, role, link=role)
     joint.extend(element for element in (origin, axis) if element is not None)
     require_numbers(owner, joint)
     try:
@@ -178,17 +175,19 @@ def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tup
 
 
 def _parse_robot(elements: Sequence[Element]) -> Any:
+    """What yourdfpy makes of the elements themselves.
+
+    Its public function `load` would read a text again, with another parser, which leaves out what it cannot
+    read (lxml with ``recover=True``).
+    """
     from yourdfpy import URDF
 
-    robot = ElementTree.Element("robot", name="robot")
+    robot = Element("robot", name="robot")
     for element in elements:
-        bare = deepcopy(element)
-        for tag in _LEFT_OUT:
-            for part in bare.findall(tag):
-                bare.remove(part)
+        bare = Element(element.tag, element.attrib)
+        bare.extend(part for part in element if part.tag not in _LEFT_OUT)
         robot.append(bare)
-    file = BytesIO(ElementTree.tostring(robot))
-    return URDF.load(file, build_scene_graph=False, load_meshes=False).robot
+    return URDF._parse_robot(robot)
 
 
 def placement_of(origin: np.ndarray | None) -> np.ndarray:

@@ -21,12 +21,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from connections.checks import ModelError
 from connections.multibody.description.urdf_elements import (
-    Element,
     link_of,
     normal_turn,
     number_of,

@@ -9,19 +9,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
 from connections.checks import ModelError
+from connections.multibody.description.files import file_of
 from connections.multibody.description.urdf_elements import (
-    Element,
     link_of,
     normal_turn,
     numbers_of,
     only,
     parse_frame,
 )
-from connections.multibody.description.xml import file_of, read_root
+from connections.multibody.description.xml import read_root
 
 Rgba = tuple[float, float, float, float]
 _SIZES = {"box": (("size", 3),), "cylinder": (("radius", 1), ("length", 1)), "sphere": (("radius", 1),)}

@@ -1,19 +1,29 @@
-"""The root element of a robot description; errors for a missing file, malformed XML, or another format."""
+"""The elements of a robot description, read once and strictly, with limits before any of them is built.
+
+Text between elements has no meaning in a robot description, and is not kept. A document type (``<!DOCTYPE>``)
+is refused, because it can define what attributes and entities mean, which other readers ignore.
+"""
 
 from __future__ import annotations
 
-import os
+import re
 from pathlib import Path
-from typing import Any
-from xml.etree import ElementTree
+from xml.etree.ElementTree import Element
+from xml.parsers import expat
 
-from connections._words import words_of
 from connections.checks import ModelError
+from connections.multibody.description.files import read_regular
 
-MOST_BYTES = 10**7  # meshes are in files of their own
+MOST_BYTES = 10**7  # of a file and those that it includes; meshes are in files of their own
+MOST_ELEMENTS = 10**5
+MOST_DEPTH = 100  # elements inside of each other
+MOST_NAME = 1000  # characters of the name of an element or attribute
+MOST_VALUE = 10**4  # characters of an attribute that is not a list of numbers
+_MEGABYTES = f"{MOST_BYTES // 10**6} MB"
+_NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
-def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
+def read_root(path: Path, tag: str, form: str, depth: int = MOST_DEPTH) -> Element:
     """The root element of the XML file `path`.
 
     Parameters
@@ -21,40 +31,87 @@ def read_root(path: Path, tag: str, form: str) -> ElementTree.Element:
     path : the file; `file_of` checks that it exists.
     tag : the name that the root element must have.
     form : the name of the format, for the message.
+    depth : the most elements inside of each other.
 
     Raises
     ------
-    ModelError : a file of more than `MOST_BYTES`, malformed XML, an encoding that cannot be read, or another
-        root element.
+    ModelError : not a regular file, more than `MOST_BYTES`; malformed XML, an encoding that cannot be read;
+        more or longer elements than the limits of this module; another root element.
     """
-    with path.open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
-    if len(content) > MOST_BYTES:
-        raise ModelError(
-            f"larger than {MOST_BYTES // 10**6} MB, the most that is read of a robot description"
-        )
-    try:
-        # Parsed at once, because in blocks the time for a long name or comment grows with its square.
-        root = ElementTree.fromstring(content)
-    except (ElementTree.ParseError, LookupError, ValueError) as error:
-        raise ModelError(f"malformed XML: {error}") from error
+    content = read_regular(path, MOST_BYTES)
+    if content is None:
+        raise ModelError(f"larger than {_MEGABYTES}, the most that is read of a robot description")
+    root = parse(content, depth)
     if root.tag != tag:
         raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")
     return root
 
 
-def file_of(path: Any) -> Path:
-    """The path of an existing file.
+def parse(content: bytes, depth: int = MOST_DEPTH) -> Element:
+    """The root element of a text in XML.
+
+    Parameters
+    ----------
+    content : the text.
+    depth : the most elements inside of each other.
 
     Raises
     ------
-    TypeError : `path` is not a path. ModelError : the file does not exist.
+    ModelError : as `read_root`; the message has the line.
     """
-    if not isinstance(path, str | os.PathLike):
-        raise TypeError(f"path: expected the path of a file, got {words_of(path)}")
-    file = Path(path)
-    if file.is_dir():
-        raise ModelError(f"{file}: this is a folder, not a file")
-    if not file.is_file():
-        raise ModelError(f"{file}: there is no such file")
-    return file
+    builder = _Builder(depth)
+    try:
+        # Parsed at once, because in blocks the time for a long name or comment grows with its square.
+        builder.parser.Parse(content, True)
+    except ModelError:  # a ValueError, of the builder
+        raise
+    except (expat.ExpatError, LookupError, ValueError) as error:
+        raise ModelError(f"malformed XML: {error}") from error
+    return builder.root
+
+
+class _Builder:
+    """The tree, from what expat reports while it reads; an element beyond the limits ends the reading."""
+
+    root: Element
+
+    def __init__(self, depth: int) -> None:
+        self.parser = expat.ParserCreate(namespace_separator="}")
+        self.parser.StartElementHandler = self._start
+        self.parser.EndElementHandler = self._end
+        self.parser.StartDoctypeDeclHandler = self._doctype
+        self._open: list[Element] = []
+        self._depth, self._count = depth, 0
+
+    def _start(self, tag: str, attributes: dict[str, str]) -> None:
+        self._count += 1
+        if self._count > MOST_ELEMENTS:
+            raise self._error(f"more than {MOST_ELEMENTS:,} elements")
+        if len(self._open) >= self._depth:
+            raise self._error(f"elements are more than {self._depth} deep inside of each other")
+        for name in (tag, *attributes):
+            if len(name) > MOST_NAME:
+                raise self._error(f"a name of more than {MOST_NAME:,} characters: {name[:40]}...")
+        for name, value in attributes.items():
+            if len(value) > MOST_VALUE and _NUMBERS.fullmatch(value) is None:
+                raise self._error(f"<{tag} {name}=...> has more than {MOST_VALUE:,} characters")
+        element = Element(_qualified(tag), {_qualified(name): value for name, value in attributes.items()})
+        if self._open:
+            self._open[-1].append(element)
+        else:
+            self.root = element
+        self._open.append(element)
+
+    def _end(self, tag: str) -> None:
+        self._open.pop()
+
+    def _doctype(self, name: str, system: str | None, public: str | None, inside: int) -> None:
+        raise self._error(f"<!DOCTYPE {name[:40]}>: a robot description is read without a document type")
+
+    def _error(self, reason: str) -> ModelError:
+        return ModelError(f"line {self.parser.CurrentLineNumber}: {reason}")
+
+
+def _qualified(name: str) -> str:
+    """A name as ElementTree writes it: ``{namespace}name``."""
+    return "{" + name if "}" in name else name

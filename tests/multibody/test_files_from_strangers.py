@@ -1,0 +1,177 @@
+"""Descriptions of robots that are made to exhaust the reader, or to be read as another robot."""
+
+import os
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+import yourdfpy
+from lxml import etree
+from urdf_parts import INERTIAL, joint, link
+
+from connections import multibody as mb
+from connections.checks import ModelError
+from connections.multibody.description import files, urdf_visuals, xml
+from connections.multibody.description.urdf_elements import parse
+
+TWO = link("a") + link("b", INERTIAL) + link("c", INERTIAL) + joint("j", "a", "b") + joint("k", "b", "c")
+DATA = Path(__file__).parents[1] / "data"
+
+
+def write(path: Path, inside: str, head: str = "") -> Path:
+    path.write_text(f'{head}<robot name="r">{inside}</robot>')
+    return path
+
+
+def nested(depth: int, tag: str = "deep") -> str:
+    return f"<{tag}>" * depth + f"</{tag}>" * depth
+
+
+LIMITS = {
+    "deep": (nested(xml.MOST_DEPTH), "elements are more than 100 deep"),
+    "deeper than the second parser": (nested(300), "elements are more than 100 deep"),
+    "deeper than the stack": (nested(200_000), "elements are more than 100 deep"),
+    "deep in a link": (f'<link name="x">{nested(10**5)}</link>', "elements are more than 100 deep"),
+    "deep in a visual": (f'<link name="x"><visual>{nested(10**5)}</visual></link>', "100 deep"),
+    "many": ("<e/>" * xml.MOST_ELEMENTS, "more than 100,000 elements"),
+    "a long tag": (f"<{'t' * (xml.MOST_NAME + 1)}/>", "a name of more than 1,000 characters: tttt"),
+    "a very long tag": (f"<{'t' * 10**6}/>", "a name of more than 1,000 characters"),
+    "a long attribute": (f'<link name="x" {"t" * (xml.MOST_NAME + 1)}=""/>', "a name of more than 1,000"),
+    "a long value": (link("n" * (xml.MOST_VALUE + 1)), "<link name=...> has more than 10,000 characters"),
+    "a document type": ("", "<!DOCTYPE robot>: a robot description is read without a document type"),
+}
+HEADS = {"a document type": '<!DOCTYPE robot [<!ATTLIST mass value CDATA "5">]>'}
+
+
+@pytest.mark.parametrize("case", LIMITS)
+def test_a_limit_ends_the_reading_with_the_line(tmp_path: Path, case: str) -> None:
+    inside, reason = LIMITS[case]
+    head = "\n\n" + HEADS.get(case, "")
+    path = write(tmp_path / "r.urdf", TWO + inside, head)
+    line = 3 if case in HEADS else (head + TWO).count("\n") + 1
+    for read in (mb.from_urdf, urdf_visuals.read_visuals):
+        with pytest.raises(ModelError, match="line ") as caught:
+            read(path)
+        assert reason in str(caught.value) and f"line {line}: " in str(caught.value)
+    assert len(str(caught.value)) < 300
+    assert mb.from_urdf(write(tmp_path / "control.urdf", TWO)).nv == 2
+
+
+def test_what_is_at_the_limits_is_read(tmp_path: Path) -> None:
+    inside = nested(xml.MOST_DEPTH - 1) + "<e/>" * 10**4 + f"<{'t' * xml.MOST_NAME}/>"
+    assert mb.from_urdf(write(tmp_path / "r.urdf", TWO + inside)).nv == 2
+
+
+@pytest.mark.parametrize(
+    "entities",
+    [
+        '<!ENTITY a "x">',
+        '<!ENTITY a SYSTEM "file:///etc/passwd">',
+        '<!ENTITY a "ha"><!ENTITY b "&a;&a;&a;&a;">',
+        '<!ENTITY % p SYSTEM "http://127.0.0.1:9/"> %p;',
+    ],
+)
+@pytest.mark.parametrize("form", ["robot", "mujoco"])
+def test_no_entity_is_defined(tmp_path: Path, form: str, entities: str) -> None:
+    read = {"robot": mb.from_urdf, "mujoco": mb.from_mjcf}[form]
+    path = tmp_path / "r.xml"
+    path.write_text(f"<!DOCTYPE {form} [{entities}]><{form}/>")
+    with pytest.raises(ModelError, match=r"r\.xml: line 1: <!DOCTYPE"):
+        read(path)
+    path.write_text(f"<{form}>&a;</{form}>")
+    with pytest.raises(ModelError, match=r"r\.xml: malformed XML: undefined entity"):
+        read(path)
+
+
+@pytest.mark.parametrize("extra", [nested(90), f"<{'t' * 1000}/>", "<?target text?>", "<!-- text -->"])
+def test_nothing_is_lost_behind_what_is_left_out(tmp_path: Path, extra: str) -> None:
+    """lxml with ``recover=True`` dropped what followed a deep element: here an axis, and a mass."""
+    behind = TWO.replace("<axis", f"{extra}<axis").replace("<mass", f"{extra}<mass")
+    assert behind != TWO
+    models = [mb.from_urdf(write(tmp_path / "r.urdf", inside)) for inside in (behind, TWO)]
+    H, expected = (mb.mass_matrix(model, [0.1, 0.2]) for model in models)
+    np.testing.assert_array_equal(H, expected)
+
+
+def test_the_tree_that_is_used_is_the_tree_that_was_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No other reader of XML runs; negative control: yourdfpy's own reading of a file does."""
+    runs = []
+    for reader in ("parse", "iterparse", "fromstring"):
+        monkeypatch.setattr(etree, reader, lambda *_, _r=reader, **__: runs.append(_r) or 1 / 0)
+    path = DATA / "branched.urdf"
+    root = xml.read_root(path, "robot", "a URDF")
+    elements = [element for element in root if element.tag in ("link", "joint")]
+    found = parse(elements)
+    assert not runs
+    assert [each.name for each in (*found.links, *found.joints)] == [
+        each.get("name") for tag in ("link", "joint") for each in root.findall(tag)
+    ]
+    with pytest.raises(ZeroDivisionError):
+        yourdfpy.URDF.load(str(path))
+    assert runs
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.urdf")), ids=lambda path: path.name)
+def test_yourdfpy_reads_the_same_numbers_from_the_file(path: Path) -> None:
+    """The library's own way through lxml, beside its way from our tree."""
+    root = xml.read_root(path, "robot", "a URDF")
+    ours = parse([element for element in root if element.tag in ("link", "joint")])
+    theirs = yourdfpy.URDF.load(str(path), build_scene_graph=False, load_meshes=False).robot
+    assert len(ours.links) == len(theirs.links) and len(ours.joints) == len(theirs.joints)
+    for link_, other in zip(ours.links, theirs.links, strict=True):
+        assert link_.name == other.name and (link_.inertial is None) == (other.inertial is None)
+        if link_.inertial is not None:
+            assert link_.inertial.mass == other.inertial.mass
+            np.testing.assert_array_equal(link_.inertial.inertia, other.inertial.inertia)
+    for joint_, other in zip(ours.joints, theirs.joints, strict=True):
+        assert (joint_.name, joint_.type, joint_.parent, joint_.child, joint_.limit) == (
+            (other.name, other.type, other.parent, other.child, other.limit)
+        )
+        np.testing.assert_array_equal(joint_.axis, other.axis)
+        if joint_.origin is not None:
+            np.testing.assert_array_equal(joint_.origin, other.origin)
+
+
+@pytest.mark.parametrize("path", sorted(DATA.rglob("*.urdf")), ids=lambda path: path.name)
+def test_the_tree_is_that_of_another_reader(path: Path) -> None:
+    ours, theirs = xml.read_root(path, "robot", "a URDF"), ElementTree.parse(path).getroot()
+    assert [(e.tag, e.attrib, len(e)) for e in ours.iter()] == [
+        (e.tag, e.attrib, len(e)) for e in theirs.iter()
+    ]
+    names = xml.parse(b'<a xmlns="u" xmlns:n="v" n:x="1"><n:b y="2"/></a>')
+    assert (names.tag, names.attrib, names[0].tag) == ("{u}a", {"{v}x": "1"}, "{v}b")
+
+
+def test_only_regular_files_are_read(tmp_path: Path) -> None:
+    """A pipe without a writer would be waited for; a device has no end."""
+    os.mkfifo(tmp_path / "pipe")
+    for read in (mb.from_urdf, mb.from_mjcf):
+        for path in (tmp_path / "pipe", Path("/dev/zero"), Path("/dev/tty")):
+            with pytest.raises(ModelError, match="not a regular file, but a pipe, a socket or a device"):
+                read(path)
+        with pytest.raises(ModelError, match="this is a folder"):
+            read(tmp_path)
+    for path in (tmp_path / "pipe", tmp_path, Path("/dev/zero")):  # if it takes the place of a file
+        with pytest.raises(ModelError, match="not a regular file"):
+            files.read_regular(path, 10)
+    (tmp_path / "file").write_bytes(b"12345")
+    assert files.read_regular(tmp_path / "file", 5) == b"12345"
+    assert files.read_regular(tmp_path / "file", 4) is None
+
+
+def test_a_file_that_may_not_be_read_is_an_error_with_words(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="cannot be read: No such file"):
+        files.read_regular(tmp_path / "none", 10)
+
+
+def test_the_page_states_the_limits() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "robots.md").read_text()
+    for what, most in (
+        ("a file", f"{xml.MOST_BYTES // 10**6} MB"),
+        ("elements", f"{xml.MOST_ELEMENTS:,}"),
+        ("elements inside of each other", f"{xml.MOST_DEPTH}"),
+        ("the name of an element or attribute", f"{xml.MOST_NAME:,} characters"),
+        ("an attribute that is not a list of numbers", f"{xml.MOST_VALUE:,} characters"),
+    ):
+        assert f"\n| {what} | {most}" in page, what
