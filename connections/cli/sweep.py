@@ -26,7 +26,7 @@ Results do not depend on the number of workers.
   connections sweep propositions --system sphere --output sphere.zarr
   connections sweep python my_sweep.py:motions --output motions.zarr
 
-with --scheduler tcp://10.0.0.1:8786 on a Dask cluster that runs already, to a
+with --scheduler tls://10.0.0.1:8786 on a Dask cluster that runs already, to a
 folder that all its machines share.
 """
 _PROPOSITIONS = """\
@@ -168,7 +168,7 @@ def _add_common(parser: argparse.ArgumentParser, seed: int | None = 0) -> None:
         "--workers", type=arguments.count, metavar="N", help="local processes (default one per processor)"
     )
     parser.add_argument(
-        "--scheduler", metavar="ADDRESS", help="of a running Dask scheduler, tcp://10.0.0.1:8786"
+        "--scheduler", metavar="ADDRESS", help="of a running Dask scheduler, tls://10.0.0.1:8786"
     )
     usual = "the sweep's own" if seed is None else seed
     parser.add_argument(

@@ -15,8 +15,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from connections._distribution import how_to_install
 from connections.checks import require_bool
 from connections.sweeps.errors import SchedulerError, SweepError
 from connections.sweeps.fingerprint import require_installed
@@ -30,14 +32,21 @@ if TYPE_CHECKING:
 _WAITING = 4  # chunks under way for each thread of the cluster
 _QUIET = "--xla_cpu_multi_thread_eigen=false"  # JAX uses one thread too
 
+_TLS = "Name it in Dask's configuration (distributed.comm.tls), or give a distributed.Client that has it"
+
+# Without Dask's MALLOC_TRIM_THRESHOLD_, so that memory of one chunk is used again for the next one.
+_ENVIRONMENT = {
+    "OMP_NUM_THREADS": 1,
+    "MKL_NUM_THREADS": 1,
+    "OPENBLAS_NUM_THREADS": 1,
+}
+_SAFE_PATH = "PYTHONSAFEPATH"
 _WORKER_SETTINGS: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
-    # Without Dask's MALLOC_TRIM_THRESHOLD_, so that memory of one chunk is used again for the next one.
-    "distributed.nanny.pre-spawn-environ": {
-        "OMP_NUM_THREADS": 1,
-        "MKL_NUM_THREADS": 1,
-        "OPENBLAS_NUM_THREADS": 1,
-    },
+    "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
+    # Pages in HTTP, which would be open to every user of this machine, and can end workers.
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
 }
 
 
@@ -102,8 +111,8 @@ def run_sweep(
         workers must see it under this path.
     workers : processes of a local cluster, one thread each; as many as processors if None. 0: compute in this
         process, without a cluster.
-    scheduler : address of a running scheduler such as ``"tcp://10.0.0.1:8786"``, or a `distributed.Client`;
-        instead of a local cluster.
+    scheduler : address of a running scheduler such as ``"tls://10.0.0.1:8786"``, whose certificate Dask's
+        configuration names, or a `distributed.Client`; instead of a local cluster.
     progress : called with every chunk's `Done` and the number of chunks.
     compress : whether a new store compresses its chunks.
     other_versions : whether to continue a store that was created with other versions of the packages.
@@ -114,8 +123,9 @@ def run_sweep(
     Raises
     ------
     SweepError, StoreError : the sweep or the store is not valid.
-    SchedulerError : the scheduler does not answer, has no workers, or a chunk keeps ending its worker.
-    ModuleNotFoundError : Dask or Zarr is not installed.
+    SchedulerError : the scheduler does not answer, refuses the certificate, has no workers, or a chunk keeps
+        ending its worker.
+    ModuleNotFoundError : Dask, Zarr or, for a local cluster, cryptography is not installed.
     Exception : any error of the sweep's function; finished chunks stay in the store.
     """
     require_installed()
@@ -239,9 +249,17 @@ def _cluster(workers: int | None, scheduler: Any, timeout: float) -> Iterator[Cl
 def local_cluster(workers: int) -> Iterator[Any]:
     """A Dask cluster in processes of this machine, one thread each, as `run_sweep` starts it.
 
+    Who reaches a worker can let it compute anything. So the processes answer only to each other, and to a
+    client made from this cluster: they are encrypted, with a certificate that is made for this cluster, and
+    whose key is nowhere but in their memory.
+
     Parameters
     ----------
     workers : number of processes.
+
+    Raises
+    ------
+    ModuleNotFoundError : `cryptography`, which makes the certificate, is not installed.
     """
     import logging
 
@@ -249,27 +267,70 @@ def local_cluster(workers: int) -> Iterator[Any]:
     from distributed import LocalCluster
 
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_QUIET}".strip()
-    with dask.config.set(_WORKER_SETTINGS):
+    with (
+        _environment_of_children(),
+        TemporaryDirectory(prefix="connections_sweep_") as scratch,  # Dask's own may be another user's
+        dask.config.set(_WORKER_SETTINGS),
+    ):
         cluster = LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
             host="127.0.0.1",
             dashboard_address="127.0.0.1:0",
+            scheduler_kwargs={"dashboard": False},
+            security=_certificate(),
+            local_directory=scratch,
             silence_logs=logging.CRITICAL,  # this module's own errors say what happened to a worker
             env={"XLA_FLAGS": flags},
         )
-    with cluster:
-        yield cluster
+        with cluster:
+            yield cluster
+
+
+def _certificate() -> Any:
+    from distributed.security import Security
+
+    try:
+        return Security.temporary()
+    except ImportError as error:
+        raise ModuleNotFoundError(
+            "a local cluster needs cryptography, for the certificate by which its processes know each other: "
+            f"{how_to_install('sweeps')}; or compute in this process, workers=0"
+        ) from error
+
+
+@contextmanager
+def _environment_of_children() -> Iterator[None]:
+    """The environment in which processes are started; Dask changes it, too, and both changes are undone.
+
+    Python puts the current folder first on the path of a child that is started by ``-c``, as all processes of
+    `multiprocessing` are: a file numpy.py there would take the place of NumPy.
+    """
+    before = {name: os.environ.get(name) for name in (*_ENVIRONMENT, _SAFE_PATH, "PYTHONHASHSEED")}
+    os.environ[_SAFE_PATH] = "1"
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
 
 
 def _connected(address: str, timeout: float) -> Client:
     from distributed import Client
+    from distributed.comm.core import FatalCommClosedError
 
     try:
         with ThreadPoolExecutor(1) as thread:  # this thread may run an event loop, for example in a notebook
             thread.submit(asyncio.run, _shake_hands(address, timeout)).result()
         return Client(address, timeout=timeout, set_as_default=False)
+    except SchedulerError:
+        raise
+    except FatalCommClosedError as error:
+        raise SchedulerError(f"the scheduler {address} refuses this client's certificate. {_TLS}") from error
     except (OSError, TimeoutError) as error:
         raise SchedulerError(
             f"the scheduler {address} does not answer within {timeout:g} s: is it running, and is the "
@@ -277,15 +338,19 @@ def _connected(address: str, timeout: float) -> Client:
         ) from error
     except (ValueError, TypeError) as error:
         raise SweepError(
-            f"scheduler: expected an address such as tcp://10.0.0.1:8786, got {address!r}"
+            f"scheduler: expected an address such as tls://10.0.0.1:8786, got {address!r}"
         ) from error
 
 
 async def _shake_hands(address: str, timeout: float) -> None:
     """Connect and disconnect, because `Client` waits forever for a port that accepts and does not answer."""
     from distributed.comm.core import connect
+    from distributed.security import Security
 
-    comm = await asyncio.wait_for(connect(address, timeout=timeout), timeout)
+    given = Security().get_connection_args("client")  # of Dask's configuration
+    if address.startswith("tls://") and given["ssl_context"] is None:
+        raise SchedulerError(f"the scheduler {address} wants a certificate. {_TLS}")
+    comm = await asyncio.wait_for(connect(address, timeout=timeout, **given), timeout)
     comm.abort()
 
 

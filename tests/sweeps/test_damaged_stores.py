@@ -1,6 +1,7 @@
 """Stores of sweeps whose metadata are damaged are refused by name; what is in the way is named."""
 
 import json
+import pickle
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -182,3 +183,59 @@ def test_inputs_that_cannot_be_read_are_named(tmp_path: Path) -> None:
     (tmp_path / "q" / "zarr.json").mkdir()
     with pytest.raises(SweepError, match="there is no Zarr array 'q'"):
         run_sweep(given, tmp_path / "other", workers=0)
+
+
+class Hostile:
+    """Makes a file when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple:
+        return Path.touch, (self.mark,)
+
+
+def version_2(**more: object) -> dict:
+    """The metadata of an array (25, 3) in Zarr's older format."""
+    plain = {"dtype": "<f8", "compressor": None, "filters": None, "fill_value": 0, "order": "C"}
+    return plain | {"zarr_format": 2, "shape": [25, 3], "chunks": [25, 3]} | more
+
+
+def version_3(*codecs: object) -> dict:
+    grid = {"name": "regular", "configuration": {"chunk_shape": [25, 3]}}
+    keys = {"name": "v2", "configuration": {"separator": "."}}
+    plain = {"zarr_format": 3, "node_type": "array", "shape": [25, 3], "data_type": "float64"}
+    more = {"chunk_grid": grid, "chunk_key_encoding": keys, "fill_value": 0.0, "attributes": {}}
+    return plain | more | {"codecs": list(codecs)}
+
+
+BYTES = {"name": "bytes", "configuration": {"endian": "little"}}
+PICKLES = {
+    "objects": version_2(dtype="|O", filters=[{"id": "pickle"}]),
+    "a filter": version_2(filters=[{"id": "pickle"}]),
+    "a compressor": version_2(compressor={"id": "pickle"}),
+    "a codec": version_3({"name": "pickle", "configuration": {}}),
+    "a codec before the bytes": version_3({"name": "numcodecs.pickle", "configuration": {}}, BYTES),
+    "a codec behind the bytes": version_3(BYTES, {"name": "numcodecs.pickle", "configuration": {}}),
+}
+
+
+@pytest.mark.parametrize("metadata", PICKLES.values(), ids=list(PICKLES))
+def test_nothing_is_unpickled(finished: Path, tmp_path: Path, metadata: dict) -> None:
+    """Neither an input nor an array of a store; unpickling runs what the file says."""
+    mark = tmp_path / "mark"
+    store = tmp_path / "s"
+    shutil.copytree(finished, store)
+    for array in (tmp_path / "q", store / "x"):
+        shutil.rmtree(array, ignore_errors=True)
+        array.mkdir()
+        name = ".zarray" if metadata["zarr_format"] == 2 else "zarr.json"
+        (array / name).write_text(json.dumps(metadata))
+        (array / "0.0").write_bytes(pickle.dumps(Hostile(mark)))
+    with pytest.raises(SweepError, match="there is no Zarr array 'q' at"):
+        run_sweep(sweep(function=twice_the_input, inputs={"q": tmp_path / "q"}), tmp_path / "t", workers=0)
+    with pytest.raises(StoreError):
+        run_sweep(sweep(), store, workers=0)
+    assert not mark.exists()
+    pickle.loads((tmp_path / "q" / "0.0").read_bytes())
+    assert mark.exists()  # the control

@@ -1,5 +1,6 @@
 """Sweeps on a local cluster: any number of workers, workers and clients that are killed, the command line."""
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -37,6 +38,18 @@ def client(cluster: object) -> Iterator[object]:
     with Client(cluster, set_as_default=False) as connected:
         connected.wait_for_workers(2, timeout=PATIENCE)
         yield connected
+
+
+@pytest.fixture
+def certificate(cluster: object) -> Iterator[None]:
+    """Dask's configuration has the cluster's certificate, as that of a cluster of one's own."""
+    import dask
+
+    known = cluster.security  # type: ignore[attr-defined]
+    settings = {"ca-file": known.tls_ca_file, "client.key": known.tls_client_key}
+    settings["client.cert"] = known.tls_client_cert
+    with dask.config.set({f"distributed.comm.tls.{name}": value for name, value in settings.items()}):
+        yield
 
 
 def content(path: Path) -> bytes:
@@ -144,11 +157,123 @@ def test_errors_of_the_function_come_back(tmp_path: Path, client: object) -> Non
         run_sweep(sweep(function=careful), tmp_path / "s", scheduler=client)
 
 
+# --- who may reach the workers -------------------------------------------------------------------
+
+
+def listening() -> Iterator[tuple[str, int]]:
+    """The addresses at which this process and those that it started wait for others."""
+    this = psutil.Process()
+    for process in (this, *this.children(recursive=True)):
+        for each in process.net_connections():
+            if each.status == psutil.CONN_LISTEN:
+                yield each.laddr.ip, each.laddr.port
+
+
+async def says(address: tuple[str, int], message: bytes) -> bytes:
+    """The answer to `message`, without TLS; what Dask says before it is asked counts, too."""
+    reader, writer = await asyncio.open_connection(*address)
+    try:
+        writer.write(message)
+        await writer.drain()
+        return await asyncio.wait_for(reader.read(200), 0.3)
+    except (TimeoutError, ConnectionError):
+        return b""
+    finally:
+        writer.close()
+
+
+def test_every_port_is_closed_to_who_has_not_the_certificate(client: object) -> None:
+    """Any user of the machine could have a worker run code; ports of HTTP have no page at all."""
+    ports, answers = set(listening()), []
+    assert len(ports) >= 7  # of a scheduler, two nannies and two workers
+    for address in ports:
+        assert address[0] == "127.0.0.1"
+        for path in ("/", "/info", "/status", "/json/identity.json", "/api/v1/get_workers", "/metrics"):
+            answers.append(asyncio.run(says(address, f"GET {path} HTTP/1.0\r\n\r\n".encode())))
+    assert all(each == b"" or each.startswith((b"HTTP/1.1 404", b"\x15\x03")) for each in answers)
+    assert any(each.startswith(b"HTTP/1.1 404") for each in answers)
+
+
+def test_who_has_no_certificate_or_another_is_refused(client: object, tmp_path: Path) -> None:
+    from distributed import Client
+    from distributed.security import Security
+
+    address = client.scheduler.address  # type: ignore[attr-defined]
+    assert address.startswith("tls://127.0.0.1:")
+    plain = address.replace("tls", "tcp")
+    addresses = [plain, *(each.replace("tls", "tcp") for each in client.scheduler_info()["workers"])]  # type: ignore[attr-defined]
+    for each in addresses:
+        with pytest.raises(OSError, match="reset|closed|Timed out"):
+            Client(each, timeout=1.0, set_as_default=False)
+    with pytest.raises(TypeError, match="ssl_context"):
+        Client(address, timeout=1.0, set_as_default=False)
+    with pytest.raises(OSError, match="certificate"):
+        Client(address, security=Security.temporary(), timeout=1.0, set_as_default=False)
+    with pytest.raises(SchedulerError, match=r"wants a certificate\. Name it in Dask's configuration"):
+        run_sweep(sweep(), tmp_path / "s", scheduler=address)
+    assert not (tmp_path / "s").exists()
+    assert client.submit(abs, -1).result() == 1  # type: ignore[attr-defined]
+
+
+def test_another_certificate_is_named(client: object, certificate: None, tmp_path: Path) -> None:
+    import dask
+    from distributed.security import Security
+
+    other = Security.temporary()
+    settings = {"ca-file": other.tls_ca_file, "client.key": other.tls_client_key}
+    settings["client.cert"] = other.tls_client_cert
+    address = client.scheduler.address  # type: ignore[attr-defined]
+    with (
+        dask.config.set({f"distributed.comm.tls.{name}": value for name, value in settings.items()}),
+        pytest.raises(SchedulerError, match="refuses this client's certificate"),
+    ):
+        run_sweep(sweep(), tmp_path / "s", scheduler=address)
+
+
+def test_a_cluster_is_never_open_because_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "cryptography", None)
+    with pytest.raises(ModuleNotFoundError, match=r"cryptography.*pip install"), local_cluster(1):
+        pass
+
+
+HOSTILE = "import os, pathlib; pathlib.Path(os.environ['MARK']).write_text(__name__)\n"
+
+
+@pytest.mark.further
+def test_files_in_the_current_folder_are_not_imported_by_workers(tmp_path: Path) -> None:
+    """Python puts the current folder first, before its own modules, in a child that is started by ``-c``."""
+    (tmp_path / "folder").mkdir()
+    for name in ("multiprocessing", "numpy", "distributed", "zarr"):
+        (tmp_path / "folder" / f"{name}.py").write_text(HOSTILE)
+    (tmp_path / "program.py").write_text(PROGRAM.replace("180", "3"))
+    beside = os.pathsep.join([str(ROOT / "tests" / "support"), str(ROOT)])
+    mark = tmp_path / "mark"
+    environment = os.environ | {"PYTHONPATH": beside, "MARK": str(mark)}
+    environment.pop("PYTHONSAFEPATH", None)  # of the cluster of this file
+    program = [sys.executable, str(tmp_path / "program.py"), str(tmp_path / "s")]
+    subprocess.run(program, cwd=tmp_path / "folder", env=environment, check=True, timeout=PATIENCE)
+    assert Store(tmp_path / "s").finished.all() and not mark.exists()
+    again = [sys.executable, "-c", "import numpy"]
+    subprocess.run(again, cwd=tmp_path / "folder", env=environment, check=True)
+    assert mark.exists()  # the control
+
+
+@pytest.mark.further
+def test_the_environment_of_the_caller_stays(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PYTHONSAFEPATH", "PYTHONHASHSEED", "OMP_NUM_THREADS"):  # of the cluster of this file
+        monkeypatch.delenv(name, raising=False)
+    before = dict(os.environ)
+    with local_cluster(1):
+        assert dict(os.environ) != before
+    os.environ.pop("__DASK_PARENT_PID", None)  # by which Dask knows its own children
+    assert dict(os.environ) == before
+
+
 # --- the command line ----------------------------------------------------------------------------
 
 
 def test_the_command_line_runs_resumes_and_repairs(
-    tmp_path: Path, client: object, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, client: object, certificate: None, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["sweep", "table", str(robot_path("ur5")), "--rows", "90", "--chunk", "30", "--output"]
     words += [str(tmp_path / "s"), "--scheduler", client.scheduler.address]  # type: ignore[attr-defined]
@@ -194,7 +319,11 @@ broken_motions = Sweep("broken", broken, 10, {"x": Output()})
 
 
 def test_the_sweep_of_a_file_runs_and_resumes(
-    tmp_path: Path, client: object, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    client: object,
+    certificate: None,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     """Workers do not find the file; the seed is its own; edits of it are noticed; NaN are counted."""
     monkeypatch.chdir(tmp_path)
