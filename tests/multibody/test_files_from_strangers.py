@@ -12,7 +12,8 @@ from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.description import files, urdf_visuals, xml
+from connections.multibody.description import files, mjcf_limits, urdf_visuals, xml
+from connections.multibody.description.files import MOST_ASSETS
 from connections.multibody.description.urdf_elements import parse
 
 TWO = link("a") + link("b", INERTIAL) + link("c", INERTIAL) + joint("j", "a", "b") + joint("k", "b", "c")
@@ -167,11 +168,19 @@ def test_a_file_that_may_not_be_read_is_an_error_with_words(tmp_path: Path) -> N
 
 def test_the_page_states_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs" / "robots.md").read_text()
-    for what, most in (
-        ("a file", f"{xml.MOST_BYTES // 10**6} MB"),
-        ("elements", f"{xml.MOST_ELEMENTS:,}"),
-        ("elements inside of each other", f"{xml.MOST_DEPTH}"),
-        ("the name of an element or attribute", f"{xml.MOST_NAME:,} characters"),
-        ("an attribute that is not a list of numbers", f"{xml.MOST_VALUE:,} characters"),
+    trial = f"{mjcf_limits.TRIAL_MEMORY // 2**30} GiB, {mjcf_limits.TRIAL_SECONDS} s"
+    copies = f"{mjcf_limits.UNTRIED_ELEMENTS:,}, or {mjcf_limits.UNTRIED_COPIES} copies"
+    for row in (
+        f"| a file | {xml.MOST_BYTES // 10**6} MB; meshes",
+        f"| elements | {xml.MOST_ELEMENTS:,} |",
+        f"| elements inside of each other | {xml.MOST_DEPTH} |",
+        f"| the name of an element or attribute | {xml.MOST_NAME:,} characters |",
+        f"| an attribute that is not a list of numbers | {xml.MOST_VALUE:,} characters |",
+        f"| a file and those that it includes | {xml.MOST_BYTES // 10**6} MB |",
+        f"| elements inside of each other | {mjcf_limits.MOST_DEPTH} |",
+        f"`<attach>` counted | {xml.MOST_ELEMENTS:,} | {copies} |",
+        f"user data | {mjcf_limits.MOST_NUMBERS:,} | {mjcf_limits.UNTRIED_NUMBERS:,} |",
+        f"named | {MOST_ASSETS // 10**6} MB | {mjcf_limits.UNTRIED_ASSETS // 10**6} MB |",
+        f"| the trial | {trial} |",
     ):
-        assert f"\n| {what} | {most}" in page, what
+        assert row in page, row

@@ -10,6 +10,8 @@ from typing import Any, BinaryIO
 from connections._words import words_of
 from connections.checks import ModelError
 
+MOST_ASSETS = 250 * 10**6  # bytes of all meshes and pictures of a robot
+
 #: Without waiting for a writer at the other end of a pipe, and not as the terminal of this process.
 _FLAGS = sum(getattr(os, name, 0) for name in ("O_RDONLY", "O_NONBLOCK", "O_NOCTTY", "O_CLOEXEC", "O_BINARY"))
 
@@ -24,11 +26,11 @@ def file_of(path: Any) -> Path:
     if not isinstance(path, str | os.PathLike):
         raise TypeError(f"path: expected the path of a file, got {words_of(path)}")
     file = Path(path)
-    if file.is_dir():
+    if os.path.isdir(file):
         raise ModelError(f"{file}: this is a folder, not a file")
-    if not file.exists():
+    if not os.path.exists(file):  # also a name that is too long, for which pathlib has an error
         raise ModelError(f"{file}: there is no such file")
-    if not file.is_file():
+    if not os.path.isfile(file):
         raise ModelError(f"{file}: not a regular file, but a pipe, a socket or a device")
     return file
 

@@ -45,7 +45,7 @@ from connections.multibody.description.mjcf_equality import (
     held_joints,
     transform,
 )
-from connections.multibody.description.xml import read_root
+from connections.multibody.description.mjcf_limits import refusal, require_bounded
 from connections.multibody.joints import (
     ElementaryJoint,
     Fixed,
@@ -72,11 +72,11 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     Raises
     ------
     ImportError : MuJoCo is not installed; the message says how to install it.
-    ModelError : the file is missing, no regular file, beyond the limits of `description.xml` or not MJCF, or
-        MuJoCo refuses it; nothing moves; an
-        active equality constraint is neither connect nor weld nor joint, or contradicts others; the loops do
-        not close near the reference; an actuator or tendon has an armature that couples joints. The message
-        names the file and the constraint, actuator or tendon.
+    ModelError : the file is missing, no regular file, beyond the limits of `description.xml` and
+        `description.mjcf_limits`, or not MJCF, or MuJoCo refuses it; nothing moves; an active equality
+        constraint is neither connect nor weld nor joint, or contradicts others; the loops do not close near
+        the reference; an actuator or tendon has an armature that couples joints. The message names the file
+        and the constraint, actuator or tendon.
     """
     path = file_of(path)
     mujoco = mujoco_for("from_mjcf")
@@ -111,11 +111,13 @@ def mujoco_for(what: str) -> ModuleType:
 
 
 def _compile(mujoco: ModuleType, path: Path) -> Any:
-    read_root(path, "mujoco", "MJCF")
+    require_bounded(path)
     try:
         return mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
-        raise ModelError(f"MuJoCo refuses it: {' '.join(str(error).split())}") from error
+        raise refusal(str(error)) from error
+    except (RuntimeError, MemoryError) as error:  # "Caught an unknown exception!", if memory runs out
+        raise ModelError("MuJoCo cannot compile it; most likely its elements need too much memory") from error
 
 
 def gravity_of(compiled: Any) -> np.ndarray:

@@ -23,7 +23,7 @@ _MEGABYTES = f"{MOST_BYTES // 10**6} MB"
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
-def read_root(path: Path, tag: str, form: str, depth: int = MOST_DEPTH) -> Element:
+def read_root(path: Path, tag: str, form: str) -> Element:
     """The root element of the XML file `path`.
 
     Parameters
@@ -31,20 +31,35 @@ def read_root(path: Path, tag: str, form: str, depth: int = MOST_DEPTH) -> Eleme
     path : the file; `file_of` checks that it exists.
     tag : the name that the root element must have.
     form : the name of the format, for the message.
+
+    Raises
+    ------
+    ModelError : as `parse_file`; another root element.
+    """
+    root, _ = parse_file(path)
+    if root.tag != tag:
+        raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")
+    return root
+
+
+def parse_file(path: Path, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> tuple[Element, int]:
+    """The root element of an XML file, and its size in bytes.
+
+    Parameters
+    ----------
+    path : the file.
+    most : bytes that are left of `MOST_BYTES`.
     depth : the most elements inside of each other.
 
     Raises
     ------
-    ModelError : not a regular file, more than `MOST_BYTES`; malformed XML, an encoding that cannot be read;
-        more or longer elements than the limits of this module; another root element.
+    ModelError : not a regular file, or larger; malformed XML, an encoding that cannot be read; more or longer
+        elements than the limits of this module.
     """
-    content = read_regular(path, MOST_BYTES)
+    content = read_regular(path, most)
     if content is None:
         raise ModelError(f"larger than {_MEGABYTES}, the most that is read of a robot description")
-    root = parse(content, depth)
-    if root.tag != tag:
-        raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")
-    return root
+    return parse(content, depth), len(content)
 
 
 def parse(content: bytes, depth: int = MOST_DEPTH) -> Element:
@@ -57,7 +72,7 @@ def parse(content: bytes, depth: int = MOST_DEPTH) -> Element:
 
     Raises
     ------
-    ModelError : as `read_root`; the message has the line.
+    ModelError : as `parse_file`; the message has the line.
     """
     builder = _Builder(depth)
     try:

@@ -1,0 +1,298 @@
+"""What an MJCF file makes MuJoCo allocate, from its text; and a trial in another process, if it is much.
+
+Some elements of MJCF are many times as large as their text: copies by ``<replicate>``, grids, textures and
+height fields of a stated size, models that are attached again and again. MuJoCo counts few of them before it
+allocates. Here all are counted first, in the file and all files that it includes. A description within the
+limits is compiled at once if it is small, as those of robots are. If it is larger, MuJoCo tries it in a
+process with limits of memory and time, because its own time grows faster than the number of bodies.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+from pathlib import Path
+from xml.etree.ElementTree import Element
+
+from connections.checks import ModelError
+from connections.multibody.description.files import MOST_ASSETS, file_of, open_regular
+from connections.multibody.description.xml import MOST_BYTES, MOST_ELEMENTS, parse_file
+
+MOST_DEPTH = 500  # elements inside of each other, as MuJoCo's own reader; bodies are inside of each other
+MOST_NUMBERS = 5 * 10**7  # that a file asks for by their count: pixels, heights, points, user data
+#: Larger descriptions are tried in another process first.
+UNTRIED_ELEMENTS, UNTRIED_COPIES, UNTRIED_NUMBERS, UNTRIED_ASSETS = 2_000, 100, 5 * 10**6, 2 * 10**7
+TRIAL_MEMORY, TRIAL_SECONDS = 4 * 2**30, 60  # bytes, s of processor time
+
+#: Attributes whose product is a count, by element; and numbers for each. An attribute of ``<size>`` counts
+#: once for each element.
+_COUNTS: dict[str, tuple[tuple[str, ...], int]] = {
+    "texture": (("width", "height", "nchannel"), 1),
+    "hfield": (("nrow", "ncol"), 1),
+    "flexcomp": (("count", "cellcount"), 100),
+    "flex": (("cellcount",), 100),
+    "numeric": (("size",), 1),
+    "user": (("dim",), 1),
+    "contact": (("num", "nsample"), 20),
+}
+_SAMPLES = (("nsample", "actdim"), 2)  # of actuators and other sensors
+_INHERITED = {"width", "height", "nchannel", "nsample", "actdim", "resolution"}
+_UNKNOWN = {"plugin", "flexcomp", "attach"}
+_PER_ELEMENT = re.compile("nkey|nuser_.*")
+_ONCE = re.compile("nuserdata|njmax|nconmax")
+_NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
+_FILES = re.compile("file.*")
+_PNG = b"\x89PNG\r\n\x1a\n"
+
+
+@dataclass
+class _Sizes:
+    """What a description consists of, its models that are attached included."""
+
+    bytes: int = 0
+    elements: int = 0
+    numbers: int = 0
+    assets: int = 0
+    unknown: bool = False  #: whether there is something of which the text does not tell the size
+    included: set[Path] = field(default_factory=set)  #: none twice, as MuJoCo
+
+
+def require_bounded(path: Path) -> None:
+    """Raise `ModelError` for a description that would exhaust the memory or the time of this process.
+
+    Parameters
+    ----------
+    path : an MJCF file.
+
+    Raises
+    ------
+    ModelError : as by `xml.read_root`; more than the limits of this module; a file that it includes or names
+        is not a regular file; MuJoCo needs more memory or time than the trial gives.
+    """
+    sizes = _Sizes()
+    _Reader(sizes, path).read()
+    if (
+        sizes.unknown
+        or sizes.elements > UNTRIED_ELEMENTS
+        or sizes.numbers > UNTRIED_NUMBERS
+        or sizes.assets > UNTRIED_ASSETS
+    ):
+        _try(path)
+
+
+def refusal(reason: str) -> ModelError:
+    """The error of a description that MuJoCo refuses for a reason."""
+    return ModelError(f"MuJoCo refuses it: {' '.join(reason.split())}")
+
+
+class _Reader:
+    """The elements of one model: a main file, and the files that it includes.
+
+    Parameters
+    ----------
+    sizes : of everything until now.
+    path : the main file.
+    models : main files that are being read, whose models have each other attached.
+    copies : how often the model is attached.
+    """
+
+    def __init__(self, sizes: _Sizes, path: Path, models: tuple[Path, ...] = (), copies: int = 1) -> None:
+        self._sizes, self._folder = sizes, path.parent
+        self._path, self._models = path, (*models, path.resolve())
+        self._elements = list(self._included(path, copies))
+        compilers = [element for element, _ in self._elements if element.tag == "compiler"]
+        named = {each.get(name, "") for each in compilers for name in ("assetdir", "meshdir", "texturedir")}
+        self._folders = [self._folder, *(self._folder / name for name in sorted(named - {""}))]
+        self._defaults = self._read_defaults()
+
+    def read(self) -> None:
+        """Count everything.
+
+        Raises
+        ------
+        ModelError : as `require_bounded`.
+        """
+        cameras = [self._count(each, ("resolution",)) for each, _ in self._elements if each.tag == "camera"]
+        for element, copies in self._elements:
+            self._add_numbers(element, copies, max(cameras, default=1))
+            # What refers to a copy is copied, too.
+            if element.tag in _UNKNOWN or copies > UNTRIED_COPIES:
+                self._sizes.unknown = True
+            if element.tag == "model" and element.get("file"):
+                self._attach(element)
+            elif element.tag not in ("include", "mujoco"):
+                for name in filter(_FILES.fullmatch, element.keys()):
+                    self._add_asset(element.get(name, ""), copies)
+
+    def _included(self, path: Path, copies: int) -> Iterator[tuple[Element, int]]:
+        """All elements of a file and those that it includes, each with the number of its copies."""
+        self._sizes.included.add(path.resolve())
+        root, size = parse_file(path, MOST_BYTES - self._sizes.bytes, MOST_DEPTH)
+        self._sizes.bytes += size
+        if root.tag != "mujoco" and path == self._path and len(self._models) == 1:
+            raise ModelError(f"not MJCF: the root element is <{root.tag}>, not <mujoco>")
+        waiting = [(root, copies)]
+        while waiting:
+            element, copies = waiting.pop()
+            if element.tag == "replicate":
+                copies *= _product(element.get("count", ""))
+            self._sizes.elements += copies
+            if self._sizes.elements > MOST_ELEMENTS:
+                raise ModelError(f"more than {MOST_ELEMENTS:,} elements, copies and included files counted")
+            yield element, copies
+            waiting.extend((child, copies) for child in element)
+            if element.tag == "include":
+                yield from self._include(element.get("file", ""), path.parent, copies)
+
+    def _include(self, name: str, folder: Path, copies: int) -> Iterator[tuple[Element, int]]:
+        for place in dict.fromkeys((self._folder / name, folder / name)):
+            if name and os.path.exists(place) and place.resolve() not in self._sizes.included:
+                try:
+                    yield from self._included(file_of(place), copies)
+                except ModelError as error:
+                    raise ModelError(f"<include file='{name[:200]}'>: {error}") from error
+
+    def _attach(self, element: Element) -> None:
+        """The elements of a model, once for each time that it is attached."""
+        place = self._folder / element.get("file", "")
+        if not os.path.exists(place):  # MuJoCo says so
+            return
+        if place.resolve() in self._models:
+            raise ModelError("a model is attached to itself")
+        names = (element.get("name"), place.stem)
+        times = sum(
+            copies for each, copies in self._elements if each.tag == "attach" and each.get("model") in names
+        )
+        self._sizes.unknown = True
+        inner = _Reader(self._sizes, file_of(place), self._models, max(1, times))
+        inner.read()
+
+    def _add_numbers(self, element: Element, copies: int, pixels: int) -> None:
+        attributes, each = _COUNTS.get(element.tag, _SAMPLES)
+        numbers = each * self._count(element, attributes)
+        if element.tag == "size":
+            for name, value in element.items():
+                if _PER_ELEMENT.fullmatch(name):
+                    numbers += _product(value) * self._sizes.elements
+                elif _ONCE.fullmatch(name):
+                    numbers += _product(value)
+        elif element.tag == "rangefinder" and element.get("camera"):
+            numbers += pixels * self._count(element, ("nsample",))
+        elif element.tag == "mesh" and element.get("builtin"):  # grids of these on both sides
+            numbers += 50 * max((_value(word) for word in element.get("params", "").split()), default=0) ** 2
+        self._require_numbers(numbers * copies)
+
+    def _count(self, element: Element, attributes: tuple[str, ...]) -> int:
+        """The product of all numbers in the attributes that an element has, or that defaults give it."""
+        given = ((element.get(name), self._defaults.get(name, 1)) for name in attributes)
+        return prod(default if value is None else _product(value) for value, default in given)
+
+    def _read_defaults(self) -> dict[str, int]:
+        """The largest count for each attribute in ``<default>``, whichever element it is for."""
+        largest: dict[str, int] = {}
+        for default in (element for element, _ in self._elements if element.tag == "default"):
+            for each in (part for part in default if part.tag != "default"):
+                for name in _INHERITED.intersection(each.keys()):
+                    largest[name] = max(largest.get(name, 1), _product(each.get(name, "")))
+        return largest
+
+    def _require_numbers(self, more: int) -> None:
+        self._sizes.numbers += more
+        if self._sizes.numbers > MOST_NUMBERS:
+            raise ModelError(
+                f"its elements ask for more than {MOST_NUMBERS:,} numbers, the most that is read"
+            )
+
+    def _add_asset(self, name: str, copies: int) -> None:
+        """A mesh, texture or height field, wherever the compiler's folders let MuJoCo find it."""
+        places = {folder / part for folder in self._folders for part in (name, Path(name).name) if part}
+        for place in {place.resolve() for place in places if os.path.exists(place)}:
+            try:
+                with open_regular(place) as file:
+                    self._sizes.assets += copies * os.fstat(file.fileno()).st_size
+                    head = file.read(24)
+            except ModelError as error:
+                raise ModelError(f"'{name[:200]}': {error}") from error
+            if self._sizes.assets > MOST_ASSETS:
+                raise ModelError(f"its meshes and pictures have more than {MOST_ASSETS // 10**6} MB")
+            if head.startswith(_PNG):
+                width, height = (int.from_bytes(head[at : at + 4]) for at in (16, 20))
+                self._require_numbers(copies * width * height)
+
+
+def _product(text: str) -> int:
+    """The product of all numbers in a text; those of zero and less are errors of MuJoCo's."""
+    return prod(max(1, _value(word)) for word in _NUMBER.findall(text)[:10])
+
+
+def _value(word: str) -> int:
+    try:
+        return int(min(float(word), 1e18))
+    except (ValueError, OverflowError):
+        return 0
+
+
+# --- the trial ---------------------------------------------------------------------------------------------
+
+_TRIAL = """
+import sys
+try:
+    import resource
+    for kind, most in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE), sys.argv[2:]):
+        hard = resource.getrlimit(kind)[1]
+        most = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
+        resource.setrlimit(kind, (most, hard))
+except ImportError:  # not on every system
+    pass
+import mujoco
+try:
+    mujoco.MjModel.from_xml_path(sys.argv[1])
+except ValueError as error:  # also "Could not allocate memory", which must not be tried without limits
+    sys.stdout.write(str(error))
+    sys.exit(2)
+except (RuntimeError, MemoryError):
+    sys.exit(3)
+"""
+#: What Python and MuJoCo need to be found and to start, of this process's environment.
+_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "HOME", "LANG")
+
+
+def _try(path: Path) -> None:
+    """Compile a description in another process.
+
+    Raises
+    ------
+    ModelError : MuJoCo refuses it, needs more memory or time, or cannot be started.
+    """
+    limits = [str(limit) for limit in (TRIAL_MEMORY, TRIAL_SECONDS, 0)]
+    try:
+        done = subprocess.run(
+            [sys.executable, "-P", "-c", _TRIAL, str(path.absolute()), *limits],
+            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=3 * TRIAL_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise ModelError(_TOO_MUCH) from error
+    if done.returncode == 2:
+        raise refusal(done.stdout)
+    if done.returncode == 1:  # no limit, but an error of Python's before MuJoCo was called
+        reason = (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
+        raise ModelError(f"it is large, and MuJoCo cannot try it in another process: {reason}")
+    if done.returncode:
+        raise ModelError(_TOO_MUCH)
+
+
+_TOO_MUCH = (
+    f"MuJoCo does not compile it in {TRIAL_SECONDS} s and with {TRIAL_MEMORY // 2**30} GiB of memory: "
+    "take fewer bodies, copies or pixels"
+)
