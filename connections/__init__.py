@@ -6,11 +6,14 @@ float64 (``JAX_ENABLE_X64``), and compiled functions are kept in the user's cach
 level INFO.
 """
 
+# The first import, so that nothing else is searched in the current folder.
+from connections import _current_folder  # noqa: F401  # isort: skip
+
 from typing import Any as _Any
 
 from connections import (
     _figures,
-    _interrupt,  # noqa: F401, I001  (imported first, so that Ctrl-C works while the rest is imported)
+    _interrupt,  # noqa: F401, I001  (imported early, so that Ctrl-C works while the rest is imported)
     _jax,  # noqa: F401  (then float64)
 )
 from connections._citation import citation

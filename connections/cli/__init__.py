@@ -17,6 +17,7 @@ from importlib import metadata
 from typing import Any
 
 from connections import _interrupt, checks
+from connections._children import kept_from_the_current_folder
 from connections._distribution import version
 from connections._jax import unoptimized
 from connections.cli import audit, demo, explore, figures, generate, sweep, verify, warm_up
@@ -97,7 +98,7 @@ def _run(arguments: Sequence[str] | None) -> int:
     options = _parser().parse_args(arguments)
     _compile_quickly()
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), kept_from_the_current_folder():
             warnings.showwarning = _print_warning
             status: int = options.run(options)
             return status

@@ -69,8 +69,10 @@ def run(options: argparse.Namespace) -> int:
     path = options.robot if options.robot is not None else _example_robot()
     _announce(path.stem, options.robot is None)
     from connections.plots import write_all
+    from connections.plots.canvas import leave_out_the_current_folder
     from connections.verify import built_in_subjects
 
+    leave_out_the_current_folder()
     subjects: list[AnySubject] = [*built_in_subjects(options.samples, options.seed)]
     subjects.append(robot(path, False, options.samples, options.seed))
     rows = run_all(subjects, options.tol)

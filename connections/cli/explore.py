@@ -71,7 +71,9 @@ def run(options: argparse.Namespace) -> int:
             raise ValueError(f"{what} needs --web: connections explore --web [ROBOT.urdf]")
     from connections.control.tracking_example import PAPER_BETAS
     from connections.plots import write_exploration
+    from connections.plots.canvas import leave_out_the_current_folder
 
+    leave_out_the_current_folder()
     directory = options.directory if options.directory is not None else Path("connections-figures")
     betas = options.beta if options.beta is not None else PAPER_BETAS
     with progress(1, "steps", "tracking, and the figures"):

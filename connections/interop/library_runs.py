@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from connections._children import environment, python_command
 from connections.interop.libraries import LibraryError, joint_example
 
 #: Seconds after which a child is stopped.
@@ -69,10 +70,16 @@ def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[st
 
 def _child(request: dict[str, Any], results: Path, timeout: float) -> str:
     """Run a child; returns why it did not finish, or an empty text."""
-    command = [sys.executable, "-m", "connections.interop.library_runs", str(results)]
+    command = python_command("connections.interop.library_runs", "serve", str(results))
     try:
         done = subprocess.run(
-            command, input=json.dumps(request), capture_output=True, text=True, check=False, timeout=timeout
+            command,
+            input=json.dumps(request),
+            env=environment(),
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=timeout,
         )
     except subprocess.TimeoutExpired:
         return f"took more than {timeout:g} s"
@@ -89,8 +96,12 @@ def _failure(library: str, robot: str, joints: bool, reason: str) -> dict[str, A
     return {"library": library, "subject": subject, "error": reason}
 
 
+def serve() -> None:
+    """The child: run the request from standard input; its argument is the file of results."""
+    _serve(Path(sys.argv[1]))
+
+
 def _serve(results: Path) -> None:
-    """The child: run the request from standard input."""
     from connections.interop.library_audit import audit_aloud
 
     warnings.simplefilter("ignore")
@@ -131,7 +142,3 @@ def require_readable(robots: Sequence[str], floating_base: bool) -> None:
         root = read_root(Path(robot), "robot", "a URDF")
         if root.find("loop") is not None or root.find("coupling") is not None:
             raise LibraryError(f"{robot}: URDF+ loops and couplings are read by this library only")
-
-
-if __name__ == "__main__":
-    _serve(Path(sys.argv[1]))

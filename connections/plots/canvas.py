@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -18,6 +19,14 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), dpi=130)
     FigureCanvasAgg(figure)
     return figure
+
+
+def leave_out_the_current_folder() -> None:
+    """Draw with matplotlib's own settings, if it has read those of the current folder."""
+    import matplotlib
+
+    if Path(matplotlib.matplotlib_fname()).parent == Path.cwd():
+        matplotlib.rcdefaults()
 
 
 def color(number: int) -> Any:

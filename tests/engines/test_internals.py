@@ -526,3 +526,25 @@ def test_in_float32_no_operation_reads_float64() -> None:
     assert "XLA calls" not in said
     pairs = [[float.fromhex(text) for text in texts] for texts in (numbers, others)]
     assert np.allclose(*pairs, rtol=1e-5, atol=1e-6) and pairs[0] != pairs[1]
+
+
+SETTINGS = """
+import sys
+{first}
+from connections.engines.internals import numba_names
+from numba.core import config
+print(config.CACHE_DIR, config.BOUNDSCHECK)
+"""
+
+
+@pytest.mark.parametrize("first", ["", "import numba"])
+def test_settings_of_the_current_folder_are_not_read(first: str, tmp_path) -> None:
+    """They may name machine code. A program that has imported Numba keeps what Numba has read."""
+    pytest.importorskip("yaml")
+    (tmp_path / ".numba_config.yaml").write_text("cache_dir: ./machine_code\nboundscheck: 1\n")
+    words = [sys.executable, "-c", SETTINGS.format(first=first)]
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
+    run = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True}
+    assert subprocess.run(words, env=kept, **run).stdout == ("./machine_code 1\n" if first else " None\n")
+    if not first:  # what the environment says holds
+        assert subprocess.run(words, env=kept | {"NUMBA_CACHE_DIR": "/c"}, **run).stdout == "/c None\n"

@@ -37,7 +37,7 @@ def in_this_process(monkeypatch):
 
 
 def child_that(monkeypatch, tmp_path, script):
-    """Replace the interpreter of children by a shell script; its third argument is the file of results."""
+    """Replace the interpreter of children by a shell script; its fourth argument is the file of results."""
     program = tmp_path / "child"
     program.write_text(f"#!/bin/sh\n{script}\n")
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -64,7 +64,7 @@ def test_a_crash_stops_neither_the_others_nor_what_was_finished(tmp_path, monkey
     child_that(
         monkeypatch,
         tmp_path,
-        f"cat >/dev/null; [ -e {tmp_path}/once ] || echo '{line}' >\"$3\"; touch {tmp_path}/once; "
+        f"cat >/dev/null; [ -e {tmp_path}/once ] || echo '{line}' >\"$4\"; touch {tmp_path}/once; "
         'echo "assertion failed" >&2; kill -ABRT $$',
     )
     request = Request("fake", ("first", "second", "third"), True, False, 1, 0)

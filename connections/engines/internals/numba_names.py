@@ -14,6 +14,10 @@ types of our own. `numba.extending.type_callable` would replace them.
 `get_or_insert_function`, `unpack_tuple` (numba.core.cgutils): LLVM's declaration of a function, the parts of
 a tuple.
 
+`_config_fname` (numba.core.config): the file of settings ``.numba_config.yaml``, which Numba reads in the
+current folder, a stranger's perhaps. It may name a folder of machine code, which would be executed. So no
+such file is read, unless the program imported Numba before this package; variables of the environment are.
+
 Attributes: `overloads`, `library`, `fndesc` and `call_conv` give a compiled function's address and how
 compiled code calls it by that address; `numba.cfunc` of the function would replace them, and compile it a
 second time. `compile` and `disable_compile` make a function refuse other types than its first ones.
@@ -23,14 +27,17 @@ second time. `compile` and `disable_compile` make a function refuse other types 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
-from numba.core import cgutils
+from numba.core import cgutils, config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 from numba.core.ccallback import CFunc
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
+
+from connections._current_folder import NUMBA_IS_THE_PROGRAMS
 
 __all__ = [
     "AbstractTemplate",
@@ -51,6 +58,10 @@ __all__ = [
     "types_of",
     "unpack_tuple",
 ]
+
+if not NUMBA_IS_THE_PROGRAMS:
+    config._config_fname = os.devnull  # no regular file, which Numba asks for
+    config.reload_config()
 
 get_or_insert_function: Any = cgutils.get_or_insert_function
 unpack_tuple: Any = cgutils.unpack_tuple

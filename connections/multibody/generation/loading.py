@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._children import environment, program
 from connections._words import no_such
 from connections.checks import ClosureError, MetricError, NonFiniteError, PointError, batch_axes
 from connections.engines.arguments import as_rows, numbers, require_output
@@ -139,7 +139,7 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     FileNotFoundError : the folder was not written by `generate_c`, or there is no compiler.
     RuntimeError : the compiler fails; the message ends with what it says.
     """
-    path, about = Path(folder), description_of(folder)
+    path, about = Path(folder).absolute(), description_of(folder)  # a relative one may look like an option
     command = _compiler(compiler)
     with tempfile.TemporaryDirectory(prefix="connections-c-") as build:
         rows, library = Path(build) / "rows.c", Path(build) / "functions.so"
@@ -149,6 +149,8 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
         options = [*FLAGS.split(), *flags, "-fPIC", "-shared", f"-I{path}", "-o", str(library)]
         finished = subprocess.run(
             [command, *options, str(rows), *map(str, sources), "-lm"],
+            cwd=build,  # where no file of others can be meant
+            env=environment(),
             capture_output=True,
             text=True,
             check=False,
@@ -181,7 +183,7 @@ def _compiler(given: str | None) -> str:
     """The path of the C compiler."""
     named = given or os.environ.get("CC")
     for command in [named] if named else _COMPILERS:
-        found = shutil.which(command)
+        found = program(command)
         if found:
             return found
     if named:

@@ -11,12 +11,10 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from pathlib import Path
 
+from connections._children import environment, python_command
 from connections.engines.notices import announce_compilation
 from connections.engines.threads import get_num_threads
 from connections.multibody.program.compiled_functions import compiled, seconds
-
-# What a process does: it compiles the functions named in its arguments, and writes each name when it is done.
-_PROGRAM = "from connections.multibody.program.warm_up import _work; _work()"
 
 
 def warm_up(processes: int | None = None) -> Path:
@@ -86,12 +84,10 @@ def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
     ------
     ChildProcessError : a process ended before it had compiled everything.
     """
-    root = str(Path(__file__).parents[3])
-    path = os.pathsep.join(filter(None, [root, os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": path, "CONNECTIONS_QUIET": "1"}
+    quiet = environment(CONNECTIONS_QUIET="1")
     reader, writer = os.pipe()  # of all processes; a line is written at once, so lines do not mix
     workers = [
-        subprocess.Popen([sys.executable, "-c", _PROGRAM, *share], stdout=writer, env=environment)
+        subprocess.Popen(python_command(__name__, "work", *share), stdout=writer, env=quiet)
         for share in _shares(names, processes)
     ]
     os.close(writer)
@@ -119,8 +115,8 @@ def _shares(names: Sequence[str], processes: int) -> list[list[str]]:
     return [share for share in shares if share]
 
 
-def _work() -> None:
-    """Compile the functions named in the arguments of this process."""
+def work() -> None:
+    """A child: compile the functions named in its arguments, and write each name when it is done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     for name in sys.argv[1:]:
         compiled.require(name)

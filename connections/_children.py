@@ -1,0 +1,98 @@
+"""Child processes, which run nothing that lies in the current folder.
+
+That folder may be a stranger's, beside the robot file that is read there. So a child of Python does not
+search it for modules (``-P``) and gets this package from the file from which its parent has it. No list of
+folders in its environment has an empty or relative entry, which would stand for the current folder. Other
+programs are found in absolute folders only.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+_PACKAGE = Path(__file__).parent
+# The package is loaded by its path: in the search path, its folder would come before Python's own.
+_PROGRAM = """\
+import sys
+from importlib.util import module_from_spec, spec_from_file_location
+spec = spec_from_file_location({package!r}, {file!r})
+sys.modules[spec.name] = module_from_spec(spec)
+spec.loader.exec_module(sys.modules[spec.name])
+from {module} import {function}
+{function}()
+"""
+#: Variables that list folders in which programs, modules, libraries or headers are searched.
+_LISTS = (
+    "PATH",
+    "PYTHONPATH",
+    "LD_LIBRARY_PATH",
+    "DYLD_LIBRARY_PATH",
+    "DYLD_FALLBACK_LIBRARY_PATH",
+    "COMPILER_PATH",
+    "LIBRARY_PATH",
+    "CPATH",
+    "C_INCLUDE_PATH",
+)
+
+
+def python_command(module: str, function: str, *words: str) -> list[str]:
+    """The command of a child that calls a function of this package without arguments.
+
+    Parameters
+    ----------
+    module, function : its full name in two parts.
+    words : arguments of the process, ``sys.argv[1:]``.
+    """
+    file = str(_PACKAGE / "__init__.py")
+    program = _PROGRAM.format(package=_PACKAGE.name, file=file, module=module, function=function)
+    return [sys.executable, "-I" if sys.flags.isolated else "-P", "-c", program, *words]
+
+
+def environment(**more: str) -> dict[str, str]:
+    """The environment of a child: that of this process, whose lists of folders keep absolute entries only.
+
+    Relative entries of ``PYTHONPATH``, by which the user names modules, become absolute.
+
+    Parameters
+    ----------
+    more : further variables.
+    """
+    found = {**os.environ, "PYTHONSAFEPATH": "1"}  # for the children of children, too
+    for name in _LISTS:
+        entries = [entry for entry in found.pop(name, "").split(os.pathsep) if entry]
+        if name == "PYTHONPATH":
+            entries = [os.path.abspath(entry) for entry in entries]
+        absolute = os.pathsep.join(filter(os.path.isabs, entries))
+        if absolute:
+            found[name] = absolute
+    return found | more
+
+
+@contextmanager
+def kept_from_the_current_folder() -> Iterator[None]:
+    """While the block runs, children that other libraries start do not search the current folder."""
+    before = os.environ.get("PYTHONSAFEPATH")
+    os.environ["PYTHONSAFEPATH"] = "1"
+    try:
+        yield
+    finally:
+        del os.environ["PYTHONSAFEPATH"]
+        if before is not None:
+            os.environ["PYTHONSAFEPATH"] = before
+
+
+def program(name: str) -> str | None:
+    """The absolute path of a program, or None; a name is searched in the absolute folders of ``PATH``.
+
+    Parameters
+    ----------
+    name : of the program, or its path, which may be relative.
+    """
+    if os.path.dirname(name):
+        return os.path.abspath(name) if shutil.which(name) else None
+    return shutil.which(name, path=environment().get("PATH", os.defpath))
