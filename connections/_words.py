@@ -9,6 +9,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from connections._shown import shown
+
 # What instances of our classes are called; by name, because no room is imported here.
 _KINDS = {
     "FrameField": "a frame",
@@ -117,7 +119,7 @@ def nearest(name: str, names: Iterable[str]) -> list[str]:
 def did_you_mean(name: str, names: Iterable[str]) -> str:
     """``; did you mean A or B?`` to follow a sentence, or nothing if no name is near."""
     found = nearest(name, names)
-    return f"; did you mean {alternatives(found)}?" if found else ""
+    return f"; did you mean {alternatives([*map(shown, found)])}?" if found else ""
 
 
 def alternatives(names: Sequence[str]) -> str:
@@ -136,4 +138,4 @@ def no_such(kind: str, name: object, names: Sequence[str]) -> str:
     """
     meant = did_you_mean(str(name), names) or "."
     kinds = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
-    return f"there is no {kind} {name!r}{meant} The {kinds} are {', '.join(names)}"
+    return f"there is no {kind} {shown(repr(name))}{meant} The {kinds} are {', '.join(map(shown, names))}"

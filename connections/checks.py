@@ -12,7 +12,6 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from inspect import signature
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._shown import Shown, as_html
 from connections._words import INSTEAD, kind_of, shape_text, with_article, words_of
 
 __all__ = [
@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 
-class ShapeError(ValueError):
+class ShapeError(Shown, ValueError):
     """An array has the wrong shape.
 
     Parameters
@@ -55,19 +55,19 @@ class ShapeError(ValueError):
         self.name, self.expected, self.got = name, expected, got
 
 
-class NonFiniteError(ValueError):
+class NonFiniteError(Shown, ValueError):
     """A number is NaN or infinite."""
 
 
-class MetricError(ValueError):
+class MetricError(Shown, ValueError):
     """A metric is not symmetric positive definite at a point."""
 
 
-class FrameError(ValueError):
+class FrameError(Shown, ValueError):
     """A frame lost rank, its brackets leave its span, or objects of different frames were combined."""
 
 
-class PointError(ValueError):
+class PointError(Shown, ValueError):
     """An array does not describe a point of the manifold, e.g. a quaternion of norm other than one."""
 
 
@@ -75,34 +75,34 @@ class ClosureError(PointError):
     """Closed loops cannot close, or are singular, at a configuration; the message names the loop."""
 
 
-class ConstraintError(ValueError):
+class ConstraintError(Shown, ValueError):
     """Constraint forms lost rank at a point, or a basis does not satisfy them."""
 
 
-class SymmetryError(ValueError):
+class SymmetryError(Shown, ValueError):
     """A tensor lacks the symmetry that its use requires."""
 
 
-class ModelError(ValueError):
+class ModelError(Shown, ValueError):
     """A robot description cannot become a model; the message names the joint, the body or the file."""
 
 
-class SubjectError(ValueError):
+class SubjectError(Shown, ValueError):
     """Nothing to verify or to compute: an unknown system, or a Python file that does not define one.
 
     The message may have several lines.
     """
 
 
-class IntegrationError(RuntimeError):
+class IntegrationError(Shown, RuntimeError):
     """A differential equation could not be integrated to the requested time."""
 
 
-class ConvergenceError(RuntimeError):
+class ConvergenceError(Shown, RuntimeError):
     """An iteration did not converge; no approximate result is returned."""
 
 
-class CheckError(AssertionError):
+class CheckError(Shown, AssertionError):
     """A required check failed."""
 
 
@@ -166,11 +166,11 @@ def html_table(
 
     def line(cells: Sequence[str], tag: str = "td") -> str:
         look = ' style="text-align: left; white-space: pre"'
-        return "<tr>" + "".join(f"<{tag}{look}>{escape(cell)}</{tag}>" for cell in cells) + "</tr>"
+        return "<tr>" + "".join(f"<{tag}{look}>{as_html(cell)}</{tag}>" for cell in cells) + "</tr>"
 
     body = line(header, "th") * bool(header) + "".join(map(line, rows))
-    after = "".join(f"<p>{escape(note)}</p>" for note in notes)
-    return f"<b>{escape(title)}</b><table>{body}</table>{after}"
+    after = "".join(f"<p>{as_html(note)}</p>" for note in notes)
+    return f"<b>{as_html(title)}</b><table>{body}</table>{after}"
 
 
 def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:

@@ -20,6 +20,7 @@ from connections import _interrupt, checks
 from connections._children import kept_from_the_current_folder
 from connections._distribution import version
 from connections._jax import unoptimized
+from connections._shown import shown_lines
 from connections.cli import audit, demo, explore, figures, generate, sweep, verify, warm_up
 from connections.cli.options import Parser, in_columns
 
@@ -125,9 +126,10 @@ def _discard_output() -> None:
 
 def _text(error: Exception) -> str:
     """One line; for a `SubjectError`, which contains lists, its lines in 80 columns, indented."""
+    text = shown_lines(error)
     if not isinstance(error, checks.SubjectError):
-        return f"connections: error: {' '.join(str(error).split())}"
-    first, *others = str(error).splitlines()
+        return f"connections: error: {' '.join(text.split())}"
+    first, *others = text.split("\n")
     lines = [in_columns(f"connections: error: {first}", later="  ")]
     return "\n".join([*lines, *(in_columns(line.strip(), "  ", "    ") for line in others)])
 
@@ -141,7 +143,7 @@ def _compile_quickly() -> None:
 
 
 def _print_warning(message: Any, *_: Any, **__: Any) -> None:
-    print(f"connections: note: {message}", file=sys.stderr)
+    print(f"connections: note: {' '.join(shown_lines(message).split())}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:

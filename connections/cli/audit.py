@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
+from connections._shown import shown
 from connections.cli import options as arguments
-from connections.cli.printing import WIDE, console, new_table, print_paragraph
+from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
                 print_paragraph(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
     if options.json is not None:
         options.json.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
-        print(f"written: {options.json}")
+        print(f"written: {shown(options.json)}")
     return _status(results, bool(options.library), options.joints is not None)
 
 
@@ -190,7 +191,9 @@ def _print_properties(checks: dict[str, Any]) -> None:
         table.add_column(name, justify="right", no_wrap=True)
     table.add_column("meaning")
     for name, check in checks.items():
-        table.add_row(name, check["verdict"], *(_number(check[key]) for key in numbers), check["meaning"])
+        table.add_row(
+            name, check["verdict"], *(_number(check[key]) for key in numbers), cell(check["meaning"])
+        )
     from rich.padding import Padding
 
     output.print(Padding(table, (0, 0, 0, 2)), markup=False)
@@ -211,8 +214,6 @@ def fault_lines(faults: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def _print_table(results: Sequence[dict[str, Any]]) -> None:
-    from rich.markup import escape
-
     table = new_table()
     for name in ("library", "subject", "kind", "fails", "where only joints of these types move"):
         table.add_column(name, overflow="fold")
@@ -227,7 +228,7 @@ def _print_table(results: Sequence[dict[str, Any]]) -> None:
             other = [] if result["same_robot"]["ok"] else ["(H is of another robot)"]
             other += [f"({note})" for note in result["notes"] if "mimic" in note]
             cells += [result["kind"], ", ".join(names), "; ".join([*kinds, *other])]
-        table.add_row(*(escape(cell) for cell in cells))
+        table.add_row(*map(cell, cells))
     print()
     console().print(table)
     print()

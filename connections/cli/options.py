@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from connections._shown import MOST_OF_MESSAGE, shown
 from connections.checks import require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
@@ -32,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Print the error and how to get help, and exit with status 2."""
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        self.exit(2, f"{self.prog}: error: {shown(message, MOST_OF_MESSAGE)} (see {self.prog} --help)\n")
 
 
 def checked(

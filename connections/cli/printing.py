@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
+from connections._shown import MOST_OF_MESSAGE, shown, shown_lines
 from connections.cli.options import COLUMNS, in_columns
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def new_table(title: str = "") -> Table:
     from rich.text import Text
 
     return Table(
-        title=Text(title, style="italic") if title else None,
+        title=Text(shown(title), style="italic") if title else None,
         title_justify="left",
         header_style="bold",
         box=box.SIMPLE_HEAD,
@@ -56,7 +57,14 @@ def new_table(title: str = "") -> Table:
 
 def print_paragraph(text: str, indent: str = "", later: str | None = "  ") -> None:
     """Print a paragraph in the available columns; its later lines are indented."""
-    print(in_columns(text, indent, later, console().width))
+    print(in_columns(shown_lines(text, len(text)), indent, later, console().width))
+
+
+def cell(text: object) -> str:
+    """Text of a file, such as a name, in a table or a title of rich, which reads brackets as commands."""
+    from rich.markup import escape
+
+    return escape(shown(text))
 
 
 def print_report(rows: list[Row], subjects: Sequence[AnySubject], options: argparse.Namespace) -> None:
@@ -205,8 +213,6 @@ def _print_table(title: str, rows: Sequence[Row], controls: bool, name_system: b
 
 
 def _table_of_rows(title: str, rows: Sequence[Row], controls: bool, name_system: bool, wide: bool) -> Table:
-    from rich.markup import escape
-
     table = new_table(title)
     table.add_column("proposition", no_wrap=True)
     if wide:
@@ -223,8 +229,8 @@ def _table_of_rows(title: str, rows: Sequence[Row], controls: bool, name_system:
         numbers = (check.residual, check.scale, check.relative) if wide else (check.relative,)
         cells = [
             row.key,
-            *([escape(row.statement)] if wide else []),
-            *([escape(row.subject)] if name_system else []),
+            *([cell(row.statement)] if wide else []),
+            *([cell(row.subject)] if name_system else []),
         ]
         cells += [f"{number:.1e}" for number in numbers]
         cells.append(row.verdict if row.check.ok else f"[bold red]{row.verdict}[/]")
@@ -235,6 +241,6 @@ def _table_of_rows(title: str, rows: Sequence[Row], controls: bool, name_system:
 
 def print_paths(paths: Sequence[Path]) -> None:
     """Name the files written."""
-    print(f"Written to {paths[0].resolve().parent}:")
+    print(f"Written to {shown(paths[0].resolve().parent, MOST_OF_MESSAGE)}:")
     for path in paths:
-        print(f"  {path.name}")
+        print(f"  {shown(path.name)}")

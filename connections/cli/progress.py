@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from connections._shown import MOST_OF_MESSAGE, shown
 from connections.cli.options import COLUMNS, in_columns
 
 EVERY = 5.0  # s between two lines
@@ -33,7 +34,7 @@ class Progress:
 
     def now(self, text: str) -> None:
         """Set the text that says what is computed now."""
-        self.text = text
+        self.text = shown(text)
 
     def advance(self) -> None:
         """Count a finished step."""
@@ -41,7 +42,7 @@ class Progress:
 
     def note(self, text: str) -> None:
         """Print a line that stays."""
-        print(in_columns(f"connections: note: {text}", later="  "), file=sys.stderr)
+        print(in_columns(f"connections: note: {shown(text, MOST_OF_MESSAGE)}", later="  "), file=sys.stderr)
 
     def line(self, width: int) -> str:
         """Such as "sphere: Prop V.1: 49 of 238 checks, 12 s"; a long text is cut."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.cli import options as arguments
-from connections.cli.printing import WIDE, console, new_table, print_paragraph, status
+from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph, status
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -366,12 +366,10 @@ def _text(value: Any) -> str:
 
 def _print_columns(head: list[str], lines: list[list[str]]) -> None:
     """Print a table; if there are too few columns, names and verdicts are broken."""
-    from rich.markup import escape
-
     table = new_table()
     for name in head:
         table.add_column(name, no_wrap=name not in ("robot", "verdict"), overflow="fold")
     for line in lines:
-        table.add_row(*map(escape, line))
+        table.add_row(*map(cell, line))
     console().print(table)
     print()

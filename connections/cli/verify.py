@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from connections._shown import shown
 from connections.checks import SubjectError
 from connections.cli import options as arguments
 from connections.cli.printing import print_rates, print_report, status
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
         if options.rates:
             report["rates"] = [rates.to_dict() for rates in found]
         options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
-        print(f"written: {options.json}")
+        print(f"written: {shown(options.json)}")
     return status(verdicts)
 
 
@@ -118,7 +119,7 @@ def _rates(subjects: Sequence[AnySubject]) -> list[MotionRates]:
             found.append(rates_along_a_motion(subject))
             print_rates(found[-1])
         else:
-            print(f"{subject.name}: contraction rates are of systems without constraints only")
+            print(f"{shown(subject.name)}: contraction rates are of systems without constraints only")
     return found
 
 
@@ -158,7 +159,7 @@ def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: A
     own = {"--samples": len(subject.q) != options.samples, "--seed": subject.seed != options.seed}
     for option in given:
         if own[option]:
-            text = f"{subject.name} has samples and a seed of its own, {option} has no effect"
+            text = f"{shown(subject.name)} has samples and a seed of its own, {option} has no effect"
             print(f"connections: note: {text}", file=sys.stderr)
 
 

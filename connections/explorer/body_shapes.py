@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from dataclasses import dataclass
-from html import escape
 
 import numpy as np
 
 from connections import multibody as mb
+from connections._shown import as_html
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.clusters import LINEAR
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -167,6 +167,6 @@ def _ends(model: mb.Model) -> list[list[np.ndarray]]:
 
 def _line(depth: int, color: Rgb, bodies: str, joints: str) -> str:
     dot = f'<span style="color:rgb{color};font-size:1.2em">&#9679;</span>'
-    moved = f' <span style="color:#777">({escape(joints)})</span>' if joints else ""
+    moved = f' <span style="color:#777">({as_html(joints)})</span>' if joints else ""
     style = f"padding-left:{1.1 * depth:.1f}em;font-size:0.8em;line-height:1.45"
-    return f'<div style="{style}">{dot} {escape(bodies)}{moved}</div>'
+    return f'<div style="{style}">{dot} {as_html(bodies)}{moved}</div>'

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._shown import shown
+
 if TYPE_CHECKING:
     import viser
 
@@ -21,6 +23,7 @@ TWISTED_THIRD: Rgb = (225, 110, 20)
 DARK: Rgb = (40, 40, 44)
 GREY: Rgb = (150, 150, 156)
 GAP: Rgb = (142, 36, 170)
+LONGEST = 60  # characters of a label
 
 
 @dataclass(frozen=True, eq=False)
@@ -42,7 +45,7 @@ class Desk:
         self, label: str, low: float, high: float, step: float, value: float, hint: str | None = None
     ) -> Any:
         """A slider; the view is drawn again when it moves."""
-        slider = self.client.gui.add_slider(label, low, high, step, value, hint=hint)
+        slider = self.client.gui.add_slider(shown(label, LONGEST), low, high, step, value, hint=hint)
         slider.on_update(self.changed)
         return slider
 
@@ -208,6 +211,17 @@ class FilmView(View):
     def advance(self, seconds: float) -> None:
         """Advance the film."""
         self.film.advance(seconds)
+
+
+def labels(names: Sequence[str]) -> tuple[str, ...]:
+    """Names of a file as labels that differ, for a list to choose from."""
+    found: list[str] = []
+    for name in names:
+        label = shown(name, LONGEST)
+        while label in found:
+            label += "'"
+        found.append(label)
+    return tuple(found)
 
 
 def fill(plot: Any, *arrays: np.ndarray) -> None:

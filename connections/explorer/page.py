@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._shown import as_html, shown
 from connections.explorer.drawing import Desk, View, camera_distance
 from connections.explorer.robot import Robot
 from connections.explorer.robot_view import RobotView
@@ -45,11 +46,12 @@ class Page:
         gui.main_panel.dock_right()
         gui.main_panel.set_width(340 if narrow else 400)
         desk = Desk(client, plots, self.changed)
-        self.status = gui.add_markdown("Computing ...")
+        self.status = gui.add_html("")
         makers: list[Any] = [TransportView, ParallelogramView, PointMassView]
         titles = [make.title for make in makers]
         if robot is not None:
-            titles.insert(0, f"Robot: {robot.name}")
+            titles.insert(0, f"Robot: {shown(robot.name)}")
+        self._say("Computing ...")
         self.choice = desk.dropdown("view", titles)
         largest = max(LARGEST_BETA, abs(beta))
         self.beta = desk.slider(
@@ -117,7 +119,8 @@ class Page:
             with self.client.atomic():
                 view.draw()
         except (ValueError, RuntimeError, ArithmeticError) as error:
-            self._say(f"**Cannot be drawn:** {' '.join(str(error).split())}. The picture is the one before.")
+            reason = " ".join(str(error).split())
+            self._say(f"Cannot be drawn: {reason}. The picture is the one before.")
         else:
             if not view.drawn:
                 view.drawn = True
@@ -145,6 +148,8 @@ class Page:
             self._aim(self.view)
 
     def _say(self, text: str) -> None:
-        if self.status.content != text:
-            self.status.content = text
+        """Show a sentence above the controls, as text, because an error contains names of files."""
+        content = f'<div style="margin:0.3em 0.8em">{as_html(text)}</div>' if text else ""
+        if self.status.content != content:
+            self.status.content = content
             self.status.visible = bool(text)

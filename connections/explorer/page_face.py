@@ -9,11 +9,12 @@ from __future__ import annotations
 import gzip
 import re
 from functools import lru_cache
-from html import escape
 from pathlib import Path
 from urllib.parse import quote
 
 from websockets.http11 import Response
+
+from connections._shown import MOST, as_html
 
 ICON = Path(__file__).with_name("icon.svg")  # also of the documentation
 _TITLE = re.compile(rb"<title>.*?</title>", re.DOTALL)
@@ -39,6 +40,6 @@ def renamed(response: Response, title: str) -> None:
 def _renamed(document: bytes, title: str, packed: bool) -> bytes:
     content = gzip.decompress(document) if packed else document
     icon = f'<link rel="icon" href="data:image/svg+xml,{quote(ICON.read_text())}" />'
-    for place, text in ((_TITLE, f"<title>{escape(title)}</title>"), (_LINK, icon)):
+    for place, text in ((_TITLE, f"<title>{as_html(title, MOST)}</title>"), (_LINK, icon)):
         content = place.sub(text.encode().replace(b"\\", rb"\\"), content, count=1)
     return gzip.compress(content) if packed else content

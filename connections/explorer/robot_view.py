@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from typing import Any
 
 import numpy as np
 
+from connections._shown import as_html
 from connections.control import ContractionRates
 from connections.explorer import drawing
 from connections.explorer.body_shapes import depth, extent, shapes, tree_html
@@ -64,13 +64,13 @@ class RobotView(drawing.FilmView):
                 hint="How much torsion. 0: none (Christoffel symbols). 1: that of the body-level factor "
                 "(v x*) I. C = C* + gamma (C_x - C*).",
             )
-            options = (*robot.components, VELOCITY)
+            self._vectors = drawing.labels((*robot.components, VELOCITY))
             self.vector = desk.dropdown(
-                "carried", options, hint="The unit velocity of a joint, or the motion's own."
+                "carried", self._vectors, hint="The unit velocity of a joint, or the motion's own."
             )
-            self.body = desk.dropdown(
-                "path of", tuple(sorted(names, key=lambda n: -int(depth(robot.model)[names.index(n)])))
-            )
+            self._bodies = drawing.labels(names)
+            order = np.argsort(-depth(robot.model), kind="stable")
+            self.body = desk.dropdown("path of", [self._bodies[body] for body in order])
             self.ellipsoids = desk.checkbox(
                 "ellipsoids", not robot.surfaces, hint="Of the links' inertias, with bars between joints."
             )
@@ -92,7 +92,7 @@ class RobotView(drawing.FilmView):
                     ),
                     "Free motion: no gravity, no forces, a geodesic of the kinetic-energy metric, the same "
                     "for every gamma. Arrows: the velocity of each centre of mass under the carried joint "
-                    f"velocity. Ellipsoids: the links' inertias.<br>{escape(robot.missing)}",
+                    f"velocity. Ellipsoids: the links' inertias.<br>{as_html(robot.missing)}",
                 )
             )
             with gui.add_folder("Cluster tree", expand_by_default=len(names) <= 16):
@@ -272,7 +272,7 @@ class RobotView(drawing.FilmView):
         self.vectors = [0.35 * self.size / (largest or 1.0) * v for v in moved]
 
     def _draw_path(self) -> None:
-        body = self.robot.model.body_names.index(str(self.body.value))
+        body = self._bodies.index(str(self.body.value))
         self.path.points = drawing.segments(self.points[:, body])
         shown = np.linspace(0, len(self.motion.times) - 1, _TRACES).round().astype(int)
         for handle, vectors in zip(self.traces, self.vectors, strict=True):
@@ -280,8 +280,8 @@ class RobotView(drawing.FilmView):
 
     def _component(self) -> int | None:
         """The joint's component whose unit velocity is carried; None for the motion's own velocity."""
-        chosen = str(self.vector.value)
-        return None if chosen == VELOCITY else self.robot.components.index(chosen)
+        chosen = self._vectors.index(str(self.vector.value))
+        return None if chosen == len(self.robot.components) else chosen
 
     def _report(self) -> None:
         motion, pair = self.motion, self.pair
@@ -305,7 +305,8 @@ class RobotView(drawing.FilmView):
             growth = np.trapezoid(rates.bound, motion.times)
             rows.append(("neighbours' distance grows at most", f"{np.exp(growth):.3g} times"))
         self.rates_plot.visible = bool(self.contraction.value)
-        notes = [motion.stopped] if motion.has_torsion else ["(v x*) I has no torsion here", motion.stopped]
+        stopped = as_html(motion.stopped)
+        notes = [stopped] if motion.has_torsion else ["(v x*) I has no torsion here", stopped]
         self.numbers.content = drawing.readout(rows, "; ".join(filter(None, notes)))
 
 

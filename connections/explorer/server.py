@@ -13,6 +13,7 @@ from io import StringIO
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
+from connections._shown import shown
 from connections.checks import require_finite
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def serve(
     if urdf is not None and (model is None or isinstance(model, Robot)):
         raise ValueError("urdf: expected with a model, whose visuals it has")
     robot = model if model is None or isinstance(model, Robot) else Robot(model, name, urdf)
-    title = f"connections: {'explorer' if robot is None else robot.name}"
+    title = f"connections: {'explorer' if robot is None else shown(robot.name)}"
     door = Door(host)
     door.finish = partial(renamed, title=title)
     with _without_its_prints():

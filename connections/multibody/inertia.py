@@ -12,13 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from connections._shown import Shown
 from connections.checks import ModelError, as_array, as_number, require_finite
 from connections.geometry.rigid.host_groups import skew
 
 _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
 
 
-class InertiaWarning(UserWarning):
+class InertiaWarning(Shown, UserWarning):
     """No distribution of mass has this rotational inertia; ``simplefilter("error")`` makes it an error."""
 
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._shown import as_label
 from connections.multibody.clusters import LINEAR
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionCoupling, FunctionLoop
@@ -120,7 +121,7 @@ def figure_mechanism(model: Model) -> Figure:
     upper, lower = figure.subplots(2, 1, height_ratios=heights)
     figure.subplots_adjust(left=0.0, right=1.0, bottom=0.0, top=1.0, hspace=0.0)
     of_body = {body: shades[node] for node in shades for body in model.cluster_tree.nodes[node]["bodies"]}
-    independent = set(model.joint_names)
+    independent = set(map(as_label, model.joint_names))
     _draw(upper, bodies, ["#ffffff", *(of_body.get(body) for body in model.body_names)], independent)
     _draw_arcs(upper, arcs)
     _draw(lower, tree, [shades.get(node, "#ffffff") for node in clusters], independent)
@@ -165,7 +166,9 @@ def ties_of(model: Model) -> list[tuple[str, bool, tuple[int, ...]]]:
 def _body_boxes(model: Model) -> Arrangement:
     tree = model.kinematics.tree
     parents = np.concatenate([[-1], tree.parents + 1])
-    return Arrangement.of(parents, ["ground", *tree.body_names], ["", *tree.joint_names])
+    return Arrangement.of(
+        parents, ["ground", *map(as_label, tree.body_names)], ["", *map(as_label, tree.joint_names)]
+    )
 
 
 def _cluster_boxes(model: Model, clusters: Sequence[Any]) -> Arrangement:
@@ -180,7 +183,7 @@ def _cluster_boxes(model: Model, clusters: Sequence[Any]) -> Arrangement:
         for kind in ("independent", "dependent"):
             names = graph.nodes[node][kind]
             lines += [f"{kind}: {', '.join(names)}"] if names else []
-        texts.append("\n".join(lines))
+        texts.append("\n".join(map(as_label, lines)))
     return Arrangement.of(parents, texts, [""] * len(texts))
 
 
@@ -237,7 +240,9 @@ def _arcs(model: Model, boxes: Arrangement) -> list[Arc]:
     found = []
     for name, loop, bodies in ties_of(model):
         numbers = sorted((body + 1 for body in bodies), key=lambda box: (boxes.middle[box], -right[box]))
-        found.append(Arc(name, loop, [(float(right[box]), float(boxes.middle[box])) for box in numbers]))
+        found.append(
+            Arc(as_label(name), loop, [(float(right[box]), float(boxes.middle[box])) for box in numbers])
+        )
     return found
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from connections._shown import Shown
 from connections.checks import SubjectError
 
 
-class SweepError(ValueError):
+class SweepError(Shown, ValueError):
     """The description of a sweep is wrong, or its function does not return what was described."""
 
 
@@ -13,7 +14,7 @@ class UnknownSystemError(SweepError, SubjectError):
     """There is no system of this name; the message lists all systems."""
 
 
-class StoreError(ValueError):
+class StoreError(Shown, ValueError):
     """A folder is not the store of this sweep, or cannot be read."""
 
 

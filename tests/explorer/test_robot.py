@@ -1,6 +1,7 @@
 """What the explorer shows of robots, against the library's other functions; the pages, run and looked at."""
 
 import re
+from html import escape
 from pathlib import Path
 
 import numpy as np
@@ -288,6 +289,47 @@ def test_the_page_in_a_browser(six_bar: Robot, tmp_path: Path) -> None:
         window.press("play")
         window.wait(lambda text: window.standing("time [s]") != time)
         assert window.complaints() == []
+
+
+OWNED = "parent.document.title='owned'"
+HOSTILE = {  # names in six_bar.urdf: what they become
+    "constraint1": f'<iframe srcdoc="<script>{OWNED}</script>"></iframe>',
+    "joint2": f'<img src=x onerror="{OWNED}">',
+    "joint3": f"[press](javascript:{OWNED})",
+    "link2": f'"><svg onload="{OWNED}">',
+    "link3": f"**bold** `code`</div><script>{OWNED}</script>",
+}
+
+
+@pytest.mark.further
+def test_names_of_a_file_run_nothing_on_the_page(tmp_path: Path) -> None:
+    """Names of loops, joints and links are HTML and Markdown; the page shows them as they are."""
+    require_chromium()
+    text = (ROOT / "tests/data/urdf_plus/six_bar.urdf").read_text()
+    for name, hostile in HOSTILE.items():
+        assert f'"{name}"' in text
+        text = text.replace(f'"{name}"', f'"{escape(hostile)}"')
+    path = tmp_path / "six_bar.urdf"
+    path.write_text(text)
+    looks = '<visual><geometry><mesh filename="&lt;img src=x onerror=1&gt;.stl"/></geometry></visual>'
+    path.write_text(re.sub(r"(<link name=\"link1\">)", rf"\1{looks}", text))
+    robot = Robot(mb.from_urdf(path), "<svg onload=1>", path)
+    with explorer.serve(robot, port=0) as server, browser(tmp_path / "profile") as driver:
+        window = Window(driver, server.url)
+        window.wait("angle between the two at the end")
+        window.close_warnings()
+        window.click("Posture at the start")
+        window.wait(f"q: {HOSTILE['joint3']}")
+        for joint, key in (("joint3", "\ue010"), ("joint2", "\ue011")):  # End: pi; Home: -pi
+            named = {label.text: label for label in driver.find_elements("css selector", "label")}
+            owner = named[f"q: {HOSTILE[joint]}"].get_attribute("for")
+            thumb = driver.find_element("id", owner).find_element("css selector", "[role=slider]")
+            window.act(lambda found=thumb: found, lambda found, key=key: found.send_keys(key))
+        window.wait(f"Cannot be drawn: loop '{HOSTILE['constraint1']}' cannot close")
+        assert driver.title == "connections: <svg onload=1>"
+        page = "//*[@srcdoc or @onerror or @onload or starts-with(@href, 'javascript')]"
+        assert driver.find_elements("xpath", page) == []
+        assert HOSTILE["link3"] in window.text
 
 
 @pytest.mark.further

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections._shown import Shown
 from connections.multibody.description.xml import read_root
 
 Array = NDArray[np.float64]
@@ -35,7 +36,7 @@ _WORLD_LINK = "world_link"
 _DYNAMICS = ("inertial", "parent", "child", "origin", "axis", "limit", "mimic", "dynamics")
 
 
-class LibraryError(ValueError):
+class LibraryError(Shown, ValueError):
     """A library is unknown, not installed, or cannot read a robot; the message says which and why."""
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._shown import Shown
 from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array
 from connections.geometry.rigid.placements import perpendicular
@@ -53,7 +54,7 @@ _STARTS = 24  # starts of Newton's method, if no reference is given
 _SECONDS = 20.0  # after this time no further starts are tried, if none has closed
 
 
-class AssemblyWarning(UserWarning):
+class AssemblyWarning(Shown, UserWarning):
     """Loops close in several ways, and ``reference=`` chose none; the message says which one was taken."""
 
 

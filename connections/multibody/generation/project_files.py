@@ -8,6 +8,7 @@ from typing import Any
 
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
+from connections._shown import as_c_comment, as_markdown
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.function_text import CFunction, statuses
 from connections.multibody.generation.layout import JointLayout
@@ -78,7 +79,7 @@ def summary(function: Exported) -> str:
     usual = function.chosen in ((), ("christoffel",))
     chosen = "" if usual else f" ({', '.join(function.chosen)})"
     text = str(_declared(function).__doc__).splitlines()[0].rstrip(".") + chosen
-    return text.encode("ascii", "replace").decode().replace("*/", "* /")
+    return as_c_comment(text)
 
 
 def is_stacked(function: Exported) -> bool:
@@ -236,7 +237,7 @@ def readme_text(
         for c in made
     ]
     rows = [
-        f"| `{up}_Q_{j.identifier}`, `{up}_V_{j.identifier}` | {j.name.replace('|', '/')} | {j.first_q} "
+        f"| `{up}_Q_{j.identifier}`, `{up}_V_{j.identifier}` | {as_markdown(j.name)} | {j.first_q} "
         f"| {'; '.join(j.in_q)} | {j.first_v} | {'; '.join(j.in_v)} |"
         for j in joints
     ]
