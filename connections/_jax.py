@@ -29,6 +29,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
+from connections._written import RefusedError, own_cache
+
 #: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
 MOST_BYTES = 512 * 2**20
 
@@ -59,16 +61,18 @@ def unoptimized() -> str:
 
 
 def cache_folder() -> Path | None:
-    """The folder for this version of JAX and this processor; None if there is no place for it."""
+    """The folder for this version of JAX and this processor; None, and a warning, if it is another user's."""
     base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache" if _has_home() else "")
     if not base or not Path(base).is_absolute():
         return None
     folder = Path(base) / "connections" / f"jax-{version('jaxlib')}-{_processor()}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        return own_cache(own_cache(folder.parent) / folder.name)
+    except RefusedError as error:
+        warnings.warn(f"compiled functions are not kept: {error}", RuntimeWarning, stacklevel=2)
     except OSError:
-        return None
-    return folder if os.access(folder, os.W_OK | os.X_OK) else None
+        pass
+    return None
 
 
 def _has_home() -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
 from connections._shown import shown
+from connections._written import write_file
 from connections.cli import options as arguments
 from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph
 from connections.cli.progress import progress
@@ -93,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
             if not library.installed:
                 print_paragraph(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
     if options.json is not None:
-        options.json.write_text(json.dumps(results, indent=1, allow_nan=False) + "\n")
+        write_file(options.json, json.dumps(results, indent=1, allow_nan=False) + "\n")
         print(f"written: {shown(options.json)}")
     return _status(results, bool(options.library), options.joints is not None)
 

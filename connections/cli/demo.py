@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
+from connections._written import require_no_link
 from connections.checks import require_writable
 from connections.cli import options as arguments
 from connections.cli.printing import (
@@ -65,6 +66,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Verify on the built-in systems and a robot, then draw the figures."""
     arguments.fill_report_options(options)
+    require_no_link(options.directory)
     require_writable(options.directory)
     path = options.robot if options.robot is not None else _example_robot()
     _announce(path.stem, options.robot is None)

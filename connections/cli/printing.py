@@ -7,12 +7,14 @@ variable COLUMNS sets another number.
 from __future__ import annotations
 
 import argparse
+import io
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from connections._shown import MOST_OF_MESSAGE, shown, shown_lines
+from connections._written import write_file
 from connections.cli.options import COLUMNS, in_columns
 
 if TYPE_CHECKING:
@@ -143,12 +145,12 @@ def print_groups(rows: Sequence[Row]) -> None:
 
 def write_rows(path: Path, rows: Sequence[Row]) -> Path:
     """Write a table of all rows, system by system, with the controls, in 150 columns."""
-    with path.open("w", encoding="utf-8") as stream:
-        for name in dict.fromkeys(row.subject for row in rows):
-            here = [row for row in rows if row.subject == name]
-            console(stream).print(_table_of_rows(name, here, controls=True, name_system=False, wide=True))
-            stream.write("\n")
-    return path
+    stream = io.StringIO()
+    for name in dict.fromkeys(row.subject for row in rows):
+        here = [row for row in rows if row.subject == name]
+        console(stream).print(_table_of_rows(name, here, controls=True, name_system=False, wide=True))
+        stream.write("\n")
+    return write_file(path, stream.getvalue())
 
 
 def print_tracking(results: Sequence[TrackingResult]) -> None:

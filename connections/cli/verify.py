@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._shown import shown
+from connections._written import write_file
 from connections.checks import SubjectError
 from connections.cli import options as arguments
 from connections.cli.printing import print_rates, print_report, status
@@ -103,7 +104,7 @@ def run(options: argparse.Namespace) -> int:
         }
         if options.rates:
             report["rates"] = [rates.to_dict() for rates in found]
-        options.json.write_text(json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
+        write_file(options.json, json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
         print(f"written: {shown(options.json)}")
     return status(verdicts)
 

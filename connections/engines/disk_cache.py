@@ -8,18 +8,24 @@ overwritten. If no folder can be written, functions are compiled in each process
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
+import io
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+from connections._written import RefusedError, own_cache, write_file
 from connections.engines.internals.numba_names import (
     CompileResultCacheImpl,
     FunctionCache,
     NullCache,
     dumps,
+    locators,
+    write_by,
 )
 
 
@@ -32,8 +38,29 @@ def cache_of(function: Any) -> Any:
         return _NoCache()
 
 
+def _require_own(folder: str) -> None:
+    """See that a folder is of this user alone; that of the sources is trusted as they are."""
+    if Path(folder).name == "__pycache__":
+        return
+    try:
+        own_cache(Path(folder))
+    except RefusedError as error:
+        warnings.warn(f"compiled functions are not kept there: {error}", RuntimeWarning, stacklevel=2)
+        raise
+
+
+@contextlib.contextmanager
+def _writing(path: str) -> Iterator[io.BytesIO]:
+    """Write a file of this user alone."""
+    stream = io.BytesIO()
+    yield stream
+    write_file(Path(path), stream.getvalue())
+
+
 class _Sealed(CompileResultCacheImpl):
     """The content of a file: the file's own name, a checksum, and the code."""
+
+    _locator_classes = locators(_require_own)
 
     def reduce(self, compiled: Any) -> tuple[str, bytes, bytes]:
         content = dumps(super().reduce(compiled))
@@ -56,6 +83,10 @@ class _Cache(FunctionCache):
 
     _impl_class = _Sealed
     on_missing: Callable[[], None] | None = None
+
+    def __init__(self, function: Any) -> None:
+        super().__init__(function)
+        write_by(self, _writing)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None

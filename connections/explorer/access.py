@@ -77,7 +77,7 @@ class Door:
         if any(origin not in (f"http://{hosts[0]}", f"https://{hosts[0]}") for origin in origins):
             return "This explorer answers no pages but its own."
         given = [_token_of(request.path), *_cookies(request.headers, _cookie(port))]
-        if not any(hmac.compare_digest(text.encode(), self.token.encode()) for text in given):
+        if not any(hmac.compare_digest(text.encode(errors="replace"), self.token.encode()) for text in given):
             return "The token is missing: open the address that was printed, with all that follows '?'."
         return None
 

@@ -9,12 +9,14 @@ Source: [W] Figs 4 to 7.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._written import make_folder, write_file
 from connections.checks import require_writable
 from connections.control.tracking_example import (
     HIGH_FREQUENCY,
@@ -300,22 +302,21 @@ def _sweep_figures(results: Sequence[TrackingResult], sweep: Sequence[TrackingRe
 
 def _write_tables(directory: str | Path, results: Sequence[TrackingResult]) -> list[Path]:
     markdown, comma = Path(directory) / "exploration.md", Path(directory) / "exploration.csv"
-    markdown.write_text(table(results) + "\n", encoding="utf-8")
-    with comma.open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, MEASURES)
-        writer.writeheader()
-        writer.writerows(result.to_dict() for result in results)
-    return [markdown, comma]
+    stream = io.StringIO(newline="")
+    writer = csv.DictWriter(stream, MEASURES)
+    writer.writeheader()
+    writer.writerows(result.to_dict() for result in results)
+    return [write_file(markdown, table(results) + "\n"), write_file(comma, stream.getvalue())]
 
 
 def _write(directory: str | Path, figures: dict[str, Figure], pdf: bool) -> list[Path]:
-    folder = Path(directory)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = make_folder(Path(directory))
     paths = []
     for name, figure in figures.items():
         for suffix in (".png", ".pdf") if pdf else (".png",):
-            paths.append(folder / f"{name}{suffix}")
-            figure.savefig(paths[-1])
+            stream = io.BytesIO()
+            figure.savefig(stream, format=suffix[1:])
+            paths.append(write_file(folder / f"{name}{suffix}", stream.getvalue()))
     return paths
 
 

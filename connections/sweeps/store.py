@@ -8,6 +8,7 @@ read means that the chunk is damaged. Any program that reads Zarr 3 can read the
 
 from __future__ import annotations
 
+import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._written import make_folder, require_no_link
 from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import identity, versions
@@ -79,6 +81,7 @@ class Store:
         import zarr
 
         self.path = Path(path)
+        _require_no_link(self.path)
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not the store of a sweep: it is not a folder")
         zarr.config.set({"array.write_empty_chunks": True})  # so that a missing file means a lost chunk
@@ -95,6 +98,9 @@ class Store:
         self.arrays: dict[str, Any] = {name: self.group[name] for name in self.names}
         self._checksums: Any = self.group[CHECKSUMS]
         self._columns = columns_of(self.described)
+        for name in (*self.names, CHECKSUMS):
+            _require_no_link(self.path / name)
+            _require_no_link(self.path / name / "c")
 
     @classmethod
     def create(cls, path: Any, sweep: Sweep, described: Mapping[str, Any], compress: bool = False) -> Store:
@@ -115,9 +121,10 @@ class Store:
 
         path = Path(path)
         require_place(path)
-        path.parent.mkdir(parents=True, exist_ok=True)
+        make_folder(path.parent)
         place = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
         try:
+            make_folder(place)  # of this user alone
             group = zarr.create_group(place)
             dims = {name: output.dims for name, output in sweep.outputs.items()}
             create_arrays(group, described, dims, compress)
@@ -204,6 +211,9 @@ class Store:
 
     @contextmanager
     def _writing(self, number: int, name: str) -> Iterator[None]:
+        for folder, _, _ in os.walk(self.path / name / "c" / str(number)):
+            for entry in Path(folder), *Path(folder).iterdir():
+                _require_no_link(entry)
         try:
             yield
         except OSError as error:
@@ -262,6 +272,14 @@ class Store:
     def remnants(self) -> list[Path]:
         """Files that an interrupted write has left behind."""
         return sorted(self.path.rglob("*.partial"))
+
+
+def _require_no_link(path: Path) -> None:
+    """Raise `StoreError` if a path is a symbolic link, through which a chunk would be written elsewhere."""
+    try:
+        require_no_link(path)
+    except OSError as error:
+        raise StoreError(str(error)) from None
 
 
 def require_place(path: Path) -> None:

@@ -14,6 +14,9 @@ types of our own. `numba.extending.type_callable` would replace them.
 `get_or_insert_function`, `unpack_tuple` (numba.core.cgutils): LLVM's declaration of a function, the parts of
 a tuple.
 
+`_locator_classes`, `ensure_cache_path`, `_cache_file`, `_open_for_write`: which folders Numba may use, what
+it does to have one, and how it writes a file there; so that both are of the user alone.
+
 `_config_fname` (numba.core.config): the file of settings ``.numba_config.yaml``, which Numba reads in the
 current folder, a stranger's perhaps. It may name a folder of machine code, which would be executed. So no
 such file is read, unless the program imported Numba before this package; variables of the environment are.
@@ -28,7 +31,7 @@ second time. `compile` and `disable_compile` make a function refuse other types 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from numba.core import cgutils, config
@@ -53,10 +56,12 @@ __all__ = [
     "dumps",
     "get_or_insert_function",
     "infer_global",
+    "locators",
     "refuse_other_types",
     "set_cache",
     "types_of",
     "unpack_tuple",
+    "write_by",
 ]
 
 if not NUMBA_IS_THE_PROGRAMS:
@@ -70,6 +75,22 @@ unpack_tuple: Any = cgutils.unpack_tuple
 def set_cache(function: Any, cache: Any) -> None:
     """Let a function of `njit` that is not compiled yet look for its machine code in `cache`."""
     function._cache = cache
+
+
+def write_by(cache: Any, writing: Any) -> None:
+    """Let a cache write its files by `writing`: the path of a file -> a context with a stream of bytes."""
+    cache._cache_file._open_for_write = writing
+
+
+def locators(require: Callable[[str], None]) -> list[Any]:
+    """The classes by which Numba finds a folder, in which `require` sees to it or raises `OSError`."""
+
+    class Required:
+        def ensure_cache_path(self: Any) -> None:
+            require(self.get_cache_path())
+            super().ensure_cache_path()  # type: ignore[misc]
+
+    return [type(kind.__name__, (Required, kind), {}) for kind in CompileResultCacheImpl._locator_classes]
 
 
 def cache_in(function: Any) -> Any:

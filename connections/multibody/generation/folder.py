@@ -18,6 +18,7 @@ import numpy as np
 
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
+from connections._written import make_folder, require_no_link, write_file
 from connections.checks import ModelError, require_bool, require_names, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
@@ -115,7 +116,7 @@ def generate_c(
     ModelError : names of joints are the same in C; the text of a function would be larger than 8 MB; a loop
         is closed by a Python function, or a joint with a quaternion is independent in it; a function is none
         of closed chains; ``"float"`` with loops that have to be solved.
-    OSError : the folder cannot be written.
+    OSError : the folder cannot be written; it, or a file in it that would be replaced, is a symbolic link.
 
     Examples
     --------
@@ -136,15 +137,18 @@ def generate_c(
     identifiers("function", [function.name for function in wanted])
     folder = Path(folder)
     own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
+    require_no_link(folder)
     require_writable(folder)
     made = [_made(model, function, own, real) for function in wanted]
     loops = _loops(model, real)
     digest = _digest(model, wanted, own, dtype)
     files = _files(model, made, own, real, joints, loops, digest, cuda)
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
+    for file in files:
+        require_no_link(folder / file)
     _remove_earlier(folder, own)
     for file, text in files.items():
-        (folder / file).write_text(text, encoding="utf-8", newline="\n")
+        write_file(folder / file, text)
     return GeneratedC(folder, own, dtype, digest, {c.recorded.function.name: _about(c) for c in made})
 
 
