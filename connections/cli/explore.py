@@ -102,7 +102,12 @@ def _serve(options: argparse.Namespace) -> int:
     host = options.host if options.host is not None else explorer.LOOPBACK
     port = options.port if options.port is not None else explorer.PORT
     beta = options.beta[0] if options.beta is not None else 1.0
-    with explorer.serve(model, name, beta, host, port, options.robot) as server:
+    from connections.explorer.invitation import invitation
+
+    with (
+        explorer.serve(model, name, beta, host, port, options.robot) as server,
+        invitation(server.url) as page,
+    ):
         try:
             print(f"The explorer is at {server.url}")
             if not server.local:
@@ -112,7 +117,7 @@ def _serve(options: argparse.Namespace) -> int:
                 )
                 print(arguments.in_columns(text, later="  "), file=sys.stderr)
             print("Ctrl-C ends it.", flush=True)
-            if options.open and not webbrowser.open(server.url):
+            if options.open and not webbrowser.open(page):
                 print("connections: note: no browser was found; open the address above", file=sys.stderr)
             server.wait()
         except KeyboardInterrupt:

@@ -2,6 +2,7 @@
 
 import gc
 import http.client
+import socket
 import threading
 import time
 import urllib.parse
@@ -100,6 +101,24 @@ def test_only_the_token_opens_it(server: explorer.Explorer, headers: dict) -> No
     cookie = f"other=1; connections-explorer-{server.port}="
     assert answer(server, "/", Cookie=cookie + token(server), **headers)[0] == welcome
     assert answer(server, "/", Cookie=cookie + "1", **headers)[0] == 403
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"GET /?token=\xe9 HTTP/1.1\r\nHost: 127.0.0.1:PORT",
+        b"GET /\xe9?token=\xff\xfe HTTP/1.1\r\nHost: 127.0.0.1:PORT",
+        b"GET /?token=%E9 HTTP/1.1\r\nHost: 127.0.0.1:PORT",
+        b"GET /?token=%00 HTTP/1.1\r\nHost: 127.0.0.1:PORT",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nCookie: connections-explorer-PORT=\xe9",
+        b"GET / HTTP/1.1\r\nHost: \xe9:PORT",
+        b"GET / HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\nOrigin: \xe9",
+    ],
+)
+def test_bytes_that_are_no_text_are_refused(server: explorer.Explorer, head: bytes) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as connection:
+        connection.sendall(head.replace(b"PORT", str(server.port).encode()) + b"\r\n\r\n")
+        assert connection.recv(100).split()[:2] == [b"HTTP/1.1", b"403"]
 
 
 @pytest.mark.parametrize(

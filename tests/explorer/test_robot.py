@@ -14,6 +14,7 @@ from connections import explorer
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError
 from connections.explorer import body_shapes as bodies
+from connections.explorer.invitation import invitation
 from connections.explorer.robot import FRAMES, Robot, RobotMotion
 
 PAGE = ROOT / "docs" / "explorer.md"
@@ -339,8 +340,10 @@ def test_contraction_rates_on_the_page(arm: Robot, tmp_path: Path) -> None:
     moved = arm.move(arm.start(), np.round(arm.push(0), 2), 4.0)
     growth = np.exp(np.trapezoid(arm.rates(moved).bound, moved.times))
     with explorer.serve(arm, port=0) as server, browser(tmp_path / "profile") as driver:
-        window = Window(driver, server.url)
-        window.wait("angle between the two at the end")
+        with invitation(server.url) as page:
+            driver.get(page)
+            window = Window(driver, server.url.partition("?")[0] + "?")  # with the cookie that it was given
+            window.wait("angle between the two at the end")
         window.close_warnings()
         window.press("contraction rates")
         window.wait("distance grows at most")

@@ -192,11 +192,19 @@ def test_the_browser_is_opened_if_asked(
 ) -> None:
     opened: list[str] = []
 
+    def browser(address: str) -> bool:
+        """What is in the browser's command line, which every user can read, has no token."""
+        file = Path(urllib.parse.urlsplit(address).path)
+        assert address.startswith("file:///") and "token" not in address
+        assert (file.stat().st_mode & 0o777, file.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        opened.extend(re.findall('href="(.*?)"', file.read_text()))
+        return found
+
     def interrupted(self: explorer.Explorer) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr(explorer.Explorer, "wait", interrupted)
-    monkeypatch.setattr("webbrowser.open", lambda url: opened.append(url) or found)
+    monkeypatch.setattr("webbrowser.open", browser)
     assert cli.main(["explore", "--web", "--open", "--port", "0"]) == 0
     output = capsys.readouterr()
     assert opened == [output.out.split()[4]] and ("no browser was found" in output.err) == (not found)
