@@ -18,7 +18,7 @@ _UNSEEN = re.compile(
     "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
 )
 # What begins a command of Markdown. An underscore within a word does not.
-_IN_MARKDOWN = re.compile(r"[\\`*{}\[\]()<>#!|~&$:@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=\bwww)\.")
+_IN_MARKDOWN = re.compile(r"[\\`*{}\[\]()#!|~$:@]|(?<![A-Za-z0-9])_|_(?![A-Za-z0-9])|(?<=\bwww)\.")
 
 
 def shown(text: object, most: int = MOST) -> str:
@@ -57,7 +57,8 @@ def as_html(text: object, most: int = MOST_OF_MESSAGE) -> str:
 
 def as_markdown(text: object, most: int = MOST) -> str:
     """A text within a line of Markdown, or a cell of a table."""
-    return _IN_MARKDOWN.sub(lambda found: f"\\{found[0]}", shown(text, most))
+    line = _IN_MARKDOWN.sub(lambda found: f"\\{found[0]}", shown(text, most))
+    return html.escape(line, quote=False)  # not every reader of Markdown takes a backslash before < for text
 
 
 def as_c_comment(text: object, most: int = MOST) -> str:

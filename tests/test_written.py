@@ -1,6 +1,7 @@
 """What is written is of this user alone, whatever the umask, and nothing is written through a link."""
 
 import os
+import re
 import stat
 import subprocess
 from collections.abc import Callable, Iterator
@@ -17,6 +18,7 @@ from connections.cli import printing
 from connections.cli.options import require_writable_file
 from connections.engines import disk_cache
 from connections.engines.internals import numba_names
+from connections.multibody.description.mjcf import mujoco_for
 from connections.plots import paper
 from connections.sweeps import Output, StoreError, Sweep, run_sweep
 
@@ -201,3 +203,44 @@ def test_a_folder_that_looks_like_an_option_reaches_no_compiler_as_one(
         mb.load_c(folder)
     assert all(word.startswith(("/", "-f", "-O", "-s", "-I/", "-o", "-lm")) for word in seen[0])
     assert not any(word.startswith("-fplugin") for word in seen[0])
+
+
+LINK = """<mujoco><worldbody><body><freejoint/><geom size="0.1"/></body></worldbody></mujoco>"""
+
+
+def test_mujoco_writes_no_log_through_a_link(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    mujoco = pytest.importorskip("mujoco")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "MUJOCO_LOG.TXT").symlink_to(tmp_path / "precious")
+    mujoco_for("this test")
+    compiled = mujoco.MjModel.from_xml_string(LINK)
+    handler = mujoco.get_mju_user_warning()
+    for ours in (True, False):  # the control is MuJoCo's own
+        mujoco.set_mju_user_warning(handler if ours else None)
+        data = mujoco.MjData(compiled)
+        data.qvel[:] = 1e200
+        mujoco.mj_step(compiled, data)
+        assert (tmp_path / "precious").exists() == (not ours)
+    mujoco.set_mju_user_warning(handler)
+
+
+SOURCES = sorted(Path(_written.__file__).parent.rglob("*.py"))
+TEMPORARY = {
+    "library_audit.py",
+    "library_runs.py",
+    "library.py",
+    "loading.py",
+}  # files in folders of their own
+
+
+def test_files_are_written_and_processes_started_in_one_place() -> None:
+    """A new writer or process has to use `_written` or `_children`."""
+    writes = re.compile(
+        r"write_text|write_bytes|open\([^)]*\"[wax]b?\"|\.mkdir\(|makedirs|savefig\((?!stream)"
+    )
+    starts = re.compile(r"subprocess\.(run|Popen|call|check)|os\.(system|popen|exec|spawn)")
+    found = {path.name for path in SOURCES if writes.search(path.read_text().replace("open(os.devnull", ""))}
+    assert found - {"_written.py"} == TEMPORARY
+    starting = [path for path in SOURCES if starts.search(path.read_text())]
+    assert len(starting) >= 4
+    assert all("connections._children import" in path.read_text() for path in starting)

@@ -124,7 +124,7 @@ def test_html(name: str) -> None:
 @hostile(100)
 def test_markdown(name: str) -> None:
     cell = _shown.as_markdown(name)
-    bare = re.sub(r"\\.", "", cell)  # without what is escaped
+    bare = re.sub(r"\\.|&(lt|gt|amp);", "", cell)  # without what is escaped
     assert is_harmless(cell) and "\n" not in cell
     assert not re.search(r"[|<>`\[\]()!$*#&]|://|www\.", bare)
 
@@ -171,6 +171,22 @@ def robot(name: str) -> mb.Model:
     mechanism.add_joint(f"{name} a", "world", f"{name} 1", mb.Revolute([0.0, 0.0, 1.0]))
     mechanism.add_joint(f"{name} b", f"{name} 1", f"{name} 2", mb.Revolute([0.0, 1.0, 0.0]))
     return mechanism.build()
+
+
+def test_generated_files(tmp_path: Path) -> None:
+    """Joints and a frame are named so that comments would end, and tables have more columns."""
+    name = (
+        "a*/ int evil; /*\\\n|<img src=x onerror=alert(1)>$\x1b[2J\u202e[x](y)`"  # short, as that of a file
+    )
+    model = robot(name)
+    made = mb.generate_c(model, ["gravity", f"frame_jacobian:{name} 2"], tmp_path / "c", name="r")
+    readme = (made.folder / "README.md").read_text()
+    assert Tags(readme).found == set() and is_harmless(readme)
+    rows = [line for line in readme.splitlines() if line.startswith("| `R_Q_")]
+    assert len(rows) == 2 and all(len(re.findall(r"(?<!\\)\|", row)) == 7 for row in rows)
+    for path in made.folder.glob("*.[ch]"):
+        text = path.read_text()
+        assert is_harmless(text) and "int evil" not in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
 @hostile(20)

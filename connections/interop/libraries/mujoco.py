@@ -24,6 +24,7 @@ from connections.interop.libraries.library import (
     Slots,
     slots,
 )
+from connections.multibody.description.mjcf import mujoco_for
 
 VARIANTS: dict[str, str] = {"": "mj_forward"}
 _PLANE = ("TX", "TY", "RZ")
@@ -31,8 +32,7 @@ _PLANE = ("TX", "TY", "RZ")
 
 def read(description: Description, variant: str) -> LibraryRobot:
     """The robot of a URDF file."""
-    import mujoco
-
+    mujoco = mujoco_for("audit")
     options = ElementTree.Element("mujoco")
     ElementTree.SubElement(options, "compiler", fusestatic="false", balanceinertia="false")
     try:
@@ -51,8 +51,7 @@ def read(description: Description, variant: str) -> LibraryRobot:
 
 def build(example: JointExample, variant: str) -> LibraryRobot:
     """The robot of a mechanism, as MJCF."""
-    import mujoco
-
+    mujoco = mujoco_for("audit")
     mjcf = _mjcf(example)
     try:
         theirs = mujoco.MjModel.from_xml_string(mjcf)

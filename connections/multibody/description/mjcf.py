@@ -25,6 +25,7 @@ documentation, Computation, and XML reference.
 
 from __future__ import annotations
 
+import logging
 import os
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -35,6 +36,7 @@ from typing import Any
 import numpy as np
 
 from connections._distribution import how_to_install
+from connections._shown import shown
 from connections.checks import ModelError
 from connections.multibody.assembly.whole_joints import WholeJointError
 from connections.multibody.description.files import file_of
@@ -106,8 +108,16 @@ def mujoco_for(what: str) -> ModuleType:
         import mujoco
     except ImportError as error:
         raise ImportError(f"{what} needs MuJoCo: {how_to_install('mjcf')}") from error
+    if mujoco.get_mju_user_warning() is None:
+        # MuJoCo would append its warnings to MUJOCO_LOG.TXT in the current folder, also where that is a link.
+        mujoco.set_mju_user_warning(_log_warning)
     module: ModuleType = mujoco
     return module
+
+
+def _log_warning(text: str) -> None:
+    """No warning of Python's, which a filter may turn into an error that MuJoCo's C could not pass on."""
+    logging.getLogger("connections").warning("MuJoCo: %s", shown(text))
 
 
 def _compile(mujoco: ModuleType, path: Path) -> Any:

@@ -19,6 +19,7 @@ from math import prod
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
+from connections._children import environment
 from connections.checks import ModelError
 from connections.multibody.description.files import MOST_ASSETS, file_of, open_regular
 from connections.multibody.description.xml import MOST_BYTES, MOST_ELEMENTS, parse_file
@@ -273,7 +274,7 @@ def _try(path: Path) -> None:
     try:
         done = subprocess.run(
             [sys.executable, "-P", "-c", _TRIAL, str(path.absolute()), *limits],
-            env={name: os.environ[name] for name in _ENVIRONMENT if name in os.environ},
+            env={name: value for name, value in environment().items() if name in _ENVIRONMENT},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
