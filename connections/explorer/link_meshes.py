@@ -1,10 +1,15 @@
-"""The surfaces of a robot's bodies, from the visuals of its URDF file and the meshes that they name."""
+"""The surfaces of a robot's bodies, from the visuals of its URDF file and the meshes that they name.
+
+Meshes are read in a process of their own (`mesh_reading`), once for each file, with limits of memory and
+time: the size of a file tells little of what a library makes of it.
+"""
 
 from __future__ import annotations
 
-import logging
+import io
+import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -12,15 +17,21 @@ from typing import Any
 import numpy as np
 
 from connections import multibody as mb
+from connections.checks import ModelError
 from connections.explorer.drawing import Rgb
+from connections.multibody.description.files import MOST_ASSETS
+from connections.multibody.description.limited import MEMORY, SECONDS, run_limited
 from connections.multibody.description.urdf_visuals import Visual, read_visuals
+
+MOST_TRIANGLES = 3 * 10**6  # of a robot, and of a file
+MOST_SURFACES = 10**4
+MOST_PIXELS = 2**25  # of a picture whose mean colour is taken
 
 _PLAIN: Rgb = (200, 204, 210)  # where no file gives a colour
 _NAMED = 3  # reasons that are spelled out
+_FORMATS = (".stl", ".dae", ".obj", ".ply", ".off", ".glb", ".gltf")
 _WITH_NORMALS = (".dae", ".glb", ".gltf")  # formats whose vertices are split at edges
-logging.getLogger("trimesh").addHandler(
-    logging.NullHandler()
-)  # what is wrong with a mesh is said on the page
+_PROGRAM = "import runpy; runpy.run_path(sys.argv[1], run_name='__main__')"
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,11 +70,17 @@ def surfaces(model: mb.Model, urdf: str | os.PathLike[str]) -> tuple[tuple[Surfa
     """
     visuals, failures = read_visuals(urdf)
     left_out = len(failures)
+    files = _read(list(dict.fromkeys(visual.file for visual in visuals if visual.file is not None)))
     found: list[Surface] = []
+    triangles = 0
     for visual in visuals:
         try:
-            found += _surfaces(model, visual)
-        except Exception as error:  # the libraries that read meshes raise errors of any kind
+            more = _surfaces(model, visual, files)
+            triangles += sum(len(surface.faces) for surface in more)
+            if triangles > MOST_TRIANGLES or len(found) + len(more) > MOST_SURFACES:
+                raise ValueError(f"more than {MOST_TRIANGLES:,} triangles, or {MOST_SURFACES:,} parts")
+            found += more
+        except Exception as error:  # of trimesh, about shapes
             reason = " ".join(str(error).split())[:160] or type(error).__name__
             failures.append(f"{visual.file.name if visual.file else visual.link}: {reason}")
     return tuple(found), _sentence(failures, len(visuals) + left_out, Path(urdf).name) if failures else ""
@@ -78,27 +95,35 @@ def _sentence(failures: list[str], count: int, file: str) -> str:
     )
 
 
-def _surfaces(model: mb.Model, visual: Visual) -> list[Surface]:
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """Triangles of one colour, in the frame of a file or of a shape."""
+
+    vertices: np.ndarray  #: (V, 3)
+    faces: np.ndarray  #: (F, 3)
+    placement: np.ndarray  #: (4, 4), m
+    color: tuple[float, ...] | None  #: four numbers from 0 to 255; None if the URDF file decides
+
+
+def _surfaces(model: mb.Model, visual: Visual, files: Mapping[Path, list[_Part] | str]) -> list[Surface]:
     placements = model.kinematics.tree.placements
     if visual.link not in placements:
         raise ValueError("the robot has no such link")
     body, pose = placements[visual.link]
     pose = pose @ visual.placement
     found = []
-    for mesh, local in _meshes(visual):
-        if not len(mesh.faces):
-            continue
-        placed = pose @ local
+    for part in _parts(visual, files):
+        placed = pose @ part.placement
         with np.errstate(over="ignore"):
-            vertices = (np.asarray(mesh.vertices) @ placed[:3, :3].T + placed[:3, 3]).astype(np.float32)
+            vertices = (part.vertices @ placed[:3, :3].T + placed[:3, 3]).astype(np.float32)
         if not np.isfinite(vertices).all():
             raise ValueError("its points are too far away")
-        color = _color(mesh, visual)
+        color = _color(part, visual)
         found.append(
             Surface(
                 body=body,
                 vertices=np.ascontiguousarray(vertices),
-                faces=np.ascontiguousarray(mesh.faces, dtype=np.uint32),
+                faces=np.ascontiguousarray(part.faces, dtype=np.uint32),
                 color=(int(color[0]), int(color[1]), int(color[2])),
                 opacity=float(color[3]) / 255.0,
                 smooth=visual.kind == "sphere"
@@ -110,35 +135,73 @@ def _surfaces(model: mb.Model, visual: Visual) -> list[Surface]:
     return found
 
 
-def _meshes(visual: Visual) -> Iterator[tuple[Any, np.ndarray]]:
-    """Triangles, with their placement (4, 4), m, in the visual's frame, scale included."""
+def _parts(visual: Visual, files: Mapping[Path, list[_Part] | str]) -> Iterator[_Part]:
+    """Triangles in the visual's frame, scale included."""
+    if visual.file is not None:
+        parts = files[visual.file]
+        if isinstance(parts, str):
+            raise ValueError(parts)
+        scale = np.diag([*visual.sizes, 1.0])
+        for part in parts:
+            yield _Part(part.vertices, part.faces, scale @ part.placement, part.color)
+        return
     import trimesh
 
     match visual.kind:
         case "box":
-            yield trimesh.creation.box(extents=visual.sizes), np.eye(4)
+            shape = trimesh.creation.box(extents=visual.sizes)
         case "cylinder":
             radius, length = visual.sizes
-            yield trimesh.creation.cylinder(radius, length, sections=48), np.eye(4)
-        case "sphere":
-            yield trimesh.creation.icosphere(3, visual.sizes[0]), np.eye(4)
+            shape = trimesh.creation.cylinder(radius, length, sections=48)
         case _:
-            scene = trimesh.load_scene(visual.file)
-            units = scene.units  # of a COLLADA file, such as "0.0254 * meters"; None means metres
-            factor = trimesh.units.unit_conversion(units, "meters") if units else 1.0
-            scale = np.diag([*(factor * size for size in visual.sizes), 1.0])
-            for node in scene.graph.nodes_geometry:
-                local, name = scene.graph.get(node)
-                if isinstance(scene.geometry[name], trimesh.Trimesh):
-                    yield scene.geometry[name], scale @ local
+            shape = trimesh.creation.icosphere(3, visual.sizes[0])
+    yield _Part(np.asarray(shape.vertices), np.asarray(shape.faces), np.eye(4), None)
 
 
-def _color(mesh: Any, visual: Visual) -> Any:
-    """Four numbers from 0 to 255: the mesh's own colour, the mean of a texture's, or the URDF file's."""
-    look = mesh.visual
-    if look.kind == "texture":
-        image = getattr(look.material, "image", None) or getattr(look.material, "baseColorTexture", None)
-        return look.material.main_color if image is None else look.to_color().vertex_colors.mean(axis=0)
-    if look.kind is not None:
-        return look.main_color
+def _color(part: _Part, visual: Visual) -> Any:
+    """Four numbers from 0 to 255: the mesh's own colour, or the URDF file's."""
+    if part.color is not None:
+        return part.color
     return (*_PLAIN, 255) if visual.color is None else np.rint(255.0 * np.array(visual.color))
+
+
+# --- files of meshes ---------------------------------------------------------------------------------------
+
+
+def _read(files: list[Path]) -> dict[Path, list[_Part] | str]:
+    """What is in each file, or why it cannot be read."""
+    found: dict[Path, list[_Part] | str] = {
+        file: f"expected a mesh of one of the formats {', '.join(_FORMATS)}"
+        for file in files
+        if file.suffix.lower() not in _FORMATS
+    }
+    wanted = [file for file in files if file not in found]
+    if not wanted:
+        return found
+    request: dict[str, Any] = {"bytes": MOST_ASSETS, "pixels": MOST_PIXELS}
+    request |= {"triangles": MOST_TRIANGLES, "parts": MOST_SURFACES}
+    request["files"] = [str(file.absolute()) for file in wanted]
+    program = str(Path(__file__).with_name("mesh_reading.py"))
+    try:
+        done = run_limited(_PROGRAM, [program], json.dumps(request).encode())
+    except ModelError as error:
+        return found | dict.fromkeys(wanted, str(error))
+    answers = io.BytesIO(b"" if done is None else done.stdout)
+    for file in wanted:
+        header = answers.readline()
+        found[file] = _answer(json.loads(header), answers) if header.endswith(b"\n") else _TOO_MUCH
+    return found
+
+
+_TOO_MUCH = f"the meshes need more than {SECONDS} s or {MEMORY // 2**30} GiB of memory to be read"
+
+
+def _answer(header: dict[str, Any], answers: io.BytesIO) -> list[_Part] | str:
+    if "error" in header:
+        return str(header["error"])
+    parts = []
+    for part in header["parts"]:
+        vertices = np.frombuffer(answers.read(24 * part["vertices"]), "<f8").reshape(-1, 3)
+        faces = np.frombuffer(answers.read(12 * part["faces"]), "<u4").reshape(-1, 3)
+        parts.append(_Part(vertices, faces, np.array(part["placement"]), part["color"]))
+    return parts

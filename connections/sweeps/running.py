@@ -18,6 +18,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from connections._children import kept_from_the_current_folder
 from connections._distribution import how_to_install
 from connections.checks import require_bool
 from connections.sweeps.errors import SchedulerError, SweepError
@@ -40,7 +41,6 @@ _ENVIRONMENT = {
     "MKL_NUM_THREADS": 1,
     "OPENBLAS_NUM_THREADS": 1,
 }
-_SAFE_PATH = "PYTHONSAFEPATH"
 _WORKER_SETTINGS: dict[str, Any] = {
     "distributed.worker.profile.enabled": False,  # it samples a hundred times a second
     "distributed.nanny.pre-spawn-environ": _ENVIRONMENT,
@@ -268,7 +268,8 @@ def local_cluster(workers: int) -> Iterator[Any]:
 
     flags = f"{os.environ.get('XLA_FLAGS', '')} {_QUIET}".strip()
     with (
-        _environment_of_children(),
+        _environment_restored(),
+        kept_from_the_current_folder(),  # Python searches it in a child of `multiprocessing`
         TemporaryDirectory(prefix="connections_sweep_") as scratch,  # Dask's own may be another user's
         dask.config.set(_WORKER_SETTINGS),
     ):
@@ -301,14 +302,9 @@ def _certificate() -> Any:
 
 
 @contextmanager
-def _environment_of_children() -> Iterator[None]:
-    """The environment in which processes are started; Dask changes it, too, and both changes are undone.
-
-    Python puts the current folder first on the path of a child that is started by ``-c``, as all processes of
-    `multiprocessing` are: a file numpy.py there would take the place of NumPy.
-    """
-    before = {name: os.environ.get(name) for name in (*_ENVIRONMENT, _SAFE_PATH, "PYTHONHASHSEED")}
-    os.environ[_SAFE_PATH] = "1"
+def _environment_restored() -> Iterator[None]:
+    """Undo Dask's changes of this process's environment, which are for its workers."""
+    before = {name: os.environ.get(name) for name in (*_ENVIRONMENT, "PYTHONHASHSEED")}
     try:
         yield
     finally:

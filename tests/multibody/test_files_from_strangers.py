@@ -12,7 +12,7 @@ from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.description import files, mjcf_limits, urdf_visuals, xml
+from connections.multibody.description import files, limited, mjcf_limits, urdf_visuals, xml
 from connections.multibody.description.files import MOST_ASSETS
 from connections.multibody.description.urdf_elements import parse
 
@@ -168,7 +168,7 @@ def test_a_file_that_may_not_be_read_is_an_error_with_words(tmp_path: Path) -> N
 
 def test_the_page_states_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs" / "robots.md").read_text()
-    trial = f"{mjcf_limits.TRIAL_MEMORY // 2**30} GiB, {mjcf_limits.TRIAL_SECONDS} s"
+    trial = f"{limited.MEMORY // 2**30} GiB, {limited.SECONDS} s"
     copies = f"{mjcf_limits.UNTRIED_ELEMENTS:,}, or {mjcf_limits.UNTRIED_COPIES} copies"
     for row in (
         f"| a file | {xml.MOST_BYTES // 10**6} MB; meshes",

@@ -12,7 +12,7 @@ import pytest
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.description import mjcf_limits, xml
+from connections.multibody.description import limited, mjcf_limits, xml
 from connections.multibody.description.files import MOST_ASSETS
 
 ARM = '<body name="b"><joint name="j"/><geom size="0.1"/></body>'
@@ -230,7 +230,7 @@ def test_the_trial_ends_what_takes_too_long_or_too_much(
 ) -> None:
     path = tmp_path / "r.xml"
     path.write_text(text(replicated(20_000)))  # 8 s
-    monkeypatch.setattr(mjcf_limits, "TRIAL_SECONDS", 1)
+    monkeypatch.setattr(limited, "SECONDS", 1)
     with pytest.raises(ModelError, match="MuJoCo does not compile it in 60 s and with 4 GiB of memory"):
         mb.from_mjcf(path)
     assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 4 * 2**20  # kB
@@ -242,7 +242,7 @@ def test_what_the_trial_refuses_is_not_compiled_without_limits(
     import mujoco
 
     monkeypatch.setattr(mujoco, "MjModel", None)
-    monkeypatch.setattr(mjcf_limits, "TRIAL_MEMORY", 7 * 10**8)
+    monkeypatch.setattr(limited, "MEMORY", 7 * 10**8)
     bodies = replicated(1000, inside='<body><joint/><geom size="0.1"/></body>')
     (tmp_path / "r.xml").write_text(text(bodies, settings='<size memory="2G"/>'))
     with pytest.raises(ModelError, match=r"MuJoCo (refuses it: .*allocate|does not compile it)"):

@@ -11,24 +11,21 @@ from __future__ import annotations
 
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from xml.etree.ElementTree import Element
 
-from connections._children import environment
 from connections.checks import ModelError
 from connections.multibody.description.files import MOST_ASSETS, file_of, open_regular
+from connections.multibody.description.limited import MEMORY, SECONDS, run_limited
 from connections.multibody.description.xml import MOST_BYTES, MOST_ELEMENTS, parse_file
 
 MOST_DEPTH = 500  # elements inside of each other, as MuJoCo's own reader; bodies are inside of each other
 MOST_NUMBERS = 5 * 10**7  # that a file asks for by their count: pixels, heights, points, user data
 #: Larger descriptions are tried in another process first.
 UNTRIED_ELEMENTS, UNTRIED_COPIES, UNTRIED_NUMBERS, UNTRIED_ASSETS = 2_000, 100, 5 * 10**6, 2 * 10**7
-TRIAL_MEMORY, TRIAL_SECONDS = 4 * 2**30, 60  # bytes, s of processor time
 
 #: Attributes whose product is a count, by element; and numbers for each. An attribute of ``<size>`` counts
 #: once for each element.
@@ -241,26 +238,16 @@ def _value(word: str) -> int:
 # --- the trial ---------------------------------------------------------------------------------------------
 
 _TRIAL = """
-import sys
-try:
-    import resource
-    for kind, most in zip((resource.RLIMIT_AS, resource.RLIMIT_CPU, resource.RLIMIT_CORE), sys.argv[2:]):
-        hard = resource.getrlimit(kind)[1]
-        most = int(most) if hard == resource.RLIM_INFINITY else min(int(most), hard)
-        resource.setrlimit(kind, (most, hard))
-except ImportError:  # not on every system
-    pass
 import mujoco
+mujoco.set_mju_user_warning(lambda text: None)  # or it writes them to a file in the current folder
 try:
     mujoco.MjModel.from_xml_path(sys.argv[1])
 except ValueError as error:  # also "Could not allocate memory", which must not be tried without limits
-    sys.stdout.write(str(error))
+    sys.stdout.buffer.write(str(error).encode())
     sys.exit(2)
 except (RuntimeError, MemoryError):
     sys.exit(3)
 """
-#: What Python and MuJoCo need to be found and to start, of this process's environment.
-_ENVIRONMENT = ("PATH", "PYTHONPATH", "PYTHONHOME", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR", "HOME", "LANG")
 
 
 def _try(path: Path) -> None:
@@ -270,30 +257,11 @@ def _try(path: Path) -> None:
     ------
     ModelError : MuJoCo refuses it, needs more memory or time, or cannot be started.
     """
-    limits = [str(limit) for limit in (TRIAL_MEMORY, TRIAL_SECONDS, 0)]
-    try:
-        done = subprocess.run(
-            [sys.executable, "-P", "-c", _TRIAL, str(path.absolute()), *limits],
-            env={name: value for name, value in environment().items() if name in _ENVIRONMENT},
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=3 * TRIAL_SECONDS,
-            check=False,
+    done = run_limited(_TRIAL, [str(path.absolute())])
+    if done is not None and done.returncode == 2:
+        raise refusal(done.stdout.decode(errors="replace"))
+    if done is None or done.returncode:
+        raise ModelError(
+            f"MuJoCo does not compile it in {SECONDS} s and with {MEMORY // 2**30} GiB of memory: "
+            "take fewer bodies, copies or pixels"
         )
-    except subprocess.TimeoutExpired as error:
-        raise ModelError(_TOO_MUCH) from error
-    if done.returncode == 2:
-        raise refusal(done.stdout)
-    if done.returncode == 1:  # no limit, but an error of Python's before MuJoCo was called
-        reason = (done.stderr.strip().splitlines() or ["no message"])[-1][:200]
-        raise ModelError(f"it is large, and MuJoCo cannot try it in another process: {reason}")
-    if done.returncode:
-        raise ModelError(_TOO_MUCH)
-
-
-_TOO_MUCH = (
-    f"MuJoCo does not compile it in {TRIAL_SECONDS} s and with {TRIAL_MEMORY // 2**30} GiB of memory: "
-    "take fewer bodies, copies or pixels"
-)
