@@ -166,6 +166,21 @@ def test_a_file_that_may_not_be_read_is_an_error_with_words(tmp_path: Path) -> N
         files.read_regular(tmp_path / "none", 10)
 
 
+def test_a_robot_of_very_many_joints_is_refused_before_its_matrices_are_made(tmp_path: Path) -> None:
+    """20,000 joints, in a file of 5 MB, took 20 GB."""
+    count = 20_000
+    inside = "".join(f'<link name="l{n}"/>' for n in range(count + 1)) + "".join(
+        f'<joint name="j{n}" type="revolute"><parent link="l0"/><child link="l{n + 1}"/></joint>'
+        for n in range(count)
+    )
+    with pytest.raises(ModelError, match=r"r\.urdf: its joints have 20,000 velocities"):
+        mb.from_urdf(write(tmp_path / "r.urdf", inside))
+    bodies = '<body><joint/><geom size="0.1"/></body>' * (files.MOST_VELOCITIES + 1)
+    (tmp_path / "r.xml").write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
+    with pytest.raises(ModelError, match=r"r\.xml: its joints have 1,001 velocities"):
+        mb.from_mjcf(tmp_path / "r.xml")
+
+
 def test_the_page_states_the_limits() -> None:
     page = (Path(__file__).parents[2] / "docs" / "robots.md").read_text()
     trial = f"{limited.MEMORY // 2**30} GiB, {limited.SECONDS} s"
@@ -173,6 +188,7 @@ def test_the_page_states_the_limits() -> None:
     for row in (
         f"| a file | {xml.MOST_BYTES // 10**6} MB; meshes",
         f"| elements | {xml.MOST_ELEMENTS:,} |",
+        f"| velocities of all joints | {files.MOST_VELOCITIES:,} |",
         f"| elements inside of each other | {xml.MOST_DEPTH} |",
         f"| the name of an element or attribute | {xml.MOST_NAME:,} characters |",
         f"| an attribute that is not a list of numbers | {xml.MOST_VALUE:,} characters |",

@@ -10,6 +10,7 @@ from typing import Any, BinaryIO
 from connections._words import words_of
 from connections.checks import ModelError
 
+MOST_VELOCITIES = 1000  # of a robot's moving joints: a model's time and memory grow with their third power
 MOST_ASSETS = 250 * 10**6  # bytes of all meshes and pictures of a robot
 
 #: Without waiting for a writer at the other end of a pipe, and not as the terminal of this process.
@@ -33,6 +34,15 @@ def file_of(path: Any) -> Path:
     if not os.path.isfile(file):
         raise ModelError(f"{file}: not a regular file, but a pipe, a socket or a device")
     return file
+
+
+def require_few_velocities(count: int) -> None:
+    """Raise `ModelError` for a robot with more than `MOST_VELOCITIES`."""
+    if count > MOST_VELOCITIES:
+        raise ModelError(
+            f"its joints have {count:,} velocities; {MOST_VELOCITIES:,} are the most that are read from a file "
+            "(`Mechanism` has no such limit)"
+        )
 
 
 def open_regular(path: Path) -> BinaryIO:

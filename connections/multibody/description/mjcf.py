@@ -39,7 +39,7 @@ from connections._distribution import how_to_install
 from connections._shown import shown
 from connections.checks import ModelError
 from connections.multibody.assembly.whole_joints import WholeJointError
-from connections.multibody.description.files import file_of
+from connections.multibody.description.files import file_of, require_few_velocities
 from connections.multibody.description.mechanism import WORLD, Mechanism
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
@@ -84,6 +84,7 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     mujoco = mujoco_for("from_mjcf")
     try:
         compiled = _compile(mujoco, path)
+        require_few_velocities(int(compiled.nv))
         refuse_couplings(mujoco, compiled)
         equalities = active_equalities(mujoco, compiled)
         held = held_joints(mujoco, compiled, equalities)

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
-from connections.multibody.description.files import file_of
+from connections.multibody.description.files import file_of, require_few_velocities
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.xml import read_root
@@ -83,6 +83,7 @@ def from_urdf(
             raise ModelError(
                 f"a joint is already named '{ROOT_JOINT}', the name of the floating base's joint"
             )
+        require_few_velocities(sum(edge.joint.nv for edge in file.edges))
         base: Joint = Free() if floating_base else Fixed()
         trunk = Edge(
             ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
