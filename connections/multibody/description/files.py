@@ -40,7 +40,7 @@ def require_few_velocities(count: int) -> None:
     """Raise `ModelError` for a robot with more than `MOST_VELOCITIES`."""
     if count > MOST_VELOCITIES:
         raise ModelError(
-            f"its joints have {count:,} velocities; {MOST_VELOCITIES:,} are the most that are read from a file "
+            f"its joints have {count:,} velocities, and a file may have {MOST_VELOCITIES:,} "
             "(`Mechanism` has no such limit)"
         )
 
