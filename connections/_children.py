@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -75,15 +75,23 @@ def environment(**more: str) -> dict[str, str]:
 
 @contextmanager
 def kept_from_the_current_folder() -> Iterator[None]:
-    """While the block runs, children that other libraries start do not search the current folder."""
-    before = os.environ.get("PYTHONSAFEPATH")
-    os.environ["PYTHONSAFEPATH"] = "1"
+    """While the block runs, children that other libraries start do not search the current folder, either."""
+    names = ("PYTHONSAFEPATH", *_LISTS)
+    before = {name: os.environ.get(name) for name in names}
+    _set({name: environment().get(name) for name in names})
     try:
         yield
     finally:
-        del os.environ["PYTHONSAFEPATH"]
-        if before is not None:
-            os.environ["PYTHONSAFEPATH"] = before
+        _set(before)
+
+
+def _set(variables: Mapping[str, str | None]) -> None:
+    """Set variables of this process's environment, or remove them."""
+    for name, value in variables.items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
 
 
 def program(name: str) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
@@ -103,11 +104,15 @@ def test_children_search_absolute_folders_only(tmp_path: Path, monkeypatch: pyte
     for name in ("PATH", "LD_LIBRARY_PATH", "CPATH"):
         monkeypatch.setenv(name, ":.:/usr/bin:")
     monkeypatch.setenv("PYTHONPATH", ":here:/there")
+    monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     found = _children.environment(EXTRA="1")
     assert [found[name] for name in ("PATH", "LD_LIBRARY_PATH", "CPATH", "EXTRA")] == [*["/usr/bin"] * 3, "1"]
     assert found["PYTHONPATH"] == f"{tmp_path}/here:/there" and found["PYTHONSAFEPATH"] == "1"
     assert shutil.which("tool") and _children.program("tool") is None
     assert _children.program("./tool") == str(tool)  # which the user has named
+    with _children.kept_from_the_current_folder():  # for browsers, and workers of Dask
+        assert shutil.which("tool") is None and os.environ["PYTHONSAFEPATH"] == "1"
+    assert os.environ["PATH"] == ":.:/usr/bin:" and "PYTHONSAFEPATH" not in os.environ
     monkeypatch.setenv("PATH", str(tmp_path))
     assert _children.program("tool") == str(tool)
 
