@@ -25,7 +25,7 @@ def leave_out_the_current_folder() -> None:
     """Draw with matplotlib's own settings, if it has read those of the current folder."""
     import matplotlib
 
-    if Path(matplotlib.matplotlib_fname()).parent == Path.cwd():
+    if Path(matplotlib.matplotlib_fname()).absolute().parent == Path.cwd():
         matplotlib.rcdefaults()
 
 
