@@ -95,7 +95,17 @@ class SubjectError(Shown, ValueError):
 
 
 class IntegrationError(Shown, RuntimeError):
-    """A differential equation could not be integrated to the requested time."""
+    """A differential equation could not be integrated to the requested time.
+
+    Attributes
+    ----------
+    motion : what was computed: of one motion until the last requested time that it reached, of a batch all
+        motions, with NaN after the last time that each reached; None where there is no motion.
+    failed : indices of the motions of a batch that failed; of one motion ``((),)``.
+    """
+
+    motion: Any = None
+    failed: tuple[tuple[int, ...], ...] = ()
 
 
 class ConvergenceError(Shown, RuntimeError):

@@ -146,6 +146,11 @@ class ProductConnection(AffineConnection):
         return ProductMetric(*known) if len(known) == len(metrics) else None
 
     @property
+    def compatible(self) -> bool:
+        """Whether all factors are."""
+        return all(nabla.compatible for nabla in self.connections)
+
+    @property
     def riemannian(self) -> ProductConnection | None:
         """The product of the factors' Levi-Civita connections, if all have one."""
         factors = [nabla.riemannian for nabla in self.connections]

@@ -145,6 +145,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return None
 
     @property
+    def compatible(self) -> bool:
+        """Whether the connection is compatible with its known metric, by construction."""
+        return self.riemannian is self
+
+    @property
     def host(self) -> HostMechanics | None:
         """The connection in NumPy, by which its motions are integrated; None if there is none."""
         return None
@@ -561,6 +566,11 @@ class ChangedConnection(AffineConnection):
         """The base's, in the frame X'."""
         metric = self.base.known_metric
         return None if metric is None else metric.change(self.change_matrix)
+
+    @property
+    def compatible(self) -> bool:
+        """As the base."""
+        return self.base.compatible
 
     @property
     def riemannian(self) -> AffineConnection | None:

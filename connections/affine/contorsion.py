@@ -111,6 +111,11 @@ class ContorsionConnection(ConnectionOfMetric):
         return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
 
     @property
+    def compatible(self) -> bool:
+        """Whether D must be antisymmetric in its first and last index."""
+        return self.symmetry in ("metric_compatible", "admissible")
+
+    @property
     def riemannian(self) -> LeviCivita | None:
         """That of the metric, if D must be antisymmetric in its last two indices."""
         return LeviCivita(self.metric) if self.symmetry in ("same_geodesics", "admissible") else None

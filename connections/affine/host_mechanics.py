@@ -20,6 +20,8 @@ class HostMechanics(Protocol):
     All functions raise the errors of the public functions where they are not defined.
     """
 
+    nq: int
+
     def point(self, name: str, q: Array) -> Array:
         """The points of the manifold next to q (..., nq); `name` is the caller's name of q, for errors."""
 
@@ -55,6 +57,18 @@ class HostMechanics(Protocol):
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+
+    def judged(
+        self, found: Array, state: Array, scales: Array, points: int, lengths: Array, tolerances: Any
+    ) -> Array:
+        """`integration.tolerances.judged` of steps of w motions of one group, (7, w, k).
+
+        Parameters
+        ----------
+        found, state, scales, tolerances : as there.
+        points : how many of the first components are those of a point.
+        lengths : (w, 3) of the time since the beginning, of the step, and by how much the clock may be wrong.
+        """
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) at points (s, nq), (s, n, n)."""

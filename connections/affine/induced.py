@@ -89,6 +89,11 @@ class InducedConnection(ConnectionOfMetric):
         return low
 
     @property
+    def compatible(self) -> bool:
+        """Whether the ambient connection is compatible with the ambient metric of the induced one."""
+        return self.ambient.compatible and is_same(self.ambient.known_metric, self.metric.ambient_metric)
+
+    @property
     def riemannian(self) -> InducedConnection | LeviCivita | None:
         """Itself or that of the induced metric, if the ambient geodesics are those of the ambient metric."""
         ambient = self.ambient.riemannian

@@ -9,7 +9,7 @@ Source: [Z] section 3, eqs. (4), (5).
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +18,9 @@ import numpy as np
 from connections._jax import Array
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.checks import (
     ConstraintError,
     NonFiniteError,
@@ -39,6 +39,7 @@ from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import inverse_lengths_of
+from connections.integration.solver import Options, Solver
 
 _FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
 TOLERANCE = 1e-11  # of a step; smaller than usual, because ambient components change faster than most others
@@ -262,7 +263,7 @@ class NonholonomicSystem(Described, Parametrized):
         return evaluate(self, self.multipliers_at, *self._arguments(q, v, u, t))
 
     def simulate(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
@@ -275,8 +276,7 @@ class NonholonomicSystem(Described, Parametrized):
         v0 : (..., m) initial velocities in the basis of the distribution.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, vbar) -> u (a,), or a covector (n,) if the system has no inputs.
-        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
-            it.
+        options : as for `geodesic`; times in seconds.
 
         Returns
         -------
@@ -287,18 +287,18 @@ class NonholonomicSystem(Described, Parametrized):
         ------
         IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
             the motion blows up; names the time and the point.
-        ValueError : `max_step` is not positive.
+        ValueError : an option is not positive. TypeError : there is no such option.
         """
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, arguments, times)
+        solver = Solver.of("simulate", options, TOLERANCE / 2.0)
+        return Trajectories.of(self).motion("simulate", Bound(self._flow, control), arguments, times, solver)
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+    def _flow(self, control: Forces | None) -> Flow[State]:
         """The motions under `control`."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
@@ -314,8 +314,8 @@ class NonholonomicSystem(Described, Parametrized):
                 u = require_shape("control(t, q, v)", control(t, p, self.components_at(p, V)), u.shape)
             return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
-        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return motion_sizes(base, metric, jnp.abs(s), *state)
+        def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return motion_units(base, metric, state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self.components_at(*state)), state[0], jnp.asarray(True)
@@ -323,7 +323,8 @@ class NonholonomicSystem(Described, Parametrized):
         def project(state: Any) -> Any:
             return self.state_at(state)
 
-        return Flow(start, rate, record, sizes, project=project, rtol=TOLERANCE, max_step=max_step)
+        timed = control is not None or self.forces is not None
+        return Flow(start, rate, record, units, project=project, timed=timed)
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from connections._jax import Array
-from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -29,6 +29,7 @@ from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import worst_check
+from connections.integration.solver import Options, Solver
 
 # Forces are sampled at times of all sizes [s] and both signs, to find those that begin later or are periodic.
 _TIMES = (0.0, 0.0, 1e-3, 0.0317, 0.377, 1.13, -2.71, 7.9, 31.3, 263.0, 3.1e3, 1.7e9)
@@ -166,7 +167,7 @@ class ReducedSystem(Parametrized):
         return self
 
     def simulate(
-        self, r0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
+        self, r0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
     ) -> Motion:
         """The reduced motion from (r0, v0): ``r, v = reduced.simulate(...)``.
 
@@ -176,8 +177,7 @@ class ReducedSystem(Parametrized):
         v0 : (..., m) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, r, v) -> u (a,); JAX-traceable.
-        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
-            it.
+        options : as for `geodesic`; times in seconds.
 
         Returns
         -------
@@ -187,21 +187,22 @@ class ReducedSystem(Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the domain; names the time and the shape.
-        ValueError : `max_step` is not positive.
+        ValueError : an option is not positive. TypeError : there is no such option.
         """
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
-        recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self.shapes).motion("simulate", recipe, arguments, times)
+        solver = Solver.of("simulate", options, TOLERANCE / 2.0)
+        recipe = Bound(self._flow, control)
+        return Trajectories.of(self.shapes).motion("simulate", recipe, arguments, times, solver)
 
     def reconstruct(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, max_step: float | None = None
+        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
     ) -> Motion:
         """The motion of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
 
         Parameters
         ----------
         q0 : (..., nq) initial points, at times[0]; the reduced motion begins at their shape.
-        v0, times, control, max_step : as for `simulate`.
+        v0, times, control, options : as for `simulate`.
 
         Returns
         -------
@@ -211,12 +212,16 @@ class ReducedSystem(Parametrized):
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
-        recipe = Bound(self._whole_flow, control, as_max_step(max_step))
-        return Trajectories.of(self.system).motion("reconstruct", recipe, arguments, times)
+        solver = Solver.of("reconstruct", options, TOLERANCE / 2.0)
+        recipe = Bound(self._whole_flow, control)
+        return Trajectories.of(self.system).motion("reconstruct", recipe, arguments, times, solver)
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+    def _timed(self, control: Forces | None) -> bool:
+        return control is not None or self.system.forces is not None
+
+    def _flow(self, control: Forces | None) -> Flow[State]:
         """The reduced motions under `control`."""
 
         def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -225,15 +230,15 @@ class ReducedSystem(Parametrized):
         def rate(t: Any, state: Any, *given: jax.Array) -> Any:
             return self._moving_at(t, state[0], state[1], control)[1:]
 
-        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self._sizes(jnp.abs(s), state)
+        def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self._units(state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
 
-        return Flow(start, rate, record, sizes, rtol=TOLERANCE, max_step=max_step)
+        return Flow(start, rate, record, units, timed=self._timed(control))
 
-    def _whole_flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+    def _whole_flow(self, control: Forces | None) -> Flow[State]:
         """The motions of the whole system under `control`."""
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, Any, Any]:
@@ -248,11 +253,10 @@ class ReducedSystem(Parametrized):
         def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             return state[0], state[1], self.frame.project_at(state[2])
 
-        def sizes(t0: Any, s: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
-            r, V, point = state
-            elapsed = jnp.abs(s)
-            shape, velocity = self._sizes(elapsed, (r, V))
-            return shape, velocity, elapsed * (jnp.abs(self._base.matrix_at(point)) @ velocity)
+        def units(t0: Any, s: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
+            r, _, point = state
+            shape, velocity = self._units(r)
+            return shape, velocity, jnp.abs(self._base.matrix_at(point)) @ velocity
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             r, V, point = state
@@ -262,11 +266,10 @@ class ReducedSystem(Parametrized):
             start,
             rate,
             record,
-            sizes,
+            units,
             points=(0, 2),
             project=project,
-            rtol=TOLERANCE,
-            max_step=max_step,
+            timed=self._timed(control),
         )
 
     @property
@@ -279,13 +282,12 @@ class ReducedSystem(Parametrized):
         system = self.system
         return system.connection.ambient_metric if isinstance(system, NonholonomicSystem) else system.metric
 
-    def _sizes(self, elapsed: jax.Array, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """Expected sizes of V, by the metric, and of r, the distances that such velocities cover."""
-        r, V = state
+    def _units(self, r: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Units of rdot, what velocities of one unit make of it, and of V, by the metric."""
         q = self.section_at(r)
-        velocity = motion_sizes(self._base, self._metric, elapsed, q, V)[1]
+        velocity = motion_units(self._base, self._metric, q)[1]
         slopes = jax.jacfwd(self.shape_at)(q) @ self._base.matrix_at(q)
-        return elapsed * (jnp.abs(slopes) @ velocity), velocity
+        return jnp.abs(slopes) @ velocity, velocity
 
     def _moving_at(
         self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None

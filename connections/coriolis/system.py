@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import InitVar, dataclass, field, replace
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.affine.motions.flow import Flow, State, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, State, Trajectories
 from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
@@ -28,6 +28,7 @@ from connections.evaluation.parameters import Bound, Parametrized, with_paramete
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
+from connections.integration.solver import Options, Solver
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -296,7 +297,7 @@ class MechanicalSystem(Described, Parametrized):
         v0: Any,
         times: Any,
         control: Forces | None = None,
-        max_step: float | None = None,
+        **options: Unpack[Options],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and control: ``q, v = system.simulate(...)``.
 
@@ -306,8 +307,7 @@ class MechanicalSystem(Described, Parametrized):
         v0 : (..., n) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, v) -> tau (n,); JAX-traceable.
-        max_step : optional, no step is longer [s]. Forces that act for less than a step may be missed without
-            it.
+        options : as for `geodesic`; times in seconds.
 
         Returns
         -------
@@ -316,14 +316,14 @@ class MechanicalSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point.
-        ValueError : `max_step` is not positive.
+        ValueError : an option is not positive. TypeError : there is no such option.
         """
         if control is not None:
             require_function("control", control, FORCES)
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
-        recipe = Bound(self._flow, control, as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, arguments, times)
+        solver = Solver.of("simulate", options)
+        return Trajectories.of(self).motion("simulate", Bound(self._flow, control), arguments, times, solver)
 
     def with_connection(self, connection: AffineConnection) -> MechanicalSystem:
         """The same system with the Coriolis matrix of another connection.
@@ -346,7 +346,7 @@ class MechanicalSystem(Described, Parametrized):
         assert self.connection is not None  # set in __post_init__
         return self.connection
 
-    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+    def _flow(self, control: Forces | None) -> Flow[State]:
         """The motions under `control`."""
 
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -355,9 +355,18 @@ class MechanicalSystem(Described, Parametrized):
                 tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
 
-        flow = geodesic_flow_of(self._nabla, acceleration, max_step)
+        timed = control is not None or self.forces is not None
+        kept = None if timed or self._nabla.riemannian is None else ("the energy", self._conserved_at)
+        flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
         host = self.host_motion(control)
-        return flow if host is None else replace(flow, host=host)
+        # In NumPy there is no potential energy, but no singular coordinates either.
+        return flow if host is None else replace(flow, conserved=None, host=host)
+
+    def _conserved_at(self, t0: Any, s: Any, state: State, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The energy, and its scale: the kinetic energy and, for round-off, a millionth of the potential."""
+        q, v = state
+        kinetic, potential = 0.5 * v @ self.metric.matrix_at(q) @ v, self.potential_at(q)
+        return kinetic + potential, kinetic + 1e-6 * jnp.abs(potential)
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

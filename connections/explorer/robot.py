@@ -23,7 +23,7 @@ from connections.checks import IntegrationError, as_array, require_finite
 from connections.control import ContractionRates, contraction_rates
 from connections.explorer.link_meshes import surfaces
 from connections.integration.driver import follow
-from connections.integration.tolerances import ATOL, RTOL
+from connections.integration.solver import Settings
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import gather
@@ -309,8 +309,10 @@ class Robot:
         host = self.model.connection.host
         motions = HostMotions(host.free_motion())
         started = motions.start((q[None], v[None]), 1)
-        attempts = motions.attempts(0.0, started)
-        states = follow(attempts, started.y, started.origin, times, RTOL, ATOL, _MOST_STEPS).states[0]
+        settings = Settings(max_steps=_MOST_STEPS)
+        scales = np.stack([started.origin, np.zeros_like(started.origin)])
+        attempts = motions.attempts(0.0, started, scales, (settings.rtol, settings.atol))
+        states = follow(attempts, started.y, started.origin, times, settings).states[0]
         points, velocities = np.split(states, [len(q)], axis=1)
         good = np.isfinite(states).all(axis=1)
         points[good] = [host.normalized(point) for point in points[good]]

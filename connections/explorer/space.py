@@ -19,9 +19,9 @@ from jax.flatten_util import ravel_pytree
 from connections.affine import ContorsionConnection, ContorsionFamily
 from connections.checks import IntegrationError, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
-from connections.geometry.numerics.scales import sizes_of_array
-from connections.integration.tolerances import ATOL, RTOL
-from connections.integration.traced import Settings, solve
+from connections.integration.solver import Settings
+from connections.integration.steps import plain_layout
+from connections.integration.traced import solve
 from connections.plots import four_contorsions
 
 LENGTH = 4.0  # m, of the geodesic that is shown
@@ -205,10 +205,8 @@ def _along(D: jax.Array, q0: jax.Array, v0: jax.Array, vectors: jax.Array, times
         carried = jax.vmap(lambda vector: nabla.apply_at(q, v, vector))(z)
         return ravel_pytree((v, -nabla.apply_at(q, v, v), -carried))[0]
 
-    def sizes(s: jax.Array, y: jax.Array) -> jax.Array:
-        return ravel_pytree(jax.tree_util.tree_map(sizes_of_array, state(y)))[0]
-
-    settings = Settings(RTOL, ATOL, _MOST_STEPS, None)
-    states = solve(rate, sizes, y0, jnp.zeros_like(y0), times - times[0], settings)
+    settings, layout = Settings(max_steps=_MOST_STEPS), plain_layout(len(y0))  # all in metres
+    scales = jnp.zeros((2, len(y0)))
+    states = solve(rate, lambda s, y: jnp.ones_like(y), y0, scales, layout, times - times[0], settings)
     points, _, carried = jax.vmap(state)(states)
     return points, carried

@@ -45,6 +45,7 @@ from connections.geometry.splines import capacity, spline, traced_spline
 
 Curve = Callable[[jax.Array], jax.Array]
 _ROUND_OFF = 1e-12  # of times, relative to the span of the samples
+_KINK = 1e-11  # by so much of its range two neighbours may differ over a piece to count as one polynomial
 
 
 class SplinePath(Parametrized):
@@ -201,6 +202,23 @@ class SampledCurve(Parametrized):
             return None
         lengths = jnp.diff(jnp.asarray(self.knots))
         return 0.5 * jnp.min(jnp.where(lengths > 0.0, lengths, jnp.inf))
+
+    def kinks(self) -> np.ndarray:
+        """The knots at which the fifth derivative jumps by more than steps may pass over, (k,), in NumPy.
+
+        Within a piece the spline is a polynomial. Where samples are dense for the curve, neighbours are
+        almost one polynomial: then steps need not end at their knot.
+        """
+        knots, pieces = np.asarray(self.knots), np.asarray(self.pieces)
+        real = np.searchsorted(knots[:-1], knots[-1])  # pieces behind are padding
+        lengths = np.diff(np.append(knots[:real], knots[-1]))
+        jumps = np.abs(np.diff(pieces[..., 0, :real, :], axis=-2))
+        longer = np.maximum(lengths[1:], lengths[:-1]) ** SPLINE_DEGREE
+        points = pieces[..., -1, :real, :]
+        reach = np.max(np.abs(points - points[..., :1, :]), axis=-2, keepdims=True)
+        large = (jumps * longer[:, None] > _KINK * reach).any(axis=-1)
+        found: np.ndarray = knots[1:real][large.any(axis=tuple(range(large.ndim - 1)))]
+        return found
 
     def _points_at(self, t: jax.Array) -> jax.Array:
         if t.ndim:

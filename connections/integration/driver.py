@@ -14,22 +14,33 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.integration.solver import Settings
 from connections.integration.tolerances import (
+    CLOCK,
     FIRST_STEP,
     NO_LONGER,
     SHORTEST,
+    at_beginning,
     clock_errors,
-    errors_of,
+    drifts,
     is_taken,
     next_length,
 )
 
 Array = NDArray[np.float64]
-#: (which motions (w,), s (w,), h (w,), y (w, k), dy/ds (w, k)) -> (5, w, k), a step of each as in `Attempt`.
+#: (which motions (w,), s (w,), h (w,), state (STATE, w, k), grain (w,)) -> (STATE + 1, w, k): a step of each,
+#: judged (`tolerances.judged`).
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
+#: Called after every accepted step, (motion, s before, s after, state before, state after), (STATE, k)
+#: each; the time and state at which the motion ends, or None if it goes on.
+Watch = Callable[[int, float, float, Array, Array], tuple[float, Array] | None]
+
+#: Called with a motion that would need too short steps, (motion, s, state (STATE, k)).
+LookAhead = Callable[[int, float, Array], None]
 
 PLACES = 32  # motions that take their steps together
 _TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
+_LOOK = 64  # steps between two looks at what is conserved, besides requested times
 _BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
 
 
@@ -56,12 +67,18 @@ class Followed(NamedTuple):
     ----------
     states : (m, T, k); NaN at times that a motion did not reach.
     last : (m,) the last requested time that each reached.
+    steps : (m,) steps that each took, accepted or not.
+    drift : (m, T) the relative change of what is conserved; zero if nothing is.
     stopped : the motions that end too early.
+    ended : the motions that an event has ended, and when.
     """
 
     states: Array
     last: Array
+    steps: NDArray[np.int64]
+    drift: Array
     stopped: dict[int, Stopped]
+    ended: dict[int, float]
 
 
 def follow(
@@ -69,11 +86,11 @@ def follow(
     y0: Array,
     origin: Array,
     clock: Array,
-    rtol: float,
-    atol: float,
-    max_steps: int,
-    max_step: float | None = None,
+    settings: Settings,
     places: int = PLACES,
+    watch: Watch | None = None,
+    look_ahead: LookAhead | None = None,
+    conserved: str = "",
 ) -> Followed:
     """Solve dy/ds = f(s, y) with y(0) = y0 for m motions.
 
@@ -82,22 +99,27 @@ def follow(
     attempts : a step of some of the motions; NaN where it leaves the domain, so that the next is shorter.
     y0, origin : (m, k) initial states, and the points from which the motion of components is measured.
     clock : (T,) the requested times, strictly monotone from zero.
-    rtol, atol : of a step (`tolerances`).
-    max_steps : steps of a motion, accepted or not, after which it ends.
-    max_step : no step is longer; None for no bound.
+    settings : the lengths of steps, and how many there may be.
     places : how many motions take their steps together.
+    watch : called after every accepted step.
+    look_ahead : changes the tolerances of a motion that needs too short steps, once, or None.
+    conserved : the name of what is conserved, for errors; empty if nothing is.
     """
     m, k = y0.shape
     states = np.full((m, len(clock), k), np.nan)
     states[:, 0] = y0
-    found = Followed(states, np.zeros(m), {})
+    drift = np.full((m, len(clock)), np.nan)
+    drift[:, 0] = 0.0
+    found = Followed(states, np.zeros(m), np.zeros(m, dtype=int), drift, {}, {})
     if len(clock) == 1 or m == 0:
         return found
     whole, places = abs(float(clock[-1])), min(places, m)
-    run = _Run(clock, whole, whole if max_step is None else max_step, (rtol, atol), max_steps, found)
+    lengths = settings.lengths(whole, FIRST_STEP)
+    most = settings.max_steps, settings.drift
+    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, found)
     with np.errstate(all="ignore"):  # a state that is not finite only makes the next step shorter
-        starts = y0, _first_rates(attempts, y0, places), np.abs(y0 - origin), origin
-        _follow(attempts, starts, places, run, _Number if m == 1 else _Row)
+        start = _first_states(attempts, at_beginning(y0, origin), places)
+        _follow(attempts, start, places, run, _Number if m == 1 else _Row)
     return found
 
 
@@ -106,9 +128,13 @@ class _Run(NamedTuple):
 
     clock: Array
     whole: float
+    first: float
     longest: float
-    tolerances: tuple[float, float]
-    max_steps: int
+    max_steps: float
+    most_drift: float
+    watch: Watch | None
+    look_ahead: LookAhead | None
+    conserved: str
     found: Followed
 
 
@@ -124,7 +150,7 @@ class _Lanes(NamedTuple):
     before : the count of steps when the motion began.
     rest : whether the motion is leaving a state of rest (`tolerances`).
     which : (w,) indices of the motions.
-    y, f, moved, origin : (w, k) state, rate, largest distance from the origin so far, and the origin.
+    state : (STATE, w, k) their states (`tolerances.STATE`).
     """
 
     s: Any
@@ -134,10 +160,7 @@ class _Lanes(NamedTuple):
     before: Any
     rest: Any
     which: NDArray[np.int64]
-    y: Array
-    f: Array
-    moved: Array
-    origin: Array
+    state: Array
 
 
 class _Row:
@@ -189,89 +212,195 @@ class _Number:
         return number
 
 
-def _first_rates(attempts: Attempts, y0: Array, places: int) -> Array:
-    """dy/ds of all motions at their beginning, (m, k)."""
-    parts = []
-    for first in range(0, len(y0), places):
-        which = np.arange(first, min(first + places, len(y0)))
-        nothing, y = np.zeros(len(which)), y0[which]
-        parts.append(attempts(which, nothing, nothing, y, np.zeros_like(y))[1])
-    return np.concatenate(parts)
+def _first_states(attempts: Attempts, start: Array, places: int) -> Array:
+    """The states of all motions at their beginning with their rates, (STATE, m, k)."""
+    parts, m = [], start.shape[1]
+    for first in range(0, m, places):
+        which = np.arange(first, min(first + places, m))
+        nothing = np.zeros(len(which))
+        parts.append(attempts(which, nothing, nothing, start[:, which], nothing)[:-1])
+    return np.concatenate(parts, axis=1)
 
 
-def _at_start(starts: tuple[Array, ...], which: NDArray[np.int64], count: int, run: _Run) -> _Lanes:
+def _at_start(start: Array, which: NDArray[np.int64], count: int, run: _Run) -> _Lanes:
     """Some of the motions at their beginning, after `count` steps of others."""
     w = len(which)
-    h, goal = np.full(w, min(FIRST_STEP * run.whole, run.longest)), np.full(w, abs(run.clock[1]))
+    h, goal = np.full(w, run.first), np.full(w, abs(run.clock[1]))
     ones, before, rest = np.ones(w, dtype=int), np.full(w, count), np.zeros(w, dtype=bool)
-    return _Lanes(np.zeros(w), h, goal, ones, before, rest, which, *(array[which] for array in starts))
+    return _Lanes(np.zeros(w), h, goal, ones, before, rest, which, start[:, which])
 
 
-def _follow(attempts: Attempts, starts: tuple[Array, ...], places: int, run: _Run, of: Any) -> None:
+def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -> None:
     """All steps of all motions.
 
     Parameters
     ----------
-    starts : initial states, rates, distances from the origins, and the origins, (m, k) each.
+    start : initial states, (STATE, m, k).
     places : how many motions take their steps together.
     of : `_Row`, or `_Number` if there is one motion.
     """
     sign, shortest, following, count = math.copysign(1.0, run.clock[-1]), SHORTEST * run.whole, places, 0
-    lanes = _at_start(starts, np.arange(places), 0, run)
+    lanes = _at_start(start, np.arange(places), 0, run)
     lanes = _Lanes._make([*map(of.numbers, lanes[:6]), *lanes[6:]])
-    reach, (states, last, stopped) = np.append(np.abs(run.clock), math.inf), run.found
-    resting = False  # whether any motion leaves a state of rest
+    reach, found, m = np.append(np.abs(run.clock), math.inf), run.found, start.shape[1]
+    kept_by = _Conserved(start[5], run.most_drift, run.conserved)
+    resting, no_grain = False, np.zeros(places)  # whether any motion leaves a state of rest
+    looked: set[int] = set()  # motions that have looked ahead
     while len(lanes.which):
-        s, h, goal, target, before, rest, which, y, f, moved, origin = lanes
+        s, h, goal, target, before, rest, which, state = lanes
         # Try a step. One that would pass the next requested time, or end just before it, ends there.
         left = goal - s
         ends = h >= NO_LONGER * left
         length = of.where(ends, left, h)
-        tried = attempts(which, of.row(sign * s), of.row(sign * length), y, f)
-        new, rates = tried[0], tried[1]
+        grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
+        tried = attempts(which, of.row(sign * s), of.row(sign * length), state, grain)
         # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
-        farther, least, step = np.fmax(moved, np.abs(new - origin)), 0.0, of.column(length)
-        if resting:
-            least = of.column(rest) * clock_errors(f, rates, run.whole)
-        errors = errors_of(step, tried, farther, least, *run.tolerances)
-        error = of.fmin(of.numbers(np.maximum.reduce(errors, axis=-1, initial=0.0)), math.inf)
+        error = of.fmin(of.numbers(np.maximum.reduce(tried[-1], axis=-1, initial=0.0)), math.inf)
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken = length <= shortest, False
         if of.any(short):
-            leaving = least > run.tolerances[0] * moved
-            taken = of.numbers(is_taken(step, errors, tried, moved, f, leaving))
+            leaving = of.column(rest) & _clock_counts(tried, state, run.whole)
+            taken = of.numbers(is_taken(of.column(length), tried, state, leaving))
             taken = short & (error >= 1.0) & taken
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
+        again = _looked_ahead(run, of, short > kept, which, sign * s, state, looked)
+        if again is not None:
+            short, h = of.where(again, False, short), of.where(again, run.longest, h)
         if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
-            at_rest = clock_errors(f, rates, run.whole) > run.tolerances[0] * farther
-            rest = of.where(kept, taken | (rest & of.numbers(at_rest.any(axis=-1))), rest)
+            still = of.numbers(_clock_counts(tried, state, run.whole).any(axis=-1))
+            rest = of.where(kept, taken | (rest & still), rest)
             resting = of.any(rest)
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
-        s, wide = of.where(kept, of.where(ends, goal, s + length), s), of.column(kept)
-        y, f, moved = of.where(wide, new, y), of.where(wide, rates, f), of.where(wide, farther, moved)
+        later = of.where(kept, of.where(ends, goal, s + length), s)
+        over = _watched(run, of, kept, which, sign, (s, later), (state, tried))
+        s, state = later, _moved(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
+        drifted = False
+        if count % _LOOK == 0 or of.any(arrived):
+            drifted = of.numbers(kept_by.drifted(state, which))
+            arrived = arrived > drifted  # of booleans: and not
+        if over is not None:
+            arrived = arrived > over
         if of.any(arrived):  # at a requested time: record the state, and aim at the next time
             rows, at = np.flatnonzero(arrived), of.row(target)
-            states[which[rows], at[rows]] = y[rows]
-            last[which[rows]] = run.clock[at[rows]]
+            found.states[which[rows], at[rows]] = state[0, rows]
+            found.last[which[rows]] = run.clock[at[rows]]
+            found.drift[which[rows], at[rows]] = kept_by.drifts(state, which)[rows]
             target = target + arrived
             goal = of.numbers(reach[of.row(target)])
         # Motions end at the last time, at a rejected step of the shortest length, or after `max_steps`.
         lost, late = short > kept, count - before > run.max_steps  # of booleans: short and not kept
-        gone = lost | late | (target == len(run.clock))
-        lanes = _Lanes(s, h, goal, target, before, rest, which, y, f, moved, origin)
+        gone = lost | late | drifted | (target == len(run.clock))
+        if over is not None:
+            gone = gone | over
+        lanes = _Lanes(s, h, goal, target, before, rest, which, state)
         if of.any(gone):
             rows = np.flatnonzero(gone)
-            for i in rows[of.row(target)[rows] < len(run.clock)]:
-                why = _TOO_SHORT if of.row(lost)[i] else f"it takes more than {run.max_steps:,} steps"
-                beyond = y[i] + sign * _BEYOND * run.whole * f[i]
-                stopped[int(which[i])] = Stopped(sign * float(of.row(s)[i]), y[i].copy(), why, beyond)
-            if len(rows) == len(starts[0]):
+            found.steps[which[rows]] = count - of.row(before)[rows]
+            for i in rows:
+                if int(which[i]) in found.ended or of.row(target)[i] == len(run.clock):
+                    continue
+                why = _TOO_SHORT if of.row(lost)[i] else f"it takes more than {run.max_steps:,.0f} steps"
+                if of.any(drifted) and of.row(drifted)[i]:
+                    why = kept_by.why(state, which, i)
+                beyond = state[0, i] + sign * _BEYOND * run.whole * state[1, i]
+                stop = Stopped(sign * float(of.row(s)[i]), state[0, i].copy(), why, beyond)
+                found.stopped[int(which[i])] = stop
+            if len(rows) == m:
                 return
             stays = ~gone  # motions that wait take the places of those that have ended
-            new = np.arange(following, min(following + len(rows), len(starts[0])))
+            new = np.arange(following, min(following + len(rows), m))
             following += len(new)
-            begin = _at_start(starts, new, count, run)
-            lanes = _Lanes(
-                *(np.concatenate([old[stays], own]) for old, own in zip(lanes, begin, strict=True))
-            )
+            begin = _at_start(start, new, count, run)
+            joined = [np.concatenate([a[stays], b]) for a, b in zip(lanes[:7], begin[:7], strict=True)]
+            state = np.concatenate([lanes.state[:, stays], begin.state], axis=1)
+            lanes = _Lanes._make([*joined, state])
+
+
+class _Conserved:
+    """What motions conserve: its first value, and the largest of its scales so far.
+
+    Parameters
+    ----------
+    first : (m, k) the row of the state at the beginning: the value first, its scale last.
+    most : the largest drift.
+    name : of what is conserved; empty if nothing is.
+    """
+
+    def __init__(self, first: Array, most: float, name: str) -> None:
+        empty = first.shape[1] == 0 or not name
+        self._first = np.zeros(len(first)) if empty else first[:, 0].copy()
+        self._scale = np.zeros(len(first)) if empty else first[:, -1].copy()
+        self._most, self._name, self._empty = most, name, empty
+
+    def drifts(self, state: Array, which: NDArray[np.int64]) -> Array:
+        """The relative change (w,) of these motions."""
+        if self._empty:
+            return np.zeros(len(which))
+        value, scale = state[5, :, 0], np.fmax(self._scale[which], state[5, :, -1])
+        self._scale[which] = scale
+        change: Array = drifts(value, scale, self._first[which])
+        return change
+
+    def drifted(self, state: Array, which: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Whether that is too much, (w,); not if it is unknown, because the state then is no state."""
+        return self.drifts(state, which) > self._most
+
+    def why(self, state: Array, which: NDArray[np.int64], i: int) -> str:
+        """In words, for row i."""
+        before, now = self._first[which[i]], state[5, i, 0]
+        return (
+            f"{self._name} is conserved, and has changed from {before:.6g} to {now:.6g}, as happens where a "
+            "chart or a frame is singular; use another chart, or a smaller rtol"
+        )
+
+
+def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:
+    """The states after a step, where it is accepted."""
+    if of is _Number:
+        return tried[:-1] if kept else state
+    moved: Array = np.where(kept[:, None], tried[:-1], state)
+    return moved
+
+
+def _clock_counts(tried: Array, state: Array, whole: float) -> Any:
+    """Whether the clock's error is a large part of how far components have moved, (w, k)."""
+    return clock_errors(state[1], tried[1], whole) > 1e-10 * tried[3]
+
+
+def _looked_ahead(
+    run: _Run, of: Any, lost: Any, which: NDArray[np.int64], s: Any, state: Array, looked: set[int]
+) -> Any:
+    """Which of the motions that are lost go on with other tolerances; None if there is none."""
+    if run.look_ahead is None or not of.any(lost):
+        return None
+    again = np.zeros(len(which), dtype=bool)
+    for i in np.flatnonzero(of.row(lost)):
+        motion = int(which[i])
+        if motion not in looked:
+            looked.add(motion)
+            run.look_ahead(motion, float(of.row(s)[i]), state[:, i])
+            again[i] = True
+    return of.numbers(again)
+
+
+def _watched(
+    run: _Run,
+    of: Any,
+    kept: Any,
+    which: NDArray[np.int64],
+    sign: float,
+    times: tuple[Any, Any],
+    states: tuple[Array, Array],
+) -> Any:
+    """Whether an event ends each motion in this step; None if nobody watches."""
+    if run.watch is None:
+        return None
+    over = np.zeros(len(which), dtype=bool)
+    for i in np.flatnonzero(kept):
+        before, after = (float(of.row(s)[i]) for s in times)
+        ended = run.watch(int(which[i]), sign * before, sign * after, states[0][:, i], states[1][:-1, i])
+        if ended is not None:
+            over[i] = True
+            run.found.ended[int(which[i])] = ended[0]
+    return of.numbers(over)

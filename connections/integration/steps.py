@@ -1,4 +1,4 @@
-"""A step of the method: for one motion in JAX and in NumPy, for several motions in NumPy."""
+"""A step of the method, judged: for one motion in JAX and in NumPy, for several motions in NumPy."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.integration.dop853 import A, C, E
+from connections.integration.tolerances import Layout, judged
 
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array, Array], None]  # (s, y, out)
-# A step. (s, h, y, dy/ds) -> (5, k): y at s + h, dy/ds there, two estimates of the step's error over h, and
-# the expected sizes of the components of y.
+# A step. (s, h, y, dy/ds) -> (6, k): y at s + h, dy/ds there, two estimates of the step's error over h, the
+# units of the components of y, and what is conserved: its value first, its scale last, zeros if nothing is.
 Attempt = Callable[[float, float, Array, Array], Array]
 
 _ROWS = [A[stage, :stage].copy() for stage in range(len(C))]
@@ -22,18 +23,18 @@ _ROWS = [A[stage, :stage].copy() for stage in range(len(C))]
 
 def step_at(
     rate: Callable[[jax.Array, jax.Array], jax.Array],
-    sizes: Callable[[jax.Array, jax.Array], jax.Array] | None,
+    scales: Callable[[jax.Array, jax.Array], jax.Array] | None,
     s: jax.Array,
     h: jax.Array,
     y: jax.Array,
     f: jax.Array | None,
 ) -> jax.Array:
-    """A step as of `Attempt`, (5, k), or its first two rows; JAX-traceable.
+    """A step as of `Attempt`, (6, k), or its first two rows; JAX-traceable.
 
     Parameters
     ----------
     rate : (s, y) -> dy/ds (k,).
-    sizes : (s, y) -> expected sizes of the components, (k,); None if only the step is needed.
+    scales : (s, y) -> units of the components and what is conserved, (2, k); None if only the step is needed.
     s, h : the time at which the step begins, and its length.
     y, f : (k,) the state there and its rate; None if the rate is to be computed.
     """
@@ -47,31 +48,32 @@ def step_at(
         K = K.at[0].set(f)
     K = jax.lax.fori_loop(0 if f is None else 1, len(C), stage, K)
     new = y + h * (weights[-1] @ K)
-    if sizes is None:
+    if scales is None:
         return jnp.stack([new, K[-1]])
-    return jnp.concatenate([jnp.stack([new, K[-1]]), errors @ K, sizes(s + h, new)[None]])
+    return jnp.concatenate([jnp.stack([new, K[-1]]), errors @ K, scales(s + h, new)])
 
 
-def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt:
+def numpy_attempt(rate: Rate, units: Callable[[float, Array], Array]) -> Attempt:
     """A step with NumPy functions.
 
     Parameters
     ----------
     rate : (s, y, out) writes dy/ds to out (k,).
-    sizes : (s, y) -> expected sizes of the components, (k,).
+    units : (s, y) -> units of the components, (k,).
     """
 
     def attempt(s: float, h: float, y: Array, f: Array) -> Array:
-        K, found = np.empty((len(C), len(y))), np.empty((5, len(y)))
-        found[:], new = y, y
+        K, found = np.empty((len(C), len(y))), np.zeros((6, len(y)))
+        found[0], new = y, y
         if h == 0.0:
             rate(s, y, found[1])
+            found[4] = units(s, y)
             return found
         K[0] = f
         for stage, row in enumerate(_ROWS[1:], 1):
             new = y + h * row.dot(K[:stage])
             rate(s + C[stage] * h, new, K[stage])
-        found[0], found[1], found[4] = new, K[-1], sizes(s + h, new)
+        found[0], found[1], found[4] = new, K[-1], units(s + h, new)
         found[2:4] = E @ K
         return found
 
@@ -81,7 +83,7 @@ def numpy_attempt(rate: Rate, sizes: Callable[[float, Array], Array]) -> Attempt
 def numpy_attempts(
     rates: Callable[[NDArray[np.int64], Array, Array], Array],
 ) -> Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]:
-    """Steps of several motions with a NumPy function, as `driver.follow` takes them.
+    """Steps of several motions with a NumPy function, (6, w, k); every component has the unit one.
 
     Parameters
     ----------
@@ -90,12 +92,44 @@ def numpy_attempts(
 
     def attempts(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
         if not h.any():
-            return np.stack([y, rates(which, s, y), y, y, y])
+            nothing = np.zeros_like(y)
+            return np.stack([y, rates(which, s, y), nothing, nothing, np.ones_like(y), nothing])
         K, new = np.empty((len(C), *y.shape)), y
         K[0] = f
         for stage, row in enumerate(_ROWS[1:], 1):
             new = y + h[:, None] * np.tensordot(row, K[:stage], 1)
             K[stage] = rates(which, s + C[stage] * h, new)
-        return np.stack([new, K[-1], *np.tensordot(E, K, 1), np.abs(new)])
+        return np.stack([new, K[-1], *np.tensordot(E, K, 1), np.ones_like(y), np.zeros_like(y)])
 
     return attempts
+
+
+def judging(
+    attempts: Callable[[NDArray[np.int64], Array, Array, Array, Array], Array],
+    scales: Array,
+    layout: Layout,
+    tolerances: tuple[float, float],
+) -> Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]:
+    """Steps of several motions, judged in NumPy, as `driver.follow` takes them.
+
+    Parameters
+    ----------
+    attempts : (which motions (w,), s (w,), h (w,), y (w, k), dy/ds (w, k)) -> (6, w, k), as of `Attempt`.
+    scales, layout, tolerances : as of `tolerances.judged`; scales (2, m, k) of all motions.
+    """
+
+    def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
+        y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
+        found = attempts(which, s, h, y, f)
+        elapsed, step = np.abs(s + h)[:, None], np.abs(h)[:, None]
+        judgement: Array = judged(
+            found, state, scales[:, which], layout, elapsed, step, grain[:, None], tolerances
+        )
+        return judgement
+
+    return attempt
+
+
+def plain_layout(k: int) -> Layout:
+    """Of k components that are no points and belong together."""
+    return Layout(np.zeros(k, dtype=bool), (slice(0, k),))

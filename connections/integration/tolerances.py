@@ -1,14 +1,22 @@
-"""How long a step may be: the error of each component is compared with the size of that component's motion.
+"""How long a step may be: SciPy's tolerances, in units that scale with the user's.
 
-The choice of units has no influence. The error of component i of a step has to stay below
+The error of component i of a step has to stay below
 
-    max(rtol * moved_i, atol * size_i),
+    atol reach_i + rtol min(reach_i, max(|y_i| before, |y_i| after)).
 
-moved_i the largest distance of the component from its origin so far, size_i its expected size (for a motion
-the speed in the unit of the frame field, from the metric). With atol far below rtol, the second term matters
-only for a component that is round-off of the others. Such a component cannot be as accurate as they are, so
-the first term alone could not be satisfied. Both sides scale alike with the unit of each component and of
-time.
+The second term is SciPy's. In the first, `atol` has no unit, because it multiplies the largest size that the
+component has had so far, reach_i, seen in today's unit u_i of the component (for a velocity v^i, u_i is
+1 / |X_i|, from the metric):
+
+    reach_i = min(largest |y_i| so far, u_i max over the past of |y_i| / u_i).
+
+The unit follows the chart: in the half plane 1 / |X_i| is the height y, so that a small y is as accurate as
+a large one. The coordinates of a point are measured from the first point, y_i - y_i(0), so that charts may
+begin far from zero, and their second size is u_i times the elapsed time times the largest |ydot_i| / u_i.
+Both sides scale alike with the unit of each component and of time.
+
+A component that is round-off of larger ones cannot be as accurate as they are. So an error of 1e-15 of |y_i|,
+or of u_i times the largest |y_j| / u_j in its group, is always allowed (the group of a motion is q and v).
 
 No step is shorter than 1e-13 of the whole time; a motion that would need a shorter one ends there. The
 exception is a component at rest: it has not moved farther than this one step moves it, or it has moved only
@@ -22,14 +30,19 @@ Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP8
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
-RTOL = 1e-10
-ATOL = 1e-15  # at least the round-off of the larger components, because smaller ones contain it
+RTOL = 5e-11  # with ATOL, 1e-10 of the largest value so far
+ATOL = 5e-11
+ROUND_OFF = 1e-15  # at least the round-off of the larger components, because smaller ones contain it
 MAX_STEPS = 100_000
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
+#: Of the whole time: the longest step where a function of time enters. The stages of a step are at most 0.27
+#: of it apart, 0.8 % of the whole time, so that what acts for 2 % of it is met by two stages at least.
+LONGEST = 1.0 / 32.0
 SHORTEST = 1e-13  # of the whole time
 CLOCK = 1e-15  # of the whole time
 NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
@@ -38,34 +51,134 @@ EXPONENT, LEAST = -1.0 / 8.0, 1e-12  # steps change by this power of the error; 
 _DOUBLED = 0.5  # the rate before the shortest step over the rate after it; towards a blow-up the ratio is 0.9
 # Floors of two divisors, against 0 / 0. XLA divides by the product of both, so that must not underflow
 # either.
-_LEAST_TOLERANCE, _LEAST_ERROR = 1e-270, 1e-30
+LEAST_TOLERANCE, LEAST_ERROR = 1e-270, 1e-30
+
+#: Rows of the state that a motion carries from step to step, (STATE, k), in this order: y, dy/ds, |y| and the
+#: largest |y| so far, both measured from the origin, the largest size in units so far, and what is conserved.
+#: A step adds a row with its errors over their tolerances.
+STATE = 6
+#: Largest drift of what a motion conserves, over the tolerance of a step: 1e-6 by default. The errors of 1e5
+#: steps may be that; for a larger `max_steps` it is more in proportion.
+DRIFT = 1e4
 
 
-def errors_of(
-    step: Any,
-    found: Any,
-    farther: Any,
-    least: Any,
-    rtol: Any,
-    atol: Any,
-    numpy: Any = np,
-) -> Any:
-    """The errors of components over their tolerances, (..., k); NaN where an error is NaN.
+class Layout(NamedTuple):
+    """What the components of a state are.
 
     Parameters
     ----------
-    step : how long the step is, (..., 1) or a number; not negative.
-    found : (5, ..., k) as of `steps.Attempt`; the error combines both estimates.
-    farther : (..., k) the largest distance of components from their origin, this step included.
-    least : (..., k) errors that are always allowed (`clock_errors`), or zero.
-    rtol, atol : of a step.
+    points : (k,) which are coordinates of a point.
+    groups : slices of components that contain round-off of each other; together they are all components.
+    """
+
+    points: NDArray[np.bool_]
+    groups: tuple[slice, ...]
+
+
+class Tolerances(NamedTuple):
+    """The tolerances of a step.
+
+    Parameters
+    ----------
+    rtol, atol : relative, and of the largest size so far.
+    """
+
+    rtol: Any = RTOL
+    atol: Any = ATOL
+
+
+def judged(
+    found: Any,
+    state: Any,
+    scales: Any,
+    layout: Layout,
+    elapsed: Any,
+    step: Any,
+    grain: Any,
+    tolerances: Any,
+    numpy: Any = np,
+) -> Any:
+    """The state after a step, and its errors over their tolerances, (STATE + 1, ..., k).
+
+    Errors are NaN where an estimate is. A step of length zero has no errors: its last row are the units of
+    the components.
+
+    Parameters
+    ----------
+    found : (6, ..., k) as of `steps.Attempt`; the error combines both estimates.
+    state : (STATE, ..., k) before the step.
+    scales : (2, ..., k) from where components are measured, and sizes in units that are expected of them.
+    layout : of the components.
+    elapsed, step : from the beginning to the end of the step, and how long it is, (..., 1) or numbers.
+    grain : (..., 1) or a number, the time by which the clock may be wrong; zero but for a motion from rest.
+    tolerances : (rtol, atol) of a step.
     numpy : NumPy, or a module with the same functions.
     """
-    tolerance = numpy.fmax(rtol * farther, atol * numpy.fmax(found[4], numpy.abs(found[0])))
-    tolerance = numpy.fmax(tolerance, least + _LEAST_TOLERANCE)
+    new, rates, fifth, third, units, conserved = found
+    _, f, before, farthest, largest, _ = state
+    (origin, expected), (rtol, atol) = scales, tolerances
+    here = numpy.abs(new - origin)
+    farthest = numpy.fmax(farthest, here)
+    duration = numpy.where(layout.points, elapsed, 1.0)
+    in_units = numpy.abs(numpy.where(layout.points, rates, new)) / units
+    largest = numpy.fmax(largest, numpy.where(units > 0.0, in_units, 0.0))
+    units = duration * units
+    reach = numpy.fmin(farthest, largest * units)
+    tolerance = atol * reach + rtol * numpy.fmin(reach, numpy.fmax(before, here))
+    grown = numpy.fmax(_largest_of_groups(largest, layout.groups, numpy), expected)
+    tolerance = numpy.fmax(tolerance, ROUND_OFF * numpy.fmax(grown * units, numpy.abs(new)))
+    tolerance = numpy.fmax(tolerance, grain * numpy.fmin(numpy.abs(f), numpy.abs(rates))) + LEAST_TOLERANCE
     # Divide by the tolerance before squaring: squares of errors may overflow or underflow in some units.
-    fifth, third = found[2:4] / tolerance
-    return step * fifth * (fifth / numpy.fmax(numpy.hypot(fifth, 0.1 * third), _LEAST_ERROR))
+    fifth, third = fifth / tolerance, third / tolerance
+    errors = step * fifth * (fifth / numpy.fmax(numpy.hypot(fifth, 0.1 * third), LEAST_ERROR))
+    errors = numpy.where(step == 0.0, found[4], errors)
+    return numpy.stack([new, rates, here, farthest, largest, conserved, errors])
+
+
+def _largest_of_groups(sizes: Any, groups: tuple[slice, ...], numpy: Any) -> Any:
+    """The largest size of each component's group, (..., k), or (..., 1) if there is one group."""
+    if len(groups) == 1:
+        return numpy.max(sizes, axis=-1, keepdims=True)
+    parts = [sizes[..., group] for group in groups]
+    same = [numpy.zeros_like(part) + numpy.max(part, axis=-1, keepdims=True, initial=0.0) for part in parts]
+    return numpy.concatenate(same, axis=-1) if same else sizes
+
+
+def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
+    """The state (STATE, ..., k) before the first step, whose rate is not yet known."""
+    nothing, here = numpy.zeros_like(y0), numpy.abs(y0 - origin)
+    return numpy.stack([y0, nothing, here, here, nothing, nothing])
+
+
+def expected_sizes(rates: Any, units: Any, duration: Any, layout: Layout, numpy: Any = np) -> Any:
+    """Sizes in units that components can be expected to reach from a state of rest, (k,).
+
+    A force that begins later gives a body at rest a speed of about the largest acceleration times its
+    duration. It is the scale of the round-off of a motion that has not yet begun.
+
+    Parameters
+    ----------
+    rates : (samples, k) of the state at rest, at times of the motion.
+    units : (k,) of its components.
+    duration : the whole time.
+    layout : of the components.
+    """
+    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(numpy.abs(rates), axis=0) / units)
+    sizes = numpy.where(numpy.isfinite(sizes), duration * sizes, 0.0)
+    return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
+
+
+def drifts(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
+    """The relative change of what is conserved; zero where nothing is.
+
+    Parameters
+    ----------
+    conserved : (...,) its values.
+    largest : (...,) the largest of its scales so far.
+    first : its first value.
+    """
+    change = numpy.abs(conserved - first)
+    return numpy.where(change == 0.0, 0.0, change / numpy.where(largest > 0.0, largest, 1.0))
 
 
 def clock_errors(f: Any, rates: Any, whole: Any, numpy: Any = np) -> Any:
@@ -73,20 +186,20 @@ def clock_errors(f: Any, rates: Any, whole: Any, numpy: Any = np) -> Any:
     return (CLOCK * whole) * numpy.fmin(numpy.abs(f), numpy.abs(rates))
 
 
-def is_taken(step: Any, errors: Any, found: Any, moved: Any, f: Any, leaving: Any, numpy: Any = np) -> Any:
+def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -> Any:
     """Whether the shortest step is taken with its errors: all components with large ones are at rest.
 
     Parameters
     ----------
-    step, errors, found : as in `errors_of`.
-    moved : (..., k) the largest distance of components from their origin before the step.
-    f : (..., k) dy/dt at its beginning.
+    step : its length.
+    found : (STATE + 1, ..., k) after the step, as of `judged`.
+    state : (STATE, ..., k) before it.
     leaving : (..., k) or a boolean, whether a component leaves rest since such a step, and has hardly moved.
     """
-    before, after = numpy.abs(f), numpy.abs(found[1])
-    at_rest = (moved <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)
+    before, after = numpy.abs(state[1]), numpy.abs(found[1])
+    at_rest = (state[3] <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)
     sound = numpy.isfinite(found[0]) & numpy.isfinite(found[1])
-    return numpy.all(sound & (at_rest | leaving | (errors < 1.0)), axis=-1)
+    return numpy.all(sound & (at_rest | leaving | (found[-1] < 1.0)), axis=-1)
 
 
 def next_length(

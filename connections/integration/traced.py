@@ -18,14 +18,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.engines.internals.jax_names import eval_jaxpr, new_operation
+from connections.integration.solver import Settings
 from connections.integration.steps import step_at
 from connections.integration.tolerances import (
+    CLOCK,
     FIRST_STEP,
     NO_LONGER,
     SHORTEST,
+    Layout,
+    at_beginning,
     clock_errors,
-    errors_of,
+    drifts,
     is_taken,
+    judged,
     next_length,
 )
 
@@ -35,30 +40,14 @@ MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 Function = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-class Settings(NamedTuple):
-    """The settings of step control.
-
-    Parameters
-    ----------
-    rtol, atol : of a step (`tolerances`).
-    max_steps : steps, accepted or not, after which the motion ends.
-    max_step : no step is longer; None for any.
-    """
-
-    rtol: Any
-    atol: Any
-    max_steps: Any
-    max_step: Any
-
-
 class _State(NamedTuple):
     """The loop's state at the beginning of a step."""
 
     s: jax.Array
     h: jax.Array  # of the next step
-    y: jax.Array
-    f: jax.Array
-    moved: jax.Array
+    state: jax.Array  # (STATE, k), as of `tolerances.STATE`
+    scale: jax.Array  # the largest scale of what is conserved so far
+    first: jax.Array  # its first value
     target: jax.Array  # which requested time it goes to
     tried: jax.Array  # steps
     kept: jax.Array  # how many of those were accepted
@@ -69,24 +58,42 @@ class _State(NamedTuple):
 
 
 def solve(
-    rate: Function, sizes: Function, y0: jax.Array, origin: jax.Array, clock: jax.Array, settings: Settings
+    rate: Function,
+    scales_at: Function,
+    y0: jax.Array,
+    scales: jax.Array,
+    layout: Layout,
+    clock: jax.Array,
+    settings: Settings,
 ) -> jax.Array:
     """States (T, k) of dy/ds = rate(s, y) with y(0) = y0; NaN from the first time that is not reached.
 
     Parameters
     ----------
-    rate, sizes : as of `step_at`; they may contain what JAX is differentiating.
-    y0, origin : (k,) where the motion begins, and from where components are measured.
-    clock : (T,) the requested times, strictly monotone from zero.
+    rate, scales_at : the rate and the scales of `step_at`; they may contain what JAX is differentiating.
+    y0 : (k,) where the motion begins.
+    scales, layout : as of `tolerances.judged`.
+    clock : (T,) the requested times, monotone from zero.
     settings : of the steps.
     """
     plain_rate, rate_constants = _without_closure(rate, y0)
-    plain_sizes, size_constants = _without_closure(sizes, y0)
-    if settings.max_step is None:
-        settings = settings._replace(max_step=jnp.inf)
-    others = origin, size_constants, tuple(map(jnp.asarray, settings))
-    found: jax.Array = _solve((plain_rate, plain_sizes), y0, clock, rate_constants, others)
+    plain_units, unit_constants = _without_closure(scales_at, y0)
+    others = scales, unit_constants, Settings(*map(jnp.asarray, settings))
+    judge = _Judge(tuple(layout.points.tolist()), tuple((g.start, g.stop) for g in layout.groups))
+    found: jax.Array = _solve((plain_rate, plain_units, judge), y0, clock, rate_constants, others)
     return found
+
+
+class _Judge(NamedTuple):
+    """A `Layout` that can be hashed."""
+
+    points: tuple[bool, ...]
+    groups: tuple[tuple[int, int], ...]
+
+    @property
+    def layout(self) -> Layout:
+        """The layout."""
+        return Layout(np.array(self.points, dtype=bool), tuple(slice(*ends) for ends in self.groups))
 
 
 def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., jax.Array], tuple[Any, ...]]:
@@ -148,18 +155,18 @@ def _followed(
     functions: Any, y0: jax.Array, clock: jax.Array, constants: Any, others: Any, room: int
 ) -> _State:
     """The motion; if `room` is not zero, also its first `room` kept steps, as in `_Kept`."""
-    plain_rate, plain_sizes = functions
-    origin, size_constants, (rtol, atol, max_steps, max_step) = others
+    plain_rate, plain_units, judge = functions
+    scales, unit_constants, settings = others
     count, whole, sign = len(clock), jnp.abs(clock[-1]), jnp.sign(clock[-1])
-    longest = jnp.minimum(whole, max_step)
-    shortest = SHORTEST * whole
+    first_step, longest = settings.lengths(whole, FIRST_STEP, jnp)
+    shortest, layout = SHORTEST * whole, judge.layout
 
     def rate(s: jax.Array, y: jax.Array) -> jax.Array:
         value: jax.Array = plain_rate(s, y, *constants)
         return value
 
-    def sizes(s: jax.Array, y: jax.Array) -> jax.Array:
-        value: jax.Array = plain_sizes(s, y, *size_constants)
+    def units(s: jax.Array, y: jax.Array) -> jax.Array:
+        value: jax.Array = plain_units(s, y, *unit_constants)
         return value
 
     def goes_on(at: _State) -> jax.Array:
@@ -169,36 +176,38 @@ def _followed(
         goal, first = clock[at.target], at.tried < 0
         ends = (jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
-        length = jnp.abs(h)
-        found = step_at(rate, sizes, at.s, h, at.y, at.f)
-        new, f = found[0], found[1]
-        farther = jnp.fmax(at.moved, jnp.abs(new - origin))
-        allowed = clock_errors(at.f, f, whole, jnp)
-        least = jnp.where(at.leaves_rest, allowed, 0.0)
-        errors = errors_of(length, found, farther, least, rtol, atol, jnp)
-        error, short = jnp.fmin(jnp.max(errors, initial=0.0), jnp.inf), length <= shortest
-        leaving = least > rtol * at.moved
-        taken = (error >= 1.0) & short & is_taken(length, errors, found, at.moved, at.f, leaving, jnp)
+        length, before = jnp.abs(h), at.state
+        tried = step_at(rate, units, at.s, h, before[0], before[1])
+        grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
+        tolerances = settings.rtol, settings.atol
+        found = judged(tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp)
+        clock_counts = clock_errors(before[1], found[1], whole, jnp) > 1e-10 * found[3]
+        error = jnp.where(first, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
+        error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
+        scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
+        drifted = drifts(conserved, scale, at.first, jnp) > settings.drift
+        leaving = at.leaves_rest & clock_counts
+        taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
-        arrives, at_rest, steps = kept & ends, jnp.any(allowed > rtol * farther), at.steps
+        arrives, at_rest, steps = kept & ends, jnp.any(clock_counts), at.steps
         if room:
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)
             row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target)])
-            steps = _written(at.steps[0], mark, at.y), _written(at.steps[1], place, row)
+            steps = _written(at.steps[0], mark, before[0]), _written(at.steps[1], place, row)
         return _State(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
             h=sign * longer,
-            y=jnp.where(kept, new, at.y),
-            f=jnp.where(kept, f, at.f),
-            moved=jnp.where(kept, farther, at.moved),
+            state=jnp.where(kept, found[:-1], before),
+            scale=jnp.where(kept, scale, at.scale),
+            first=jnp.where(first, conserved, at.first),
             target=at.target + arrives,
             tried=at.tried + 1,
             kept=at.kept + (kept & ~first),
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
-            ended=(~kept & short) | (at.tried >= max_steps),
-            states=_written(at.states, jnp.where(arrives, at.target, count), new),
+            ended=(~kept & short) | (at.tried >= settings.max_steps) | (kept & drifted & ~first),
+            states=_written(at.states, jnp.where(arrives & ~drifted, at.target, count), found[0]),
             steps=steps,
         )
 
@@ -206,10 +215,10 @@ def _followed(
     steps = (jnp.zeros((room // BLOCK + 1, len(y0))), jnp.zeros((room + 1, 3))) if room else ()
     begin = _State(
         s=jnp.zeros(()),
-        h=sign * jnp.minimum(FIRST_STEP * whole, longest),
-        y=y0,
-        f=jnp.zeros_like(y0),
-        moved=jnp.abs(y0 - origin),
+        h=sign * first_step,
+        state=at_beginning(y0, scales[0], jnp),
+        scale=jnp.zeros(()),
+        first=jnp.zeros(()),
         target=nothing + 1,
         tried=nothing - 1,  # a step of no length finds the first rate
         kept=nothing,
@@ -286,7 +295,11 @@ def _instants(kept: _Kept, real: jax.Array, clock: jax.Array) -> tuple[jax.Array
     ends = jax.lax.stop_gradient(begins + lengths)
     if len(clock) > 1:
         fixed, after = jax.lax.stop_gradient(clock), jnp.maximum(jnp.abs(targets).astype(int), 1)
-        stretch = (clock[after] - clock[after - 1]) / (fixed[after] - fixed[after - 1])
+        apart = fixed[after] - fixed[after - 1]
+        # A breakpoint may be a requested time, too: nothing happens between them.
+        stretch = jnp.where(apart == 0.0, 1.0, clock[after] - clock[after - 1]) / jnp.where(
+            apart == 0.0, 1.0, apart
+        )
         begins = clock[after - 1] + (begins - fixed[after - 1]) * stretch
         lengths = lengths * stretch
     # Steps beyond the last real one have length zero, at its end, where the rate is defined.

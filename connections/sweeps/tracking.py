@@ -21,8 +21,8 @@ import numpy as np
 from connections.control.laws.passivity import PassivityController
 from connections.control.tracking_example import high_frequency_fraction
 from connections.integration.driver import follow
-from connections.integration.steps import numpy_attempts
-from connections.integration.tolerances import ATOL
+from connections.integration.solver import Settings
+from connections.integration.steps import judging, numpy_attempts, plain_layout
 from connections.multibody import Model, coriolis_product, forward_dynamics, mass_matrix
 from connections.sweeps.errors import SweepError
 
@@ -167,7 +167,9 @@ class Motions:
             return np.where(good, np.hstack([v, forward_dynamics(self.plant, q, v, tau)]), np.nan)
 
         origin = np.zeros_like(home)
-        found = follow(numpy_attempts(rates), home, origin, times, _RTOL, ATOL, _MOST_STEPS, None, _PLACES)
+        scales = np.stack([origin, origin])
+        attempts = judging(numpy_attempts(rates), scales, plain_layout(home.shape[1]), (_RTOL, _RTOL))
+        found = follow(attempts, home, origin, times, Settings(max_steps=_MOST_STEPS), _PLACES)
         states = found.states.swapaxes(0, 1).reshape((count + 1) * m, -1)
         good, t = self._in_reach(states), np.repeat(times, m)[:, None]
         home, gamma, phase = (np.concatenate([array] * (count + 1)) for array in (home, gamma, phase))

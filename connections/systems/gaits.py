@@ -11,7 +11,7 @@ snakeboard's gaits.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -20,13 +20,14 @@ import numpy as np
 from connections._jax import Array, solve
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound, derived
 from connections.geometry.frames import FrameField
+from connections.integration.solver import Options, Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ class Locomotion:
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
         return made[gait]
 
-    def simulate(self, gait: Gait, times: Any, pose: Any = None) -> Motion:
+    def simulate(self, gait: Gait, times: Any, pose: Any = None, **options: Unpack[Options]) -> Motion:
         """The motion from the gait's start, with the shape driven; compiled once for all gaits.
 
         Parameters
@@ -163,6 +164,7 @@ class Locomotion:
         gait : the gait.
         times : (T,) strictly monotone, the first is zero [s].
         pose : as for `start`.
+        options : as for the system's `simulate`.
 
         Returns
         -------
@@ -176,7 +178,8 @@ class Locomotion:
         """
         q0, v0 = self.start(gait, pose)
         arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
-        return Trajectories.of(self).motion("gait", Bound(self._flow), arguments, times)
+        solver = Solver.of("simulate", options, TOLERANCE / 2.0)
+        return Trajectories.of(self).motion("gait", Bound(self._flow), arguments, times, solver)
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -195,15 +198,14 @@ class Locomotion:
             p, V = self._driven_at(t, state[0], state[1], parameters)
             return self._base.matrix_at(p) @ V, self._controlled_at(t, p, V, parameters)[1]
 
-        def sizes(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            metric = self.system.connection.ambient_metric
-            return motion_sizes(self._base, metric, jnp.abs(s), *state)
+        def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return motion_units(self._base, self.system.connection.ambient_metric, state[0])
 
         def record(t: Any, state: Any, q0: Any, v0: Any, parameters: jax.Array) -> Record[State]:
             p, V = self._driven_at(t, state[0], state[1], parameters)
             return (p, self.system.components_at(p, V)), p, jnp.asarray(True)
 
-        return Flow(start, rate, record, sizes, rtol=TOLERANCE)
+        return Flow(start, rate, record, units, timed=True)
 
     def _rates_of_point_at(
         self, q: jax.Array, v: jax.Array, gait: jax.Array, t: jax.Array

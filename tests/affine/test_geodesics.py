@@ -7,7 +7,7 @@ import pytest
 import systems
 
 import connections as cn
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.checks import IntegrationError
 
 #: Irregular on purpose: accuracy must hold where it is asked for, not only at the steps.
@@ -210,8 +210,12 @@ def test_logarithm_of_the_point_itself_is_zero():
     np.testing.assert_allclose(cn.logarithm(systems.SPHERE_NABLA, q, q), 0, atol=1e-10)
 
 
-def test_what_a_motion_is_expected_to_reach_grows_with_the_time():
-    """Speed 5 for 2 s, in the plane."""
-    metric = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
-    q, v = motion_sizes(metric.frame, metric, 2.0, jnp.zeros(2), jnp.array([5.0, 0.0]))
-    np.testing.assert_allclose([q, v], [[10.0, 10.0], [5.0, 5.0]])
+def test_units_of_a_motion_are_those_of_lengths():
+    """1 / |X_i|; without a metric one, or the largest component of the velocity of a free motion."""
+    metric = cn.ConstantMetric(cn.CoordinateFrame(2), np.diag([4.0, 0.25]))
+    q, v = motion_units(metric.frame, metric, jnp.zeros(2))
+    np.testing.assert_allclose([q, v], [[0.5, 2.0], [0.5, 2.0]])
+    np.testing.assert_array_equal(motion_units(metric.frame, None, jnp.zeros(2))[1], 1.0)
+    np.testing.assert_array_equal(
+        motion_units(metric.frame, None, jnp.zeros(2), jnp.array([3.0, -4.0]))[1], 4.0
+    )

@@ -7,7 +7,6 @@ import systems
 from oracles import rotation
 
 import connections as cn
-from connections.affine.motions import flow
 from connections.checks import IntegrationError
 from connections.control import MomentumObserver
 
@@ -53,10 +52,8 @@ def test_the_residual_of_an_observer_stays_with_its_closed_form():
     assert np.max(np.abs(np.linalg.norm(motion.q, axis=1) - 1.0)) < 1e-15
 
 
-def test_a_motion_of_too_many_steps_says_so(monkeypatch):
-    assert flow.MAX_STEPS == 100_000  # seconds, which tell no more than a tenth of them
-    monkeypatch.setattr(flow, "MAX_STEPS", 10_000)
+def test_a_motion_of_too_many_steps_says_so():
     line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
     stiff = cn.MechanicalSystem(line, lambda q: 0.5e12 * q[0] ** 2)  # 1e6 rad/s
-    with pytest.raises(IntegrationError, match="more than 10,000 steps by t = 1, last seen at t = 0"):
-        stiff.simulate(np.ones(1), np.zeros(1), [0.0, 1.0])
+    with pytest.raises(IntegrationError, match="by t = 1, last seen at t = 0.* more than 10,000 steps"):
+        stiff.simulate(np.ones(1), np.zeros(1), [0.0, 1.0], max_steps=10_000)

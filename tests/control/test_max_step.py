@@ -1,4 +1,4 @@
-"""A force that acts for 20 ms in 10 s: missed without `max_step`, found with it, by the force's integral."""
+"""A force that acts for 20 ms in 10 s on a body at rest is found, with and without `max_step`."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -44,7 +44,7 @@ ADAPTIVE = AdaptiveLoop(AdaptiveController(FAMILY, GAIN, 1e-12), np.ones(1), STI
 
 def observed(**most):
     motion = MomentumObserver(MODEL, GAIN).simulate(PLANT, REST, REST, TIMES, **most)
-    assert motion.v[1, 0] == pytest.approx(MOMENTUM if most else 0.0, rel=1e-7, abs=1e-30)
+    assert motion.v[1, 0] == pytest.approx(MOMENTUM, rel=1e-7)
     return motion.residual[1, 0] / GAIN  # rdot = GAIN (f - r)
 
 
@@ -59,8 +59,8 @@ def observed(**most):
     ids=["closed loop", "sweep", "adaptive loop", "observer"],
 )
 def test_a_pulse_between_steps(motion):
-    assert abs(motion()) < 1e-30
-    assert motion(max_step=0.02) == pytest.approx(AFTER, rel=1e-7)
+    for most in ({}, {"max_step": 0.02}):
+        assert motion(**most) == pytest.approx(AFTER, rel=1e-7)
     for wrong in (0.0, -1.0):
         with pytest.raises(ValueError, match="max_step"):
             motion(max_step=wrong)

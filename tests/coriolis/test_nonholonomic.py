@@ -117,7 +117,7 @@ def test_bad_input():
 
 
 def test_a_pulse_between_steps():
-    """Thrust along the blade for 20 ms in 10 s is missed without `max_step`, found with it."""
+    """Thrust along the blade for 20 ms in 10 s is found, with `max_step` and without."""
 
     def pulse(t, q, v):
         return jnp.exp(-(((t - 5.0) / 0.01) ** 2)) * jnp.eye(2)[0]
@@ -128,8 +128,8 @@ def test_a_pulse_between_steps():
         q, v = system.simulate(np.zeros(3), np.zeros(2), [0.0, 10.0], pulse, **most)
         return (NABLA.basis(q[1]) @ v[1])[0]
 
-    assert abs(speed()) < 1e-30
-    assert speed(max_step=0.02) == pytest.approx(0.01 * np.sqrt(np.pi) / MASS, rel=1e-7)
+    for most in ({}, {"max_step": 0.02}):
+        assert speed(**most) == pytest.approx(0.01 * np.sqrt(np.pi) / MASS, rel=1e-7)
     with pytest.raises(ValueError, match="max_step"):
         speed(max_step=0.0)
 

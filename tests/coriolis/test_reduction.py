@@ -126,28 +126,6 @@ def test_a_reconstruction_may_begin_at_any_time():
     assert np.max(np.abs(early[-1] - q[2])) > 1e-3
 
 
-@pytest.mark.parametrize("start", [5.0, -3.0])
-def test_errors_are_judged_by_the_time_since_the_start(start, monkeypatch):
-    """What a motion can be expected to reach in two seconds does not depend on when it begins."""
-    flows = []
-    monkeypatch.setattr(
-        "connections.affine.motions.flow.Trajectories.motion",
-        lambda self, name, recipe, *_: flows.append(recipe()),
-    )
-    q, v = jnp.array([0.3, -0.2, 0.5, 0.1, -0.3]), jnp.array([0.3, 0.2, -0.4])
-    REDUCED.simulate(shape(q), v, [start, start + 2.0], torques)
-    REDUCED.reconstruct(q, v, [start, start + 2.0], torques)
-    r, V = shape(q), NABLA.basis(q) @ v
-    for flow, state in zip(flows, ((r, V), (r, V, q)), strict=True):
-        found = flow.sizes(start, 2.0, state, q, v)
-        for size, expected, longer in zip(
-            found, flow.sizes(0.0, 2.0, state, q, v), flow.sizes(0.0, 4.0, state, q, v), strict=True
-        ):
-            np.testing.assert_allclose(size, expected, rtol=1e-12)
-            assert np.all(np.isclose(longer, 2.0 * size) | np.isclose(longer, size))
-        assert np.any(found[0] != flow.sizes(0.0, 4.0, state, q, v)[0])
-
-
 def test_steps_are_as_accurate_at_late_times():
     """Fields of r alone commute, so velocities are constant: r = arctan(t), x = log(1 + t^2) / 2."""
 

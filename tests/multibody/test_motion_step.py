@@ -13,18 +13,20 @@ from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
 from connections.integration.dop853 import C
 from connections.integration.driver import follow
+from connections.integration.solver import Settings
 from connections.integration.steps import numpy_attempt
+from connections.integration.tolerances import Layout, judged
 from connections.multibody.as_geometry import host_robot
 from connections.multibody.as_geometry.host_robot import HostRobot
 
-T0, T, H = 0.2, -0.5, -0.005  # backwards: sizes are of the time that has passed, whatever its sign
+T0, T, H = 0.2, -0.5, -0.005  # backwards
 GRAVITIES = [(1.0, 2.0, -9.81), (0.0, 0.0, 0.0)]
 
 pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
 
 
 def rows(motion, q, v):
-    """The five rows of a step from 1.01 (q, v), where the quaternions are not of norm one."""
+    """The rows of a step from 1.01 (q, v), where the quaternions are not of norm one."""
     given, y, _, _ = motion.start(q, v)
     attempt, y = motion.attempt(T0, y, given), 1.01 * y
     return attempt(T, H, y, attempt(T, 0.0, y, np.zeros_like(y))[1])
@@ -32,6 +34,7 @@ def rows(motion, q, v):
 
 def largest_difference(ours, others, nq):
     """Of two steps, by rows, and q and v each by itself; an error's terms are as large as the rates."""
+    ours, others = ours[:5], others[:5]  # what is conserved is known to compiled steps only
     scales = others[[0, 1, 1, 1, 4]]
     return max(
         np.max(np.max(np.abs(ours - others)[:, part], axis=1) / np.max(np.abs(scales[:, part]), axis=1))
@@ -72,18 +75,57 @@ def test_steps_of_rows_are_those_of_each(rng, gravity, monkeypatch):
         return [at(*row) for at, *row in zip(attempts, s, h, y, first, strict=True)], np.stack(first)
 
     expected, first = each()
-    found = motion.steps(h, np.abs(s + h), y, first)
+    found = motion.steps(h, y, first)
     assert all(largest_difference(found[:, row], one, model.nq) < 1e-11 for row, one in enumerate(expected))
-    for wrong in ({"h": h + 1e-8}, {"elapsed": np.abs(s + h) + 1e-8}, {"rate": first + 1e-8}):
-        given = {"h": h, "elapsed": np.abs(s + h), "rate": first} | wrong
-        others = motion.steps(given["h"], given["elapsed"], y, given["rate"])
+    for wrong in ({"h": h + 1e-8}, {"rate": first + 1e-8}):
+        given = {"h": h, "rate": first} | wrong
+        others = motion.steps(given["h"], y, given["rate"])
         assert largest_difference(others[:, -1], expected[-1], model.nq) > 1e-11
     for place, value in ((0, np.nan), (-1, np.inf)):
         bad = y.copy()
         bad[3, place] = value
-        others = motion.steps(h, np.abs(s + h), bad, first)
+        others = motion.steps(h, bad, first)
         assert np.isnan(others[:, 3]).all()
         np.testing.assert_array_equal(np.delete(others, 3, axis=1), np.delete(found, 3, axis=1))
+
+
+def test_the_kinetic_energy_of_a_step(rng):
+    """v^T H v at the end of a step, of one and of rows; it is not that of another velocity."""
+    model = mechanism_of_all_pairs(rng, gravity=(0.0, 0.0, 0.0))
+    host = HostRobot(model.kinematics, model.program)
+    motion, (q, v) = host.free_motion(), sample(model, rng, 3)
+    given, y, _, _ = motion.start_rows(q, v)
+    found = motion.steps(np.full(3, 1e-3), y, np.zeros_like(y))
+    one = motion.attempt(0.0, y[1], tuple(part[1] for part in given))(0.0, 1e-3, y[1], np.zeros_like(y[1]))
+    np.testing.assert_allclose(one[5], found[5, 1], rtol=1e-12)
+    for row in range(3):
+        end, w = host.normalized(found[0, row, : model.nq]), found[0, row, model.nq :]
+        expected = w @ mb.mass_matrix(model, end) @ w
+        np.testing.assert_allclose(found[5, row, [0, -1]], expected, rtol=1e-11)
+        assert abs(expected - v[row] @ mb.mass_matrix(model, end) @ v[row]) > 1e-9 * expected
+
+
+def test_steps_are_judged_alike_by_compiled_code_and_by_numpy(rng):
+    """At random states, those of zero length and those that leave rest included; a wrong unit is noticed."""
+    host, k, w, points = mb.example("arm").connection.host, 7, 5, 3
+    found, state = rng.normal(size=(6, w, k)), np.abs(rng.normal(size=(6, w, k)))
+    found[2:4] *= 1e-9
+    found[4] = np.abs(found[4])
+    found[4, 0, 0], found[2, 3, 5] = 0.0, np.nan
+    scales, lengths = np.abs(rng.normal(size=(2, w, k))), np.abs(rng.normal(size=(w, 3)))
+    lengths[1, 1] = 0.0
+    lengths[:, 2] *= [0.0, 0.0, 1e-9, 0.0, 1e-9]
+    layout, tolerances = Layout(np.arange(k) < points, (slice(0, k),)), (1e-9, 2e-10)
+    columns = (column[:, None] for column in lengths.T)
+    with np.errstate(all="ignore"):
+        expected = judged(found, state, scales, layout, *columns, tolerances)
+    ours = host.judged(found, state, scales, points, lengths, tolerances)
+    good = np.arange(w) != 3  # with a NaN, the errors are NaN, and so the step is not taken
+    np.testing.assert_allclose(ours[:, good], expected[:, good], rtol=1e-12)
+    assert np.isnan(ours[-1, 3]).any() and np.isnan(expected[-1, 3]).any()
+    found[4, 2] *= 1.1
+    others = host.judged(found, state, scales, points, lengths, tolerances)
+    assert np.abs(others - expected)[-1, 2].max() > 1e-3 * np.abs(expected[-1, 2]).max()
 
 
 def test_motions_are_those_with_a_force_that_vanishes(rng):
@@ -137,7 +179,9 @@ def test_a_motion_that_fails_leaves_the_others_of_its_register(point_on_an_arm):
         point_on_an_arm.simulate(q.reshape(2, 5, 2), v.reshape(2, 5, 2), times)
     motions = HostMotions(point_on_an_arm.host_motion(None))
     begun = motions.start((q, v), 10)
-    found = follow(motions.attempts(0.0, begun), begun.y, begun.origin, times, 1e-10, 1e-15, 1000)
+    scales, settings = np.stack([begun.origin, 0.0 * begun.origin]), Settings(max_steps=1000)
+    attempts = motions.attempts(0.0, begun, scales, (1e-10, 0.0))
+    found = follow(attempts, begun.y, begun.origin, times, settings)
     assert list(found.stopped) == [5] and found.stopped[5].s == pytest.approx(0.5)
     assert np.isnan(found.states[5, 3:]).all() and found.last[5] == times[2]
     for row in {*range(10)} - {5}:

@@ -16,7 +16,7 @@ Source: [B]; equality of mixed derivatives of a variation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -26,14 +26,16 @@ from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.geodesics import Acceleration, recorded
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units, speed_of
 from connections.checks import require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound
-from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of, sizes_of_columns
+from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of
+from connections.integration.solver import Options, Solver
 
 Definition = Callable[..., jax.Array]
 Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and their derivative
+NOT_OF_FLOWS = "events", "allow_partial", "estimate"  # options
 
 
 def linearization(
@@ -92,13 +94,18 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
 
 
 def geodesic_flow(
-    nabla: AffineConnection, q0: Any, v0: Any, times: Any, acceleration: Acceleration | None = None
+    nabla: AffineConnection,
+    q0: Any,
+    v0: Any,
+    times: Any,
+    acceleration: Acceleration | None = None,
+    **options: Unpack[Options],
 ) -> tuple[Array, Array, Array]:
     """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
 
     Parameters
     ----------
-    nabla, q0, v0, times, acceleration : as for `geodesic`.
+    nabla, q0, v0, times, acceleration, options : as for `geodesic`.
 
     Returns
     -------
@@ -112,13 +119,20 @@ def geodesic_flow(
     require_unconstrained("geodesic_flow", nabla)
     frame = nabla.frame
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
+    solver = Solver.of("geodesic_flow", options, without=NOT_OF_FLOWS)
     return Trajectories.of(nabla).run(
-        "geodesic_flow", Bound(_geodesic_flow, nabla, acceleration), arguments, times
+        "geodesic_flow", Bound(_geodesic_flow, nabla, acceleration), arguments, times, solver
     )
 
 
 def transport_flow(
-    nabla: AffineConnection, q0: Any, v0: Any, z0: Any, times: Any, acceleration: Acceleration | None = None
+    nabla: AffineConnection,
+    q0: Any,
+    v0: Any,
+    z0: Any,
+    times: Any,
+    acceleration: Acceleration | None = None,
+    **options: Unpack[Options],
 ) -> tuple[Array, Array, Array]:
     """A vector transported along the geodesic through (q0, v0), with its sensitivity to q0 and v0.
 
@@ -126,7 +140,7 @@ def transport_flow(
 
     Parameters
     ----------
-    nabla, q0, v0, times, acceleration : as for `geodesic`.
+    nabla, q0, v0, times, acceleration, options : as for `geodesic`.
     z0 : (..., n) vectors at q0, frame components, held fixed.
 
     Returns
@@ -145,8 +159,9 @@ def transport_flow(
         Argument("v0", v0, (n,)),
         Argument("z0", z0, (n,)),
     )
+    solver = Solver.of("transport_flow", options, without=NOT_OF_FLOWS)
     return Trajectories.of(nabla).run(
-        "transport_flow", Bound(_transport_flow, nabla, acceleration), arguments, times
+        "transport_flow", Bound(_transport_flow, nabla, acceleration), arguments, times, solver
     )
 
 
@@ -226,10 +241,17 @@ def _geodesic_flow(nabla: AffineConnection, acceleration: Acceleration | None) -
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), state[1], state[2]
 
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
-        return _flow_sizes(nabla, q, jnp.abs(s), *state)
+    def units(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
+        return _flow_units(nabla, q, jnp.abs(s), *state)
 
-    return Flow(start, rate, recorded, sizes, project=project)
+    return Flow(
+        start,
+        rate,
+        recorded,
+        units,
+        project=project,
+        **_acted_on(nabla, acceleration),
+    )
 
 
 def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[Sensitive]:
@@ -252,19 +274,25 @@ def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) 
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), *state[1:]
 
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
-        q, v, z, Phi, covariant = state
-        elapsed = jnp.abs(s)
-        vector = motion_sizes(frame, nabla.known_metric, elapsed, q, z)[1]
-        q_size, v_size, Phi_size = _flow_sizes(nabla, q0, elapsed, q, v, Phi)
-        return q_size, v_size, vector, Phi_size, sizes_of_columns(covariant)
+    def units(t0: jax.Array, s: jax.Array, state: Any, q0: jax.Array, *given: jax.Array) -> Any:
+        q, v, _, Phi, _ = state
+        vector = motion_units(frame, nabla.known_metric, q)[1]
+        of_q, of_v, of_Phi = _flow_units(nabla, q0, jnp.abs(s), q, v, Phi)
+        return of_q, of_v, vector, of_Phi, of_Phi[: frame.dim]
 
     def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
         q, _, z, Phi, covariant = state
         turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
         return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
 
-    return Flow(start, rate, record, sizes, project=project)
+    return Flow(
+        start,
+        rate,
+        record,
+        units,
+        project=project,
+        **_acted_on(nabla, acceleration),
+    )
 
 
 def _acceleration_at(acceleration: Acceleration | None, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -276,18 +304,23 @@ def _acceleration_at(acceleration: Acceleration | None, t: Any, q: jax.Array, v:
     )
 
 
-def _flow_sizes(
+def _flow_units(
     nabla: AffineConnection, q0: jax.Array, elapsed: jax.Array, q: jax.Array, v: jax.Array, Phi: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """Expected sizes of (q, v, Phi) after the elapsed time; for Phi, ratios of the fields' lengths."""
-    metric, n = nabla.known_metric, len(v)
+    """Units of (q, v, Phi) after the elapsed time; for Phi, ratios of the fields' lengths."""
+    metric = nabla.known_metric
     if metric is None:
-        flow = jnp.concatenate([sizes_of_columns(Phi[:n]), sizes_of_columns(Phi[n:])])
+        flow = jnp.ones_like(Phi)
     else:
         now, then = metric.matrix_at(q), metric.matrix_at(q0)
         ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
         flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
-    return *motion_sizes(nabla.frame, metric, elapsed, q, v), flow
+    return *motion_units(nabla.frame, metric, q), flow
+
+
+def _acted_on(nabla: AffineConnection, acceleration: Acceleration | None) -> dict[str, Any]:
+    """What an acceleration changes of a `Flow`."""
+    return {"conserved": speed_of(nabla)} if acceleration is None else {"timed": True}
 
 
 def _blocks(a: jax.Array, b: jax.Array, c: jax.Array, d: jax.Array) -> jax.Array:

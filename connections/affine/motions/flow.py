@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, overload
 
 import jax
@@ -18,6 +19,7 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
+from connections.affine.motions.events import Events
 from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import IntegrationError, ShapeError, as_array, is_traced, require_finite
@@ -32,10 +34,12 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound, Parametrized, derived
 from connections.geometry.frames import FrameField
-from connections.integration.driver import Stopped, follow
-from connections.integration.tolerances import ATOL, MAX_STEPS, RTOL
-from connections.integration.traced import Settings, solve
+from connections.integration.driver import Attempts, Stopped, follow
+from connections.integration.solver import Settings, Solver
+from connections.integration.tolerances import LONGEST, Layout, drifts, expected_sizes
+from connections.integration.traced import solve
 
+LOOKS = 65  # times at which the rate of a motion at rest is looked at
 Recipe = Callable[[], Any]  # () -> the flow
 State = tuple[jax.Array, jax.Array]  # (q, v)
 Record = tuple[Value, jax.Array, jax.Array]  # recorded values, the point, and whether it is admissible
@@ -51,38 +55,87 @@ class Flow(Generic[Value]):
     rate : (t, y, *given) -> a tuple like y.
     record : (t, y, *given) -> (values, q, ok): the values to return for a requested time, the point (nq,) of
         the motion at that time, and whether the state is admissible.
-    sizes : (t0, s, y, *given) -> a tuple like y: expected sizes of the components at the time t0 + s of a
-        motion from t0 (`motion_sizes`).
+    units : (t0, s, y, *given) -> a tuple like y: the units of the components at the time t0 + s of a motion
+        from t0 (`motion_units`); of a point, those of its rate.
     points : which arrays of y are points; their motion is measured from the first point, others from zero.
+        Points and the first other array, their velocity, contain round-off of each other.
     project : y -> the nearest valid state.
-    rtol, atol : tolerances of a step (`integration.tolerances`).
-    max_step : no step is longer; None for no bound. It may be a tracer.
+    timed : whether a function of time enters, so that steps must not pass over what it does.
+    conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
     host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
     start: Callable[..., Any]
     rate: Callable[..., Any]
     record: Callable[..., Record[Value]]
-    sizes: Callable[..., Any]
+    units: Callable[..., Any]
     points: tuple[int, ...] = (0,)
     project: Callable[[Any], Any] | None = None
-    rtol: Any = RTOL
-    atol: Any = ATOL
-    max_step: Any = None
+    timed: bool = False
+    conserved: tuple[str, Callable[..., tuple[Any, Any]]] | None = None
     host: Any = None
 
-    def solve_at(self, times: jax.Array, *given: jax.Array) -> Record[Value]:
-        """(values, points, ok) at the times of one motion, JAX-traceable; NaN from where it fails."""
+    def solve_at(
+        self, times: jax.Array, *given: jax.Array, settings: Settings | None = None, breakpoints: Any = ()
+    ) -> tuple[Value, jax.Array, jax.Array, Any]:
+        """(values, points, ok, drift) at the times of one motion, JAX-traceable; NaN from where it fails.
+
+        The drift is that of what is conserved; None if nothing is.
+        """
         times = jnp.asarray(times)
         y0, origin = self.start_at(*given)
         states = y0[None] * jnp.ones((len(times), 1))
         if len(y0):
-            settings = Settings(self.rtol, self.atol, MAX_STEPS, self.max_step)
-            rate, sizes = (
-                lambda s, y, at=at: at(times[0], s, y, *given) for at in (self.rate_at, self.sizes_at)
-            )
-            states = solve(rate, sizes, y0, origin, times - times[0], settings)
-        return jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(times, states)
+
+            def rate(s: jax.Array, y: jax.Array) -> jax.Array:
+                return self.rate_at(times[0], s, y, *given)
+
+            def scales_at(s: jax.Array, y: jax.Array) -> jax.Array:
+                return self.scales_at(times[0], s, y, *given)
+
+            clock, places = times - times[0], slice(None)
+            if np.size(breakpoints) and len(times) > 1:
+                clock, places = _with_breakpoints(clock, jnp.asarray(breakpoints) - times[0])
+            layout, expected = self.layout(*given), jnp.zeros_like(origin)
+            if self.timed and self.points:
+                rates = jax.vmap(lambda s: rate(s, y0))(jnp.linspace(0.0, 1.0, LOOKS) * clock[-1])
+                expected = expected_sizes(
+                    rates, scales_at(jnp.zeros(()), y0)[0], jnp.abs(clock[-1]), layout, jnp
+                )
+            scales = jax.lax.stop_gradient(jnp.stack([origin, expected]))
+            states = solve(rate, scales_at, y0, scales, layout, clock, self.settings(settings))[places]
+        values, points, ok = jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(
+            times, states
+        )
+        if self.conserved is None:
+            return values, points, ok, None
+        at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
+        frozen: Any = jax.lax.stop_gradient
+        conserved = frozen(at(times, states))
+        cumulative: Any = jax.lax.cummax
+        largest = cumulative(jnp.nan_to_num(conserved[:, -1]))
+        return values, points, ok, drifts(conserved[:, 0], largest, conserved[0, 0], jnp)
+
+    def settings(self, settings: Settings | None = None) -> Settings:
+        """Settings whose longest step is that of functions of time, if such enter and no bound is given."""
+        settings = settings or Settings()
+        if not self.timed:
+            return settings
+        numpy: Any = np if isinstance(settings.max_step, float) else jnp
+        return settings._replace(share=numpy.where(numpy.isinf(settings.max_step), LONGEST, numpy.inf))
+
+    def layout(self, *given: Any) -> Layout:
+        """What the components of the flat state are."""
+        sizes = [math.prod(leaf.shape) for leaf in jax.eval_shape(self.start, *given)]
+        points = np.repeat([i in self.points for i in range(len(sizes))], sizes)
+        ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
+        first = next((i for i in range(len(sizes)) if i not in self.points), len(sizes))
+        together = set(self.points) | {first}
+        groups: list[slice] = []
+        for i, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
+            joins = i > 0 and i in together and i - 1 in together
+            groups[-1:] = [slice(groups[-1].start, end)] if joins else [*groups[-1:], slice(begin, end)]
+        return Layout(points, tuple(group for group in groups if group.stop > group.start))
 
     def start_at(self, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The flat state (k,) at the first time, and the origin from which its components are measured."""
@@ -101,9 +154,14 @@ class Flow(Generic[Value]):
         """Rate of the flat state y (k,) at the time t0 + s."""
         return ravel_pytree(self.rate(t0 + s, self.state_at(y, given), *given))[0]
 
-    def sizes_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
-        """Expected sizes of the components of y, (k,)."""
-        return ravel_pytree(self.sizes(t0, s, self.state_at(y, given), *given))[0]
+    def scales_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
+        """Units of the components of y, and what is conserved as of `steps.Attempt`, (2, k)."""
+        state, nothing = self.state_at(y, given), jnp.zeros_like(y)
+        units = ravel_pytree(self.units(t0, s, state, *given))[0]
+        if self.conserved is None:
+            return jnp.stack([units, nothing])
+        value, scale = self.conserved[1](t0, s, state, *given)
+        return jnp.stack([units, nothing.at[0].set(value).at[-1].set(scale)])
 
 
 class Trajectories(Parametrized):
@@ -146,6 +204,7 @@ class Trajectories(Parametrized):
         recipe: Bound[Flow[Value]],
         arguments: tuple[Argument, ...],
         times: Any,
+        solver: Solver | None = None,
         since: Any = 0.0,
     ) -> Value:
         """The recorded values over all batch axes; an error if a motion leaves the domain.
@@ -157,32 +216,70 @@ class Trajectories(Parametrized):
             are passed to the flow's functions.
         arguments : of the motion; the first is a point if `begin_at_a_point`.
         times : (T,).
+        solver : the options of the call; None for the defaults.
         since : subtracted from the times before; errors add it again.
 
         Raises
         ------
         IntegrationError, ShapeError, NonFiniteError, and the errors of ``owner.explain`` at the first point.
         """
-        return self._run(name, recipe, arguments, as_times(times), since)
+        try:
+            return self._run(name, recipe, arguments, as_times(times), solver or Solver(), since)[0]
+        except IntegrationError as error:
+            error.motion = None  # there are only values, and they have other meanings
+            raise
 
     @overload
     def motion(
-        self, name: str, recipe: Bound[Flow[State]], arguments: tuple[Argument, ...], times: Any
+        self,
+        name: str,
+        recipe: Bound[Flow[State]],
+        arguments: tuple[Argument, ...],
+        times: Any,
+        solver: Solver | None = None,
     ) -> Motion: ...
     @overload
     def motion(
-        self, name: str, recipe: Bound[Flow[AnyMotion]], arguments: tuple[Argument, ...], times: Any
+        self,
+        name: str,
+        recipe: Bound[Flow[AnyMotion]],
+        arguments: tuple[Argument, ...],
+        times: Any,
+        solver: Solver | None = None,
     ) -> AnyMotion: ...
-    def motion(self, name: str, recipe: Any, arguments: tuple[Argument, ...], times: Any) -> Any:
+    def motion(
+        self,
+        name: str,
+        recipe: Any,
+        arguments: tuple[Argument, ...],
+        times: Any,
+        solver: Solver | None = None,
+    ) -> Any:
         """The motion whose flow records (q, v), or more: a `Motion` at one instant.
 
         Parameters and errors are those of `run`.
         """
-        times = as_times(times)
-        values = self._run(name, recipe, arguments, times)
+        times, solver = as_times(times), solver or Solver()
+        try:
+            values, more = self._run(name, recipe, arguments, times, solver)
+        except IntegrationError as error:
+            if error.motion is not None:
+                error.motion = self._as_motion(times, *error.motion)
+            raise
+        motion = self._as_motion(times, values, more)
+        if not solver.estimate:
+            return motion
+        closer, _ = self._run(name, recipe, arguments, times, solver.closer())
+        return replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
+
+    def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
+        """The motion of recorded values, at as many of the times as they have."""
+        if more.pop("until", None) is not None:
+            times = times[: np.shape(jax.tree_util.tree_leaves(values)[0])[0]]
         own = times if isinstance(times, jax.Array) else np.array(times)  # a copy: the caller may change it
         times = as_given(own, values[0])
-        return replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
+        motion = replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
+        return replace(motion, **more) if more else motion
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -192,9 +289,10 @@ class Trajectories(Parametrized):
         recipe: Bound[Flow[Value]],
         arguments: tuple[Argument, ...],
         times: Any,
+        solver: Solver,
         since: Any = 0.0,
-    ) -> Value:
-        """As `run`, for validated times."""
+    ) -> tuple[Value, dict[str, Any]]:
+        """As `run`, for validated times; and further fields of a `Motion`."""
         arrays = []
         for item in arguments:  # otherwise the solver would spend all of its steps on a NaN
             arrays.append(as_array(item.name, item.value, item.core))
@@ -203,12 +301,21 @@ class Trajectories(Parametrized):
         items = zip(arrays, arguments, strict=True)
         rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
         if not trace_state_clean() or is_traced(times, *arrays):
-            values: Value = self._traced(recipe, rows, batch, times)
-            return values
+            if solver.events:
+                raise ValueError(f"{name}: events are found outside of jit, grad and vmap only")
+            traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver)
+            return traced[0], {} if traced[1] is None else {"drift": traced[1]}
         first = arguments[0].name if arguments else ""
-        values = self._followed(name, recipe, rows, batch, np.asarray(times), first, since)
-        values = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
-        return as_given(values, *(item.value for item in arguments))
+        solver.require_within(np.asarray(times) + since)
+        given = tuple(item.value for item in arguments)
+        try:
+            found = self._followed(name, recipe, rows, batch, np.asarray(times), first, solver, since)
+        except IntegrationError as error:
+            if error.motion is not None:
+                error.motion = _in_batch(error.motion, batch, given)
+            raise
+        values: tuple[Value, dict[str, Any]] = _in_batch(found, batch, given)
+        return values
 
     def _followed(
         self,
@@ -218,35 +325,73 @@ class Trajectories(Parametrized):
         batch: tuple[int, ...],
         times: np.ndarray,
         first: str,
+        solver: Solver,
         since: Any,
-    ) -> Any:
-        """The values (m, T, ...) of the m motions of a batch, by `integration.driver`."""
+    ) -> tuple[Any, dict[str, Any]]:
+        """The values (m, T, ...) of m motions by `integration.driver`, and further fields of a `Motion`."""
         motions: JaxMotions | HostMotions
         flow, count = recipe(), math.prod(batch)
+        settings = flow.settings(solver.settings)
         if flow.host is None or not count:
-            motions = JaxMotions(Bound(motion_of, self, recipe))
+            layout = flow.layout(*(row[0] for row in rows)) if count else None
+            motions = JaxMotions(Bound(motion_of, self, recipe), layout)
             if not count:
-                return motions.nothing(rows, times)
+                return motions.nothing(rows, times), {}
         else:
             motions = HostMotions(flow.host)
         started = motions.start(rows, count)
         for row in np.flatnonzero(~started.near):
             require_admissible(self.owner, first, rows[0][row])
-        attempts, clock = motions.attempts(float(times[0]), started), times - times[0]
-        tolerances = float(flow.rtol), float(flow.atol)
+        scales = np.stack([started.origin, np.zeros_like(started.origin)])
+        attempts = motions.attempts(float(times[0]), started, scales, (settings.rtol, settings.atol))
+        clock, places = times - times[0], slice(None)
+        if len(solver.breakpoints) and len(times) > 1:
+            clock, places = _with_breakpoints(clock, solver.breakpoints - since - times[0])
+        look = None
+        if flow.timed and flow.points:
+            look = partial(_look_ahead, attempts, scales, flow.layout(*(row[0] for row in rows)), clock[-1])
+        name_of = flow.conserved[0] if flow.conserved else ""
+        events = None
+        if solver.events:
+            state_of = partial(_state_of, motions, started.given)
+            whole = abs(float(clock[-1]))
+            events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
         found = follow(
-            attempts, started.y, started.origin, clock, *tolerances, MAX_STEPS, flow.max_step, motions.places
+            attempts, started.y, started.origin, clock, settings, motions.places, events, look, name_of
         )
-        values, points, good = motions.record(times, found.states, started.given)
-        if not good.all():
-            row = int(np.argmin(good.all(axis=1)))
-            given = tuple(array[row] for array in rows)
-            if batch:
-                place = [int(i) for i in np.unravel_index(row, batch)]
-                name = f"{name} {place} of the batch"
-            stop, refused = found.stopped.get(row), motions.refused_at(row)
+        values, points, good = motions.record(times, found.states[:, places], started.given)
+        more: dict[str, Any] = {"drift": found.drift[:, places]} if name_of else {}
+        if events is not None:
+            more["event_times"], more["event_states"] = events.results()
+            for row, end in found.ended.items():
+                good[row] |= np.abs(times - times[0]) > abs(end)
+        if good.all():
+            return values, more
+        alive = np.where(np.cumprod(good, axis=1) == 1, 1.0, np.nan)
+        partial_values = jax.tree_util.tree_map(
+            lambda leaf: np.asarray(leaf) * alive.reshape(*alive.shape, *(1,) * (np.ndim(leaf) - 2)), values
+        )
+        if solver.allow_partial and good[:, 0].all():
+            return partial_values, more
+        row = int(np.argmin(good.all(axis=1)))
+        given = tuple(array[row] for array in rows)
+        failed = [
+            tuple(int(i) for i in np.unravel_index(k, batch)) for k in np.flatnonzero(~good.all(axis=1))
+        ]
+        if batch:
+            name = f"{name} {list(failed[0])} of the batch"
+        stop, refused = found.stopped.get(row), motions.refused_at(row)
+        try:
             self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
-        return values
+        except IntegrationError as error:
+            error.failed = tuple(failed)
+            if jax.tree_util.tree_leaves(partial_values):
+                if not batch:
+                    until = int(np.argmin(good[0]))
+                    cut = jax.tree_util.tree_map(lambda leaf: leaf[:, :until], partial_values)
+                    partial_values, more = cut, {"until": until}
+                error.motion = partial_values, more
+            raise
 
     def _raise(
         self,
@@ -303,12 +448,18 @@ class Trajectories(Parametrized):
         return None
 
     def _traced(
-        self, recipe: Bound[Flow[Any]], rows: tuple[Any, ...], batch: tuple[int, ...], times: Any
+        self,
+        recipe: Bound[Flow[Any]],
+        rows: tuple[Any, ...],
+        batch: tuple[int, ...],
+        times: Any,
+        solver: Solver,
     ) -> Any:
         """The values under tracing; NaN from the first time that a motion does not reach."""
+        chosen = solver.settings, solver.breakpoints
         if not batch:
-            return compiled(_traced_at, self, recipe)(times, *(row[0] for row in rows))
-        values = compiled(_traced_rows_at, self, recipe)(times, *rows)
+            return compiled(_traced_at, self, recipe)(chosen, times, *(row[0] for row in rows))
+        values = compiled(_traced_rows_at, self, recipe)(chosen, times, *rows)
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), values)
 
     def _raise_at(self, what: str, q: np.ndarray) -> NoReturn:
@@ -319,22 +470,84 @@ class Trajectories(Parametrized):
         raise IntegrationError(f"{what}, near q = {_numbers(q)}")
 
 
-def _traced_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *arguments: jax.Array) -> Any:
-    """The values (T, ...) of one motion."""
+def _traced_at(
+    trajectories: Trajectories, recipe: Recipe, chosen: Any, times: jax.Array, *arguments: jax.Array
+) -> Any:
+    """The values (T, ...) of one motion, and their drift (T,) or None."""
     given, near = list(arguments), jnp.asarray(True)
     if trajectories.begin_at_a_point:
         frame, q = trajectories.frame, given[0]
         given[0], near = frame.project_at(q), frame.near_at(q)  # the point is validated with all others
-    values, points, ok = recipe().solve_at(times, *given)
+    settings, breakpoints = chosen
+    values, points, ok, drift = recipe().solve_at(times, *given, settings=settings, breakpoints=breakpoints)
     good = near & ok & jax.vmap(lambda q: admit_at(trajectories.owner, q)[1])(points)
     for leaf in (points, *jax.tree_util.tree_leaves(values)):
         good = good & jnp.all(jnp.isfinite(leaf.reshape(leaf.shape[0], -1)), axis=1)
     alive = jnp.where(jnp.cumprod(good) == 1, 1.0, jnp.nan)
-    return jax.tree_util.tree_map(lambda leaf: leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)), values)
+    return jax.tree_util.tree_map(
+        lambda leaf: leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)), (values, drift)
+    )
 
 
-def _traced_rows_at(trajectories: Trajectories, recipe: Recipe, times: jax.Array, *rows: jax.Array) -> Any:
-    return jax.vmap(lambda *row: _traced_at(trajectories, recipe, times, *row))(*rows)
+def _traced_rows_at(
+    trajectories: Trajectories, recipe: Recipe, chosen: Any, times: jax.Array, *rows: jax.Array
+) -> Any:
+    return jax.vmap(lambda *row: _traced_at(trajectories, recipe, chosen, times, *row))(*rows)
+
+
+def _look_ahead(
+    attempts: Attempts,
+    scales: np.ndarray,
+    layout: Layout,
+    end: float,
+    motion: int,
+    s: float,
+    state: np.ndarray,
+) -> None:
+    """Write what sizes a motion at rest can be expected to reach into its scales."""
+    nothing, which = np.zeros(1), np.array([motion])
+    looks = [
+        attempts(which, np.array([at]), nothing, state[:, None], nothing)[:, 0]
+        for at in np.linspace(s, end, LOOKS)
+    ]
+    rates = np.stack([look[1] for look in looks])
+    scales[1, motion] = expected_sizes(rates, looks[0][-1], abs(end - s), layout)
+
+
+def _state_of(motions: Any, given: tuple[Any, ...], motion: int, t: float, y: np.ndarray) -> Any:
+    """(q, v) of one motion at the time t, from its flat state."""
+    own = tuple(array[motion : motion + 1] for array in given)
+    values = motions.record(np.array([t]), y[None, None], own)[0]
+    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
+    return np.asarray(q)[0, 0], np.asarray(v)[0, 0]
+
+
+def _in_batch(found: Any, batch: tuple[int, ...], given: tuple[Any, ...]) -> Any:
+    """Values and further fields (m, ...) with the axes of the batch instead, as JAX's arrays if such came."""
+    values, more = found
+    until = more.get("until")
+    arrays = jax.tree_util.tree_map(
+        lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]),
+        (values, {name: field for name, field in more.items() if name != "until"}),
+    )
+    values, more = as_given(arrays, *given)
+    return values, (more if until is None else {"until": until})
+
+
+def _differences(motion: Motion, closer: Motion) -> Any:
+    """|q - q'| and |v - v'| of a motion and a more accurate one."""
+    numpy: Any = jnp if isinstance(motion.q, jax.Array) else np
+    return tuple(numpy.abs(a - b) for a, b in zip(motion, closer, strict=True))
+
+
+def _with_breakpoints(clock: Any, breakpoints: Any) -> tuple[Any, Any]:
+    """Clock times in their order together with breakpoints, and the places of the clock times among them."""
+    numpy: Any = np if isinstance(clock, np.ndarray) else jnp
+    sign = numpy.sign(clock[-1])
+    together = numpy.sort(numpy.concatenate([sign * clock, sign * breakpoints]))
+    if numpy is np:
+        together = np.unique(together)
+    return sign * together, numpy.searchsorted(together, sign * clock)
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
@@ -366,22 +579,6 @@ def as_times(times: Any) -> Any:
     return times
 
 
-def as_max_step(max_step: Any) -> float | None:
-    """`max_step` as a float, or None.
-
-    Raises
-    ------
-    ValueError : it is not positive.
-    """
-    if max_step is None:
-        return None
-    array = as_array("max_step", max_step, ())
-    require_finite("max_step", array)
-    if array.ndim or not array > 0.0:
-        raise ValueError(f"max_step: expected a positive time, got {max_step}")
-    return float(array)
-
-
 def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
     """(m, ...): the array with its first `axes` broadcast to `batch`, and these reshaped to one axis."""
     core, numpy = array.shape[axes:], jnp if isinstance(array, jax.core.Tracer) else np
@@ -389,7 +586,7 @@ def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
 
 
 def _failed(name: str, t: Any) -> str:
-    how = f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps"
+    how = "leaves the domain, blows up or takes too many steps"
     return f"{name}: the curve {how} by t = {float(t):.6g}"
 
 

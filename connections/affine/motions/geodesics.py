@@ -7,7 +7,7 @@ Gamma enters.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -16,13 +16,14 @@ import numpy as np
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units, speed_of
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
+from connections.integration.solver import Options, Solver
 
 Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
@@ -33,7 +34,7 @@ def geodesic(
     v0: Any,
     times: Any,
     acceleration: Acceleration | None = None,
-    max_step: float | None = None,
+    **options: Unpack[Options],
 ) -> Motion:
     """The geodesic of `nabla` through (q0, v0): ``q, v = geodesic(...)``.
 
@@ -45,19 +46,19 @@ def geodesic(
     times : (T,) strictly monotone.
     acceleration : optional (t, q, v) -> (n,), added to the right-hand side: frame components H^-1 tau of a
         force tau; JAX-traceable.
-    max_step : optional, no step is longer. Forces that act for less than a step may be missed without it.
+    options : ``rtol``, ``max_step``, ``events`` and others (`Options`, docs/motions.md).
 
     Returns
     -------
     Motion : q (..., T, nq), points on the manifold, and v (..., T, n). A step's error is at most 1e-10 in any
         units: for a component of v relative to its largest value so far, for q relative to the distance
-        moved.
+        moved, both as the chart shows them where the motion is.
 
     Raises
     ------
     IntegrationError : the curve leaves the chart, or the integration fails; names the time and the point.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
-    ValueError : `max_step` is not positive.
+    ValueError : an option is not positive. TypeError : there is no such option.
 
     Source: [W] III-B.
     """
@@ -68,16 +69,15 @@ def geodesic(
         Argument("q0", q0, (nabla.frame.ambient_dim,)),
         Argument("v0", v0, (nabla.frame.dim,)),
     )
-    recipe = Bound(geodesic_flow_of, nabla, acceleration, as_max_step(max_step))
-    return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times)
+    solver = Solver.of("geodesic", options, without=())
+    recipe = Bound(geodesic_flow_of, nabla, acceleration)
+    return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times, solver)
 
 
-def geodesic_flow_of(
-    nabla: AffineConnection, acceleration: Acceleration | None = None, max_step: Any = None
-) -> Flow[State]:
+def geodesic_flow_of(nabla: AffineConnection, acceleration: Acceleration | None = None) -> Flow[State]:
     """The geodesics of `nabla` as a flow with the arguments q0 (nq,) and v0 (n,)."""
     if isinstance(nabla, ConstrainedConnection):
-        return _feasible_flow(nabla, acceleration, max_step)
+        return _feasible_flow(nabla, acceleration)
     frame = nabla.frame
 
     def rate(t: jax.Array, state: State, q0: jax.Array, v0: jax.Array) -> State:
@@ -90,11 +90,14 @@ def geodesic_flow_of(
     def project(state: State) -> State:
         return frame.project_at(state[0]), state[1]
 
-    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
-        return motion_sizes(frame, nabla.known_metric, jnp.abs(s), *state)
+    def units(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        return motion_units(frame, nabla.known_metric, state[0], state[1] if acceleration is None else None)
 
     host = _on_host(nabla, acceleration)
-    return Flow(start_at_given, rate, recorded, sizes, project=project, max_step=max_step, host=host)
+    timed, kept = acceleration is not None, speed_of(nabla) if acceleration is None else None
+    return Flow(
+        start_at_given, rate, recorded, units, project=project, timed=timed, conserved=kept, host=host
+    )
 
 
 def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> HostMotion | None:
@@ -124,9 +127,7 @@ def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
     return state, state[0], jnp.asarray(True)
 
 
-def _feasible_flow(
-    nabla: ConstrainedConnection, acceleration: Acceleration | None, max_step: Any
-) -> Flow[State]:
+def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | None) -> Flow[State]:
     """Integrated in ambient components, because the basis may be singular where the constraints are not."""
     frame, ambient = nabla.frame, nabla.ambient
 
@@ -145,17 +146,18 @@ def _feasible_flow(
         q = frame.project_at(state[0])
         return q, nabla.feasible_at(q, state[1])
 
-    def sizes(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
-        return motion_sizes(ambient.frame, ambient.known_metric, jnp.abs(s), *state)
+    def units(t0: jax.Array, s: jax.Array, state: State, *given: jax.Array) -> State:
+        V = state[1] if acceleration is None else None
+        return motion_units(ambient.frame, ambient.known_metric, state[0], V)
 
     def record(t: jax.Array, state: State, *given: jax.Array) -> Record[State]:
         q, V = state
         return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
 
-    return Flow(start, rate, record, sizes, project=project, max_step=max_step)
+    return Flow(start, rate, record, units, project=project, timed=acceleration is not None)
 
 
-def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> Array:
+def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Options]) -> Array:
     """exp_q0(v0), (..., nq): the geodesic of `nabla` after unit time.
 
     Parameters
@@ -163,9 +165,11 @@ def exponential(nabla: AffineConnection, q0: Any, v0: Any) -> Array:
     nabla : the connection.
     q0 : (..., nq) points.
     v0 : (..., n) frame components.
+    options : as for `geodesic`.
 
     Raises
     ------
     IntegrationError : the geodesic does not reach unit time.
     """
-    return geodesic(nabla, q0, v0, np.array([0.0, 1.0])).q[..., -1, :]
+    end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]
+    return end

@@ -16,21 +16,30 @@ from connections.affine.host_mechanics import Array, HostMechanics
 from connections.checks import ShapeError
 from connections.evaluation.compilation import compiled
 from connections.integration.dop853 import C
-from connections.integration.steps import Attempt, numpy_attempt
+from connections.integration.steps import Attempt, numpy_attempt, plain_layout
+from connections.integration.tolerances import Layout
 
 Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
 
 
-class _InNumPy:
+class _OneKind:
+    """A motion whose state has no points."""
+
+    def layout(self, k: int) -> Layout:
+        """Of k components of one kind."""
+        return plain_layout(k)
+
+
+class _InNumPy(_OneKind):
     """A motion whose steps are computed from its rates."""
 
     rate: Callable[..., None]
-    sizes: Callable[..., Array]
+    units: Callable[..., Array]
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion from the time t0; the time of a step is counted from t0."""
         return numpy_attempt(
-            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.sizes(s, y, *given)
+            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.units(s, y, *given)
         )
 
 
@@ -41,8 +50,8 @@ class HostMotion(_InNumPy):
     ----------
     host : the manifold.
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
-    steps : optional, (h, elapsed time at its end, y, dy/dt) -> a whole step, as `Attempt`; and the same
-        function for rows, (5, m, k), NaN where a step would raise an error.
+    steps : optional, (h, y, dy/dt) -> a whole step, as `Attempt`; and the same function for rows, (6, m, k),
+        NaN where a step would raise an error.
     """
 
     def __init__(
@@ -51,7 +60,7 @@ class HostMotion(_InNumPy):
         acceleration: Acceleration,
         steps: tuple[Callable[..., Array], Callable[..., Array]] | None = None,
     ) -> None:
-        self._host, self._acceleration = host, acceleration
+        self.host, self._acceleration = host, acceleration
         self._step: Callable[..., Array] | None = None
         self.steps: Callable[..., Array] | None = None
         if steps is not None:
@@ -62,7 +71,7 @@ class HostMotion(_InNumPy):
         step = self._step
         if step is None:
             return super().attempt(t0, y0, given)
-        return lambda s, h, y, f: step(h, abs(s + h), y, f)
+        return lambda s, h, y, f: step(h, y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
         """As `OneMotion.start`; raises the error of an initial point that is not valid."""
@@ -71,24 +80,27 @@ class HostMotion(_InNumPy):
 
     def start_rows(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, Any]:
         """The same for motions from q0 (m, nq) and v0 (m, n)."""
-        q = self._host.point("q0", q0)
+        q = self.host.point("q0", q0)
         for row in q:
-            self._host.require(row)
+            self.host.require(row)
         y, origin = np.concatenate([q, v0], axis=1), np.concatenate([q, np.zeros_like(v0)], axis=1)
         return (q, v0), y, origin, np.ones(len(q), dtype=bool)
 
     def rate(self, t: float, y: Array, out: Array, *given: Array) -> None:
         """Write d/dt of (q, v) to `out` (k,)."""
         q, v = self._split(y, given)
-        self._host.velocity(q, v, out[: len(q)])
+        self.host.velocity(q, v, out[: len(q)])
         self._acceleration(t, q, v, out[len(q) :])
 
-    def sizes(self, s: float, y: Array, *given: Array) -> Array:
-        """Expected sizes of the components of (q, v) (`motion_sizes`), (k,)."""
-        q, v = self._split(y, given)
-        lengths = np.sqrt(np.diagonal(self._host.mass_matrix(q)))
-        velocity = np.sum(lengths * np.abs(v)) / lengths
-        return np.concatenate([abs(s) * (np.abs(self._host.frame_matrix(q)) @ velocity), velocity])
+    def units(self, s: float, y: Array, *given: Array) -> Array:
+        """Units of the components of (q, v) (`motion_units`), (k,)."""
+        q, _ = self._split(y, given)
+        velocity = 1.0 / np.sqrt(np.diagonal(self.host.mass_matrix(q)))
+        return np.concatenate([np.abs(self.host.frame_matrix(q)) @ velocity, velocity])
+
+    def layout(self, k: int) -> Layout:
+        """The first components are the point."""
+        return Layout(np.arange(k) < self.host.nq, (slice(0, k),))
 
     def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, Any]:
         """(q, v), q, and whether both are finite, for states (..., k)."""
@@ -97,10 +109,10 @@ class HostMotion(_InNumPy):
 
     def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
         n = given[1].shape[-1]
-        return self._host.normalized(y[..., :-n]), y[..., -n:]
+        return self.host.normalized(y[..., :-n]), y[..., -n:]
 
 
-class HostTransport:
+class HostTransport(_OneKind):
     """Pdot = -Gamma(v, .) P, P (n, n), along a curve; the functions are those of `OneMotion`.
 
     Parameters
@@ -111,17 +123,22 @@ class HostTransport:
     """
 
     def __init__(self, host: HostMechanics, curve: Callable[..., tuple[Any, ...]], n: int) -> None:
-        self._host, self._curve, self._n = host, curve, n
+        self.host, self._curve, self._n = host, curve, n
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one transport; Gamma(v, .) is computed for all stages of a step at once."""
-        host = self._host
-        lengths = self._lengths(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
+        host = self.host
+        first = host.mass_matrix(host.along(*self._at(t0 + 0.0 * C, given))[0][0])
+        lengths = np.sqrt(np.diagonal(first))
 
         def attempt(s: float, h: float, y: Array, f: Array) -> Array:
             q, v = host.along(*self._at(t0 + (s + C * h), given))
             found = host.linear_step(h, -host.carrying(q, v), y, f)
-            found[4] = np.divide.outer(lengths, self._lengths(q[-1])).T.ravel()
+            H = host.mass_matrix(q[-1])
+            found[4] = np.divide.outer(lengths, np.sqrt(np.diagonal(H))).T.ravel()
+            P = found[0].reshape(self._n, -1)
+            change = np.abs(P.T @ H @ P - first) / np.multiply.outer(lengths, lengths)
+            found[5] = 1.0 + change.max()
             return found
 
         return attempt
@@ -134,18 +151,14 @@ class HostTransport:
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """P, the curve's point, and whether P and the curve's velocity are finite."""
         points, rates = self._at(t + 0.0 * C, given)
-        q = self._host.point("q", points[0])
-        self._host.mass_matrix(q)
+        q = self.host.point("q", points[0])
+        self.host.mass_matrix(q)
         return y.reshape(self._n, -1), q, bool(np.isfinite(rates[0]).all() and np.isfinite(y).all())
 
     def _at(self, times: Array, given: tuple[Any, ...]) -> tuple[Array, Array]:
         """Points and rates of the curve, which is compiled for as many times as a step has stages."""
         points, rates = map(np.array, self._curve(times, *given))
         return points, rates  # writable, because compiled code is typed for writable arrays
-
-    def _lengths(self, q: Array) -> Array:
-        """|X_i|, (n,)."""
-        return np.sqrt(np.diagonal(self._host.mass_matrix(q)))
 
 
 class HostReading(_InNumPy):
@@ -158,7 +171,7 @@ class HostReading(_InNumPy):
     """
 
     def __init__(self, host: HostMechanics, moving: Callable[[Any], tuple[Any, ...]]) -> None:
-        self._host, self._moving = host, moving
+        self.host, self._moving = host, moving
 
     def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
         """Nothing."""
@@ -167,15 +180,15 @@ class HostReading(_InNumPy):
     def rate(self, t: float, y: Array, out: Array, *given: Any) -> None:
         """Nothing, (0,)."""
 
-    def sizes(self, s: float, y: Array, *given: Any) -> Array:
+    def units(self, s: float, y: Array, *given: Any) -> Array:
         """Nothing, (0,)."""
         return y
 
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""
         q, v, tangent, own, z, z_dot = map(np.array, self._moving(np.float64(t), *given))
-        q = self._host.point("q", own)
-        value = z_dot + self._host.carrying(q[None], v[None])[0] @ z
+        q = self.host.point("q", own)
+        value = z_dot + self.host.carrying(q[None], v[None])[0] @ z
         return value, q, bool(tangent) and bool(np.isfinite(value).all())
 
 

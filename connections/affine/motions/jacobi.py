@@ -13,7 +13,7 @@ Source: [L] chapter 10; with torsion, equality of mixed derivatives of a variati
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +23,10 @@ from connections.affine.connection import AffineConnection
 from connections.affine.motions.deviation import require_unconstrained
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.motion import Motion, largest, motion_class
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units, speed_of
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
+from connections.integration.solver import Options, Solver
 
 
 @motion_class
@@ -47,7 +48,15 @@ class JacobiField(Motion):
         return f"largest |eta| {largest(self.eta)}, |D_t eta| {largest(self.deta)}, |v| {largest(self.v)}"
 
 
-def jacobi_field(nabla: AffineConnection, q: Any, v: Any, eta0: Any, deta0: Any, times: Any) -> JacobiField:
+def jacobi_field(
+    nabla: AffineConnection,
+    q: Any,
+    v: Any,
+    eta0: Any,
+    deta0: Any,
+    times: Any,
+    **options: Unpack[Options],
+) -> JacobiField:
     """The Jacobi field with eta = eta0 and D_t eta = deta0 at times[0], along the geodesic through (q, v).
 
     It is the derivative at s = 0 of geodesics that begin along a curve of points with the velocity eta0, with
@@ -61,6 +70,7 @@ def jacobi_field(nabla: AffineConnection, q: Any, v: Any, eta0: Any, deta0: Any,
     eta0, deta0 : (..., n) the field and its covariant derivative D_t eta, frame components; the batch axes of
         q, v, eta0 and deta0 broadcast, so that many fields along one geodesic are one call.
     times : (T,) strictly monotone.
+    options : as for `geodesic`.
 
     Returns
     -------
@@ -84,7 +94,8 @@ def jacobi_field(nabla: AffineConnection, q: Any, v: Any, eta0: Any, deta0: Any,
         Argument("eta0", eta0, (n,)),
         Argument("deta0", deta0, (n,)),
     )
-    return Trajectories.of(nabla).motion("jacobi_field", Bound(_jacobi_flow, nabla), arguments, times)
+    solver = Solver.of("jacobi_field", options)
+    return Trajectories.of(nabla).motion("jacobi_field", Bound(_jacobi_flow, nabla), arguments, times, solver)
 
 
 def _jacobi_flow(nabla: AffineConnection) -> Flow[JacobiField]:
@@ -110,14 +121,12 @@ def _jacobi_flow(nabla: AffineConnection) -> Flow[JacobiField]:
     def project(state: Any) -> Any:
         return frame.project_at(state[0]), *state[1:]
 
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, *given: jax.Array) -> Any:
-        q, v, eta, dv = state
-        own, elapsed = (motion_sizes(frame, nabla.known_metric, jnp.abs(s), q, x)[1] for x in (eta, dv))
-        moved, speeds = motion_sizes(frame, nabla.known_metric, jnp.abs(s), q, v)
-        return moved, speeds, own + jnp.abs(s) * elapsed, elapsed
+    def units(t0: jax.Array, s: jax.Array, state: Any, *given: jax.Array) -> Any:
+        of_q, of_v = motion_units(frame, nabla.known_metric, state[0], state[1])
+        return of_q, of_v, of_v, of_v
 
     def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[JacobiField]:
         q, v, eta, dv = state
         return JacobiField(t, q, v, eta, dv + turned(q, v, eta)), q, jnp.asarray(True)
 
-    return Flow(start, rate, record, sizes, project=project)
+    return Flow(start, rate, record, units, project=project, conserved=speed_of(nabla))

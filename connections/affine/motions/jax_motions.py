@@ -8,6 +8,7 @@ sizes, so that three compilations serve any number of motions.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import jax
@@ -21,6 +22,7 @@ from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound
 from connections.integration.driver import PLACES, Attempts
 from connections.integration.steps import step_at
+from connections.integration.tolerances import Layout, judged
 
 Array = NDArray[np.float64]
 FEW = 8  # rows of a compiled step for two to eight motions
@@ -51,13 +53,13 @@ class OneMotion(NamedTuple):
     ----------
     start : *given -> (given, its point projected; y (k,); origin (k,); whether the point was near).
     rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
-    sizes : (t0, s, y, *given) -> expected sizes of the components there, (k,).
+    scales : (t0, s, y, *given) -> units of the components there, and what is conserved, (2, k).
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
     start: Callable[..., Any]
     rate: Callable[..., jax.Array]
-    sizes: Callable[..., jax.Array]
+    scales: Callable[..., jax.Array]
     record: Callable[..., Any]
 
     @classmethod
@@ -85,13 +87,26 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        return cls(start, flow.rate_at, flow.sizes_at, record)
+        return cls(start, flow.rate_at, flow.scales_at, record)
 
-    def step(self, instants: jax.Array, state_and_rate: jax.Array, *given: jax.Array) -> jax.Array:
-        """A step of the method as `Attempt`, from instants (t0, s, h) and from y and dy/dt."""
-        (t0, s, h), (y, f) = instants, state_and_rate
-        rate, sizes = (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.sizes))
-        return step_at(rate, sizes, s, h, y, f)
+    def step(
+        self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
+    ) -> jax.Array:
+        """A step of the method (STATE + 1, k), judged (`tolerances.judged`).
+
+        Parameters
+        ----------
+        layout : of the components.
+        instants : (6,) t0, s, h, by how much the clock may be wrong, and the tolerances.
+        state, scales : (STATE, k) and (2, k).
+        given : arguments of the motion.
+        """
+        t0, s, h, grain, rtol, atol = instants
+        rate, units = (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.scales))
+        found = step_at(rate, units, s, h, state[0], state[1])
+        lengths = jnp.abs(s + h), jnp.abs(h), grain
+        step: jax.Array = judged(found, state, scales, layout, *lengths, (rtol, atol), jnp)
+        return step
 
 
 def motion_of(owner: Any, recipe: Callable[[], Any]) -> OneMotion:
@@ -105,30 +120,40 @@ class JaxMotions:
     Parameters
     ----------
     make : () -> the functions of one motion, bound to the objects that it depends on.
+    layout : of the flat state; None if there is no motion.
     """
 
-    def __init__(self, make: Bound[OneMotion]) -> None:
+    def __init__(self, make: Bound[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
-        self._start, self._step, self._record = (compiled(at, make) for at in (_started, _stepped, _recorded))
+        self._start, self._record = (compiled(at, make) for at in (_started, _recorded))
+        if layout is not None:
+            groups = tuple((group.start, group.stop) for group in layout.groups)
+            self._step = compiled(_stepped, make, tuple(layout.points.tolist()), groups)
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
         return Started(*by_rows(lambda i: self._start(i, *(array[i] for array in rows)), count, _size(count)))
 
-    def attempts(self, t0: float, started: Started) -> Attempts:
-        """Steps of these motions, for `driver.follow`."""
+    def attempts(
+        self, t0: float, started: Started, scales: Array, tolerances: tuple[float, float]
+    ) -> Attempts:
+        """Steps of these motions, for `driver.follow`; scales (2, m, k) are those of `judged`."""
         count = len(started.y)
         places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
-        given = started.given
+        given, scales = started.given, scales.swapaxes(0, 1)
 
-        def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
             # Pad to `places` rows by repeating row 0, because XLA compiles for one size; drop them after.
             full, real = np.zeros(places, dtype=int), len(which)
             full[:real] = np.arange(real)
-            instants = np.stack([np.full(real, t0), s, h], axis=1)
-            states, which = np.stack([y, f], axis=1), which[full]
-            found = self._step(instants[full], states[full], *(array[which] for array in given))
-            return np.moveaxis(np.asarray(found), 1, 0)[:, :real]
+            instants = np.empty((real, 6))
+            instants[:, 0], instants[:, 1], instants[:, 2], instants[:, 3] = t0, s, h, grain
+            instants[:, 4:] = tolerances
+            states, which = state.swapaxes(0, 1), which[full]
+            own = (array[which] for array in (scales, *given))
+            found = np.asarray(self._step(instants[full], states[full], *own))
+            result: Array = found.swapaxes(0, 1)[:, :real]
+            return result
 
         return attempt
 
@@ -179,8 +204,26 @@ class HostMotions:
         given, y, origin, near = zip(*started, strict=True)
         return Started(given, np.stack(y), np.stack(origin), np.array(near))
 
-    def attempts(self, t0: float, started: Started) -> Attempts:
+    def attempts(
+        self, t0: float, started: Started, scales: Array, tolerances: tuple[float, float]
+    ) -> Attempts:
         """Steps of these motions; NaN where one raises a `ValueError`, because it meets a singularity."""
+        steps, host = self._attempts(t0, started), self._one.host
+        points = int(self._one.layout(started.y.shape[1]).points.sum())
+        all_scales = np.ascontiguousarray(scales)
+
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
+            y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
+            found = steps(which, s, h, y, f)
+            own = all_scales if len(which) == all_scales.shape[1] else scales[:, which]
+            lengths = np.abs(np.stack([s + h, h, grain], axis=1))
+            judgement: Array = host.judged(found, state, own, points, lengths, tolerances)
+            return judgement
+
+        return attempt
+
+    def _attempts(self, t0: float, started: Started) -> Any:
+        """Their steps as of `Attempt`, (6, w, k)."""
         given = zip(*started.given, strict=True) if self._rows else started.given
         steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
 
@@ -193,7 +236,7 @@ class HostMotions:
                     if h[i] == 0.0:  # the initial rate: a shorter step cannot help
                         raise
                     self._refused[one] = error
-                    found.append(np.full((5, y.shape[1]), np.nan))
+                    found.append(np.full((6, y.shape[1]), np.nan))
             return found[0][:, None] if len(found) == 1 else np.stack(found, axis=1)
 
         together = self._rows.steps if self._rows and len(steps) > 1 else None
@@ -201,7 +244,7 @@ class HostMotions:
             return each
 
         def attempt(which: NDArray[np.int64], s: Array, h: Array, y: Array, f: Array) -> Array:
-            found: Array = together(h, np.abs(s + h), y, f)
+            found: Array = together(h, y, f)
             bad = np.flatnonzero(~np.isfinite(found[1]).all(axis=-1))
             if len(bad):  # repeat failed rows one by one, because only single steps say why they failed
                 found[:, bad] = each(which[bad], s[bad], h[bad], y[bad], f[bad])
@@ -271,8 +314,9 @@ def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) 
     return _rows(lambda _, *given: motion.start(*given), (index, *rows))
 
 
-def _stepped(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
-    return _rows(make().step, rows)
+def _stepped(make: Callable[[], OneMotion], points: Any, groups: Any, *rows: jax.Array) -> Any:
+    layout = Layout(np.array(points, dtype=bool), tuple(slice(*ends) for ends in groups))
+    return _rows(partial(make().step, layout), rows)
 
 
 def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:

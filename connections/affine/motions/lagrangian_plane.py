@@ -32,14 +32,13 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.checks import IntegrationError
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import Bound
 from connections.geometry.numerics.definite import orthonormal_basis
 from connections.geometry.numerics.scales import inverse_lengths_of
 
-_ATOL = 1e-12  # U has entries of size one
 _WHOLE = 1e-6  # how far a count may be from an integer
 
 
@@ -136,13 +135,13 @@ def _turning_flow(nabla: AffineConnection) -> Flow[Any]:
         U = 1.5 * U - 0.5 * U @ U.conj().T @ U  # one step of Newton's method to the nearest unitary matrix
         return frame.project_at(q), v, E, U.real, U.imag, total
 
-    def sizes(t0: jax.Array, s: jax.Array, state: Any, *given: jax.Array) -> Any:
+    def units(t0: jax.Array, s: jax.Array, state: Any, *given: jax.Array) -> Any:
         q, v, E, real, imaginary, total = state
         basis = jnp.outer(inverse_lengths_of(nabla.gram_at(q)), jnp.ones(len(E)))
         ones = jnp.ones_like(real)
-        return *motion_sizes(frame, nabla.known_metric, jnp.abs(s), q, v), basis, ones, ones, ones[0, 0]
+        return *motion_units(frame, nabla.known_metric, q, v), basis, ones, ones, ones[0, 0]
 
     def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
         return state[3:], state[0], jnp.asarray(True)
 
-    return Flow(start, rate, record, sizes, project=project, atol=_ATOL)
+    return Flow(start, rate, record, units, project=project)

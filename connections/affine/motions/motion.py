@@ -47,10 +47,19 @@ class Motion:
     """(..., T, nq) configurations, points on the manifold."""
     v: Array
     """(..., T, n) velocities, frame components."""
+    drift: Array | None = field(default=None, kw_only=True)
+    """(..., T) relative change of what the motion conserves, <v, v> or the energy; None if it does not."""
+    event_times: Any = field(default=None, kw_only=True)
+    """Of each event the times (..., K), NaN where a motion of a batch has fewer; None without events."""
+    event_states: Any = field(default=None, kw_only=True)
+    """Of each event q (..., K, nq) and v (..., K, n) at these times."""
+    estimate: Any = field(default=None, kw_only=True)
+    """|q - q'| (..., T, nq) and |v - v'| (..., T, n), with q', v' by a hundredth of the tolerances."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = (
         ("q", "configuration q [rad, m]"),
         ("v", "velocity v [rad/s, m/s]"),
+        ("drift", "relative drift of what is conserved"),
     )
     """Attributes that are drawn, and the titles of their panels."""
     COMPUTED: ClassVar[tuple[str, ...]] = ()
@@ -90,7 +99,10 @@ class Motion:
             raise IndexError(f"member: there is none at {index} in a batch {batch}")
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         shared = {"times"} if np.ndim(self.times) == 1 else set()
-        return type(self)(**{k: x if x is None or k in shared else x[index] for k, x in given.items()})
+        parts = {
+            k: x if k in shared else jax.tree_util.tree_map(lambda a: a[index], x) for k, x in given.items()
+        }
+        return type(self)(**parts)
 
     def plot(self) -> Any:
         """A matplotlib Figure, a panel for each quantity over time."""
@@ -135,9 +147,16 @@ class Motion:
 
     def _names(self) -> list[str]:
         """The names of the fields that are not None."""
-        return [part.name for part in fields(self) if getattr(self, part.name) is not None]
+        found = [part.name for part in fields(self) if getattr(self, part.name) is not None]
+        return [name for name in found if name not in _ABOUT]
+
+
+_ABOUT = ("drift", "event_times", "event_states", "estimate")  # fields about the integration
 
 
 def largest(values: Any) -> str:
-    """The largest absolute value of an array, in three digits."""
-    return f"{np.max(np.abs(np.asarray(values)), initial=0.0):.3g}"
+    """The largest absolute value of an array, in three digits; NaN does not count."""
+    size = np.abs(np.asarray(values))
+    return (
+        f"{np.max(size, initial=0.0, where=~np.isnan(size)):.3g}"  # a motion that an event ends is NaN after
+    )

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.motions.flow import Flow, Trajectories
@@ -14,7 +15,7 @@ from connections.checks import IntegrationError
 from connections.evaluation.boundary import require_admissible
 from connections.evaluation.parameters import Bound
 from connections.integration.driver import follow
-from connections.integration.tolerances import MAX_STEPS
+from connections.integration.solver import Solver
 
 
 def sweep_motions(
@@ -23,8 +24,7 @@ def sweep_motions(
     numbers: np.ndarray,
     start: tuple[np.ndarray, ...],
     times: np.ndarray,
-    tolerances: tuple[float, float],
-    max_step: float | None = None,
+    solver: Solver,
 ) -> Any:
     """The recorded values of the motions of all members, with leading axes (m, T).
 
@@ -36,21 +36,22 @@ def sweep_motions(
     numbers : (m, p) parameters of the members.
     start : public arguments of the flows, the same for all; the first is a point.
     times : (T,) strictly monotone.
-    tolerances : relative and absolute, of a step.
-    max_step : no step is longer; None for no bound.
+    solver : the options; events and breakpoints are not among them.
 
     Raises
     ------
     IntegrationError names the member and the time; the errors of ``owner.explain`` at the first point.
     """
-    motions = JaxMotions(Bound(_motion_of_member, member))
+    flow = member(jnp.asarray(numbers[0] if len(numbers) else np.zeros(numbers.shape[1])))[1]
+    motions = JaxMotions(Bound(_motion_of_member, member), flow.layout(*start))
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
     if not len(numbers):
         return motions.nothing(rows, times)
     started = motions.start(rows, len(numbers))
-    attempts = motions.attempts(times[0], started)
-    clock = times - times[0]
-    found = follow(attempts, started.y, started.origin, clock, *tolerances, MAX_STEPS, max_step)
+    settings = flow.settings(solver.settings)
+    scales = np.stack([started.origin, np.zeros_like(started.origin)])
+    attempts = motions.attempts(times[0], started, scales, (settings.rtol, settings.atol))
+    found = follow(attempts, started.y, started.origin, times - times[0], settings)
     values, _, good = motions.record(times, found.states, started.given)
     if not (started.near.all() and good[:, 0].all()):
         require_admissible(owner, "q0", start[0])
@@ -58,8 +59,8 @@ def sweep_motions(
         row, at = np.argwhere(~good)[0]
         raise IntegrationError(
             f"sweep: the motion of member {row}, {np.array2string(numbers[row], precision=4, threshold=12)}, "
-            f"leaves the domain, blows up or takes more than {MAX_STEPS:,} steps by t = {times[at]:.6g}; "
-            f"last seen at t = {times[0] + found.last[row]:.6g}"
+            f"leaves the domain, blows up or takes more than {settings.max_steps:,.0f} steps "
+            f"by t = {times[at]:.6g}; last seen at t = {times[0] + found.last[row]:.6g}"
         )
     return values
 
@@ -78,10 +79,10 @@ def _motion_of_member(member: Callable[[jax.Array], tuple[Any, Flow[Any]]]) -> O
     def rate(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
         return functions(beta).rate(t0, s, y, *given)
 
-    def sizes(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
-        return functions(beta).sizes(t0, s, y, *given)
+    def scales(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).scales(t0, s, y, *given)
 
     def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
         return functions(beta).record(t, y, *given)
 
-    return OneMotion(begin, rate, sizes, record)
+    return OneMotion(begin, rate, scales, record)

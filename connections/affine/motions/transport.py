@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -42,18 +42,25 @@ from connections.geometry.numerics.scales import (
     inverse_lengths_of,
     lengths_of,
     sizes_of_array,
-    sizes_of_columns,
 )
+from connections.integration.solver import Options, Solver
 
+NOT_OF_CURVES = "events", "allow_partial", "estimate"  # options
 CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
 CLOSURE_TOLERANCE = 1e-8  # the largest gap of a closed curve, relative to the range of its coordinates
 _TANGENT = 1e-7  # the largest normal part of a curve's velocity, relative to its terms
-_CLOSURE_SAMPLES = 65
+_CLOSURE_SAMPLES, _MOST_CLOSURE_SAMPLES = 1025, 20_001
 _ROUND_OFF = 1e-12  # of coordinates
 _LOOKED_AT = 1001  # times at which a curve that could not be followed is looked at
 
 
-def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], z0: Any, times: Any) -> Array:
+def parallel_transport(
+    nabla: AffineConnection,
+    curve: Curve | tuple[Any, Any],
+    z0: Any,
+    times: Any,
+    **options: Unpack[Options],
+) -> Array:
     """The vector(s) z0 transported parallelly along a curve, at every time.
 
     Parameters
@@ -64,6 +71,7 @@ def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], 
     z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
         column a at time T is ``result[a, T]``.
     times : (T,) strictly monotone, within the samples.
+    options : ``rtol``, ``max_step``, ``breakpoints`` and others (`Options`, docs/motions.md).
 
     Returns
     -------
@@ -82,7 +90,8 @@ def parallel_transport(nabla: AffineConnection, curve: Curve | tuple[Any, Any], 
     require_type("nabla", nabla, AffineConnection)
     path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
     require_finite("z0", vector)
-    operator = _transport_operator(nabla, path, times)
+    solver = Solver.of("parallel_transport", options, without=NOT_OF_CURVES)
+    operator = _transport_operator(nabla, path, times, solver)
     batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
     by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
     carried: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
@@ -94,6 +103,7 @@ def holonomy(
     curve: Curve | tuple[Any, Any],
     t0: float | None = None,
     t1: float | None = None,
+    **options: Unpack[Options],
 ) -> Array:
     """The transport operator P of `nabla` once around a closed curve: z(t1) = P z(t0).
 
@@ -104,6 +114,7 @@ def holonomy(
         `parallel_transport`, whose last point repeats the first. P has an error of O(h^6) if the curve is
         smooth; a corner where it closes does no harm.
     t0, t1 : the parameter interval; for samples, None is the first and the last time.
+    options : as for `parallel_transport`.
 
     Returns
     -------
@@ -125,8 +136,9 @@ def holonomy(
     ends: Any = jnp.stack([t0, t1]) if is_traced(t0, t1) else np.array([t0, t1], dtype=float)
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
-    closed = _require_closed(nabla, path, ends)
-    P: jax.Array = _transport_operator(nabla, path, ends)[..., -1, :, :]
+    solver = Solver.of("holonomy", options, without=NOT_OF_CURVES)
+    closed = _require_closed(nabla, path, ends, solver)
+    P: jax.Array = _transport_operator(nabla, path, ends, solver)[..., -1, :, :]
     return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # a factor: derivatives are NaN too
 
 
@@ -236,9 +248,9 @@ def _moving(
     return *along, _on(curve, t, *given[:split]), z, z_dot
 
 
-def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Array | None:
+def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any, solver: Solver) -> jax.Array | None:
     """`PointError` unless the curve ends where it begins; if JAX traces it, whether it does, (..., 1, 1)."""
-    instants = jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
+    instants = _looks_at(ends, solver)
     points = compiled(_points_at, nabla.frame, curve)(instants)
     closed, start, end = compiled(_closed_at, nabla.frame)(points.reshape(len(points), -1, points.shape[-1]))
     if is_traced(closed, start, end):
@@ -252,6 +264,17 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any) -> jax.Arr
     return None
 
 
+def _looks_at(ends: Any, solver: Solver) -> jax.Array:
+    """Times to look at a curve: no farther apart than half of a longest step, and between breakpoints."""
+    if is_traced(ends):
+        return jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
+    steps = 2.0 * abs(ends[1] - ends[0]) / solver.settings.max_step
+    count = int(np.clip(steps, _CLOSURE_SAMPLES, _MOST_CLOSURE_SAMPLES))
+    marks = np.concatenate([ends[:1], np.clip(solver.breakpoints, min(ends), max(ends)), ends[1:]])
+    between = np.linspace(marks[:-1], marks[1:], 9).ravel() if len(marks) > 2 else marks
+    return jnp.concatenate([jnp.linspace(ends[0], ends[1], count), jnp.asarray(between), ends[1:]])
+
+
 def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Whether curves through points (S, rows, nq) end where they begin, to `CLOSURE_TOLERANCE`."""
     start, end = points[0], jax.vmap(frame.align_at)(points[-1], points[0])
@@ -260,18 +283,23 @@ def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Arr
     return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
 
 
-def _transport_operator(nabla: AffineConnection, curve: Any, times: Any) -> jax.Array:
+def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver: Solver) -> jax.Array:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
     times = as_times(times)
     path, numbers = _as_data(curve, times)
     since: Any = 0.0
-    max_step = curve.step_for_derivatives() if isinstance(curve, SampledCurve) else None
+    if isinstance(curve, SampledCurve):
+        solver = replace(solver, settings=solver.settings.no_longer_than(curve.step_for_derivatives()))
+        if not is_traced(times, curve.pieces, curve.knots):
+            own, kinks = np.asarray(times), curve.kinks()
+            inside = (kinks > own.min()) & (kinks < own.max())
+            solver = replace(solver, breakpoints=np.union1d(solver.breakpoints, kinks[inside]))
     if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
-    recipe = Bound(_transport_flow, nabla, path, max_step)
+    recipe = Bound(_transport_flow, nabla, path)
     try:
-        return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, since)
+        return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
     except IntegrationError:
         _require_finite_function("parallel_transport", "curve", curve, times)
         raise
@@ -315,9 +343,7 @@ def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> t
     return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
 
 
-def _transport_flow(
-    nabla: AffineConnection, curve: Callable[..., jax.Array], max_step: Any
-) -> Flow[jax.Array]:
+def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
     """Pdot = -Gamma(v, .) P, P (n, n), along curve(t, *given)."""
     n, metric = nabla.frame.dim, nabla.known_metric
 
@@ -328,24 +354,36 @@ def _transport_flow(
         q, v, _ = _velocity(nabla, lambda s: curve(s, *given), t)
         return (-jax.vmap(lambda z: nabla.apply_at(q, v, z), 1, 1)(state[0]),)
 
-    def sizes(t0: jax.Array, s: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
+    def units(t0: jax.Array, s: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
         if metric is None:
-            return (sizes_of_columns(state[0]),)
+            return (jnp.ones_like(state[0]),)
         now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
         return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
     def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> Record[jax.Array]:
         return state[0], _on(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
 
+    def products(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+        # 1 + the largest change of an inner product of fields, over the lengths of both fields at the start.
+        assert metric is not None
+        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
+        length = inverse_lengths_of(then)
+        change = jnp.abs(state[0].T @ now @ state[0] - then) * jnp.outer(length, length)
+        total = 1.0 + jnp.max(change)
+        return total, total
+
+    kept = None
+    if metric is not None and nabla.compatible:
+        kept = "the inner product of carried vectors", products
     host = nabla.host
     if host is None:
-        return Flow(start, rate, record, sizes, points=(), max_step=max_step)
+        return Flow(start, rate, record, units, points=(), timed=True, conserved=kept)
 
     points = compiled(_points_and_rates_at, curve)
     if isinstance(curve, SplinePath):
         points = partial(_spline_in_numpy, host, curve)
     motion = HostTransport(host, points, n)
-    return Flow(start, rate, record, sizes, points=(), max_step=max_step, host=motion)
+    return Flow(start, rate, record, units, points=(), timed=True, conserved=kept, host=motion)
 
 
 def _spline_in_numpy(

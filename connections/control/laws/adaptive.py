@@ -14,14 +14,14 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any, Unpack, cast
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, solve
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.units import motion_units
 from connections.checks import (
     Check,
     ShapeError,
@@ -45,7 +45,7 @@ from connections.geometry.numerics.scales import (
     worst,
     worst_check,
 )
-from connections.integration.tolerances import ATOL, RTOL
+from connections.integration.solver import Options
 
 
 class Parametrization(abc.ABC):
@@ -307,23 +307,21 @@ class AdaptiveLoop(Loop):
         v0: Any,
         initial: Any,
         times: Any,
-        rtol: float = RTOL,
-        atol: float = ATOL,
-        max_step: float | None = None,
+        **options: Unpack[Options],
     ) -> AdaptiveMotion:
         """The motion from (q0, v0) with the estimate starting at `initial`.
 
         Parameters
         ----------
         initial : (..., p) first estimate.
-        q0, v0, times, rtol, atol, max_step : as for `ClosedLoop.simulate`.
+        q0, v0, times, options : as for `ClosedLoop.simulate`.
 
         Raises
         ------
         As `ClosedLoop.simulate`.
         """
         first = Argument("initial", initial, (self.family.size,))
-        motion: AdaptiveMotion = self._motion(q0, v0, times, rtol, atol, max_step, first)
+        motion: AdaptiveMotion = self._motion(q0, v0, times, options, first)
         return motion
 
     def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
@@ -358,11 +356,10 @@ class AdaptiveLoop(Loop):
         )
         return motion, q, jnp.asarray(True)
 
-    def _sizes_at(
+    def _units_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
-        q, v, parameters, state = y
+        q, _, parameters, state = y
         metric = self.plant.metric
         known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
-        motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
-        return *motion, known, self.reference.state_sizes_at(metric, q, state)
+        return *motion_units(self.frame, metric, q), known, self.reference.state_units_at(metric, q, state)

@@ -11,16 +11,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections.affine import ContorsionFamily, LeviCivita
-from connections.affine.motions.flow import Flow, as_max_step, as_times
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.flow import Flow, as_times
 from connections.affine.motions.sweeping import sweep_motions
+from connections.affine.motions.units import motion_units
 from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
 from connections.control.laws.loop_base import Loop
 from connections.control.laws.passivity import PassivityController
@@ -30,7 +30,10 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, plain
+from connections.integration.solver import Options, Settings, Solver
 from connections.integration.tolerances import ATOL, RTOL
+
+NOT_OF_SWEEPS = "breakpoints", "events", "allow_partial", "estimate"  # options
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -116,7 +119,8 @@ class ClosedLoop(Described, Loop):
         self, q0: jax.Array, v0: jax.Array, times: jax.Array, rtol: float = RTOL, atol: float = ATOL
     ) -> ClosedLoopMotion:
         """One motion from (q0, v0), JAX-traceable; a failed integration gives NaN."""
-        motion: ClosedLoopMotion = self._flow(rtol, atol).solve_at(times, q0, v0)[0]
+        settings = Settings(rtol, atol)
+        motion: ClosedLoopMotion = self._flow().solve_at(times, q0, v0, settings=settings)[0]
         return motion
 
     def simulate(
@@ -124,9 +128,7 @@ class ClosedLoop(Described, Loop):
         q0: Any,
         v0: Any,
         times: Any,
-        rtol: float = RTOL,
-        atol: float = ATOL,
-        max_step: float | None = None,
+        **options: Unpack[Options],
     ) -> ClosedLoopMotion:
         """The motion from (q0, v0) at the given times, with the law's quantities; it unpacks as (q, v).
 
@@ -135,17 +137,15 @@ class ClosedLoop(Described, Loop):
         q0 : (..., nq) start.
         v0 : (..., n) velocities at the start, frame components.
         times : (T,) increasing, s; the motion starts at times[0].
-        rtol, atol : tolerances of a step: `rtol` relative to the largest that a component has been (of q, the
-            farthest it has moved), `atol` to what the speed lets it be, which counts if it is larger.
-        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
+        options : ``rtol``, ``max_step``, ``events`` and others (`Options`, docs/motions.md); times in s.
 
         Raises
         ------
         ShapeError, NonFiniteError, the errors of frame and metric at q0, IntegrationError; PointError
-        for a time outside of the samples of the reference's trajectory; ValueError if `max_step` is not
-        positive.
+        for a time outside of the samples of the reference's trajectory; ValueError if an option is not
+        positive, TypeError if there is no such option.
         """
-        motion: ClosedLoopMotion = self._motion(q0, v0, times, rtol, atol, max_step)
+        motion: ClosedLoopMotion = self._motion(q0, v0, times, options)
         return motion
 
     def member(self, beta: Any) -> ClosedLoop:
@@ -168,9 +168,7 @@ class ClosedLoop(Described, Loop):
         q0: Any,
         v0: Any,
         times: Any,
-        rtol: float = RTOL,
-        atol: float = ATOL,
-        max_step: float | None = None,
+        **options: Unpack[Options],
     ) -> ClosedLoopMotion:
         """The motions from (q0, v0) with each connection of a family in the controller's law.
 
@@ -182,7 +180,7 @@ class ClosedLoop(Described, Loop):
         betas : (m, C(n, 3)) members of the `ContorsionFamily` of the controller's metric.
         q0 : (nq,) start.
         v0 : (n,) velocity at the start, frame components.
-        times, rtol, atol, max_step : as for `simulate`.
+        times, options : as for `simulate`, without events.
 
         Returns
         -------
@@ -206,8 +204,8 @@ class ClosedLoop(Described, Loop):
             if array.ndim != axes:
                 raise ShapeError(name, array.shape[-axes:], array.shape)
         self.reference.require_times("times", clock)
-        tolerances = float(rtol), float(atol)
-        motions = simulate_members(self, self.member, betas, start, clock, *tolerances, as_max_step(max_step))
+        solver = Solver.of("sweep", options, without=NOT_OF_SWEEPS)
+        motions = simulate_members(self, self.member, betas, start, clock, solver)
         return as_given(replace(motions, betas=betas), q0, v0, given)
 
     def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
@@ -238,13 +236,12 @@ class ClosedLoop(Described, Loop):
         )
         return motion, q, jnp.asarray(True)
 
-    def _sizes_at(
+    def _units_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
-        q, v, state = y
+        q, _, state = y
         metric = self.plant.metric
-        motion = motion_sizes(self.frame, metric, jnp.abs(s), q, v)
-        return *motion, self.reference.state_sizes_at(metric, q, state)
+        return *motion_units(self.frame, metric, q), self.reference.state_units_at(metric, q, state)
 
 
 def simulate_members(
@@ -253,9 +250,7 @@ def simulate_members(
     numbers: np.ndarray,
     start: tuple[np.ndarray, np.ndarray],
     times: np.ndarray,
-    rtol: float = RTOL,
-    atol: float = ATOL,
-    max_step: float | None = None,
+    solver: Solver | None = None,
 ) -> ClosedLoopMotion:
     """The motions of loops that differ in numbers; arrays of the result have the leading axis m.
 
@@ -265,14 +260,14 @@ def simulate_members(
     member : numbers (p,) -> the loop; JAX-traceable.
     numbers : (m, p).
     start : q0 (nq,), v0 (n,).
-    times, rtol, atol, max_step : as for `ClosedLoop.simulate`.
+    times : (T,) increasing, s.
+    solver : the options, as of `ClosedLoop.simulate`; None for the defaults.
 
     Raises
     ------
     As `ClosedLoop.sweep`.
     """
-    tolerances = rtol, atol
-    motions: Any = sweep_motions(owner, _FlowOf(member), numbers, start, times, tolerances, max_step)
+    motions: Any = sweep_motions(owner, _FlowOf(member), numbers, start, times, solver or Solver())
     found: ClosedLoopMotion = replace(motions, times=np.array(times))
     return found
 
@@ -285,7 +280,7 @@ class _FlowOf(Parametrized):
 
     def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[ClosedLoopMotion]]:
         loop = plain(self.member)(numbers)
-        return loop, loop._flow(RTOL, ATOL)  # the driver of the sweep applies the tolerances
+        return loop, loop._flow()
 
 
 def _field_of(reference: Reference) -> Any:

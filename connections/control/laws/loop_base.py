@@ -7,12 +7,13 @@ from typing import Any
 
 import jax
 
-from connections.affine.motions.flow import Flow, Trajectories, as_max_step
+from connections.affine.motions.flow import Flow, Trajectories
 from connections.control.laws.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry import FrameField
+from connections.integration.solver import Options, Solver
 
 
 class Loop(Parametrized, abc.ABC):
@@ -34,10 +35,10 @@ class Loop(Parametrized, abc.ABC):
         """What the motion records at one time, q, and whether it is valid."""
 
     @abc.abstractmethod
-    def _sizes_at(
+    def _units_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[Any, ...]:
-        """What components of the state can be expected to be."""
+        """The units of the components of the state."""
 
     @property
     def frame(self) -> FrameField:
@@ -52,22 +53,18 @@ class Loop(Parametrized, abc.ABC):
         """Raise the error of the plant for a point that is not valid."""
         self.plant.explain(q)
 
-    def _motion(
-        self, q0: Any, v0: Any, times: Any, rtol: float, atol: float, max_step: float | None, *more: Argument
-    ) -> Any:
+    def _motion(self, q0: Any, v0: Any, times: Any, options: Options, *more: Argument) -> Any:
         start = Argument("q0", q0, (self.frame.ambient_dim,)), Argument("v0", v0, (self.frame.dim,)), *more
         self.reference.require_times("times", times)
-        recipe = Bound(self._flow, float(rtol), float(atol), as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, start, times)
+        solver = Solver.of("simulate", options)
+        return Trajectories.of(self).motion("simulate", Bound(self._flow), start, times, solver)
 
-    def _flow(self, rtol: Any, atol: Any, max_step: Any = None) -> Flow[Any]:
+    def _flow(self) -> Flow[Any]:
         return Flow(
             self._start_at,
             self._rate_at,
             self._entry_at,
-            self._sizes_at,
+            self._units_at,
             project=lambda y: (self.frame.project_at(y[0]), *y[1:]),
-            rtol=rtol,
-            atol=atol,
-            max_step=max_step,
+            timed=True,
         )

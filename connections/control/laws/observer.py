@@ -11,15 +11,15 @@ Source: [W] II; De Luca, Albu-Schaeffer, Haddadin and Hirzinger (2006).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 
 from connections._jax import Array
 from connections.affine import AffineConnection
-from connections.affine.motions.flow import Flow, Record, Trajectories, as_max_step
-from connections.affine.motions.sizes import motion_sizes
+from connections.affine.motions.flow import Flow, Record, Trajectories
+from connections.affine.motions.units import motion_units
 from connections.checks import as_array, require_same_frame, require_shape, require_type
 from connections.control.laws.gains import finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
@@ -28,7 +28,7 @@ from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound, Parametrized
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import lengths_of
-from connections.integration.tolerances import ATOL, RTOL
+from connections.integration.solver import Options, Solver
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,9 +114,7 @@ class MomentumObserver(Parametrized):
         v0: Any,
         times: Any,
         control: Any = None,
-        rtol: float = RTOL,
-        atol: float = ATOL,
-        max_step: float | None = None,
+        **options: Unpack[Options],
     ) -> ObservedMotion:
         """The plant under `control`, its forces unknown to the observer, and the observer's residual.
 
@@ -126,20 +124,21 @@ class MomentumObserver(Parametrized):
         q0, v0 : (..., nq) and (..., n) start, v0 in frame components.
         times : (T,) increasing, s.
         control : (t, q, v) -> tau (n,), known to the observer; None is zero. JAX-traceable.
-        rtol, atol : tolerances of a step, as in `ClosedLoop.simulate`.
-        max_step : optional, no step is longer, s. What acts for less than a step may be missed without it.
+        options : ``rtol``, ``max_step`` and others (`Options`, docs/motions.md).
 
         Raises
         ------
         ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError;
-        ValueError if `max_step` is not positive.
+        ValueError if an option is not positive, TypeError if there is no such option.
         """
         require_same_frame(self.frame, "the observer's model", plant.metric.frame, "the plant")
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))
 
-        recipe = Bound(self._flow, plant, control, float(rtol), float(atol), as_max_step(max_step))
-        return Trajectories.of(self).motion("simulate", recipe, start, times)
+        solver = Solver.of("simulate", options)
+        return Trajectories.of(self).motion(
+            "simulate", Bound(self._flow, plant, control), start, times, solver
+        )
 
     @property
     def frame(self) -> FrameField:
@@ -154,9 +153,7 @@ class MomentumObserver(Parametrized):
         """Raise the model's error for a point that is not valid."""
         self.model.explain(q)
 
-    def _flow(
-        self, plant: MechanicalSystem, control: Any, rtol: Any, atol: Any, max_step: Any
-    ) -> Flow[ObservedMotion]:
+    def _flow(self, plant: MechanicalSystem, control: Any) -> Flow[ObservedMotion]:
         """The plant and the observer, together."""
         n, frame = plant.metric.frame.dim, plant.metric.frame
 
@@ -177,15 +174,12 @@ class MomentumObserver(Parametrized):
         def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
             return frame.project_at(y[0]), *y[1:]
 
-        def sizes(t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
-            q, v, _ = y
-            length = lengths_of(plant.metric.matrix_at(q))
-            momentum = length * jnp.sum(length * jnp.abs(v))
-            return *motion_sizes(frame, plant.metric, jnp.abs(s), q, v), momentum
+        def units(t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+            return *motion_units(frame, plant.metric, y[0]), lengths_of(plant.metric.matrix_at(y[0]))
 
         def record(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> Record[ObservedMotion]:
             q, v, z = y
             p, r = self.model.momentum_at(q, v), self.residual_at(q, v, z)
             return ObservedMotion(t, q, v, control_at(t, q, v), p, r), q, jnp.asarray(True)
 
-        return Flow(begin, rate, record, sizes, project=project, rtol=rtol, atol=atol, max_step=max_step)
+        return Flow(begin, rate, record, units, project=project, timed=True)

@@ -25,7 +25,7 @@ from connections.evaluation.compilation import shape_of
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry import FrameField, Metric
 from connections.geometry.curves import require_within
-from connections.geometry.numerics.scales import sizes_of_array, velocity_sizes
+from connections.geometry.numerics.scales import inverse_lengths_of
 
 
 class Reference(Parametrized, abc.ABC):
@@ -63,9 +63,9 @@ class Reference(Parametrized, abc.ABC):
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """Time derivative of the state (m,)."""
 
-    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
-        """What components of the state can be expected to be (m,): here as if all were of one unit."""
-        return sizes_of_array(state)
+    def state_units_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """The units of the components of the state (m,): here as if all were of one unit."""
+        return jnp.ones_like(state)
 
     def desired_at(self, t: jax.Array) -> jax.Array | None:
         """The desired configuration (nq,); None if what is followed is no trajectory of configurations."""
@@ -254,9 +254,9 @@ class AccelerationReference(Reference):
         """vdot_r, (n,)."""
         return self.acceleration_at(t, q, v, state)
 
-    def state_sizes_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
-        """Of v_r its speed over |X_i|, (n,)."""
-        return velocity_sizes(metric.matrix_at(q), state)
+    def state_units_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
+        """Of v_r, 1 / |X_i|, (n,)."""
+        return inverse_lengths_of(metric.matrix_at(q))
 
 
 def require_output(

@@ -1,9 +1,9 @@
 """The stages of a step of length h of dy/dt = f(y) by an explicit Runge-Kutta method, in slots of its result.
 
-A result has 5 + s rows of k slots: the five rows of `integration.steps.Attempt`, then the rates of the
+A result has 6 + s rows of k slots: the six rows of `integration.steps.Attempt`, then the rates of the
 s stages. The weights (s + 2, s) of these rates are those of each stage, the last of which is the end of the
 step, and of the two estimates of the error. After every `move` the caller writes the rate at the state in row
-0 to row 5 + stage.
+0 to row 6 + stage.
 """
 
 from connections.engines.inlined.elimination import subtract_row
@@ -15,7 +15,7 @@ from connections.engines.inlined.simd import inlined, load, store
 def begin(slots, rate, k):
     """The rate of the first stage."""
     for i in range(k):
-        store(slots, 5 * k + i, rate[i])
+        store(slots, 6 * k + i, rate[i])
 
 
 @inlined
@@ -25,7 +25,7 @@ def move(slots, y, h, weights, stage, k):
         store(slots, i, y[i])
     for before in range(stage):
         if weights[stage, before] != 0.0:
-            subtract_row(slots, -(h * weights[stage, before]), 0, (5 + before) * k, k)
+            subtract_row(slots, -(h * weights[stage, before]), 0, (6 + before) * k, k)
 
 
 @inlined
@@ -33,11 +33,11 @@ def finish(slots, weights, k):
     """Write the rate at the end to row 1, and the estimates of the error to rows 2 and 3."""
     stages = weights.shape[1]
     for i in range(k):
-        store(slots, k + i, load(slots, (4 + stages) * k + i))
+        store(slots, k + i, load(slots, (5 + stages) * k + i))
     for estimate in range(2):
         clear(slots, (2 + estimate) * k, k)
         for stage in range(stages):
-            subtract_row(slots, -weights[stages + estimate, stage], (2 + estimate) * k, (5 + stage) * k, k)
+            subtract_row(slots, -weights[stages + estimate, stage], (2 + estimate) * k, (6 + stage) * k, k)
 
 
 @inlined
@@ -48,7 +48,7 @@ def linear_step(weights, h, A, y, rate, slots):
     for stage in range(1, weights.shape[1]):
         move(slots, y, h, weights, stage, k)
         for i in range(n):
-            row = (5 + stage) * k + i * (k // n)
+            row = (6 + stage) * k + i * (k // n)
             clear(slots, row, k // n)
             for j in range(n):
                 subtract_row(slots, -A[stage, i, j], row, j * (k // n), k // n)

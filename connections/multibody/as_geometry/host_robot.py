@@ -14,6 +14,7 @@ from connections.engines.inlined.simd import LANES
 from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned
 from connections.integration.dop853 import A, E
+from connections.integration.tolerances import LEAST_ERROR, LEAST_TOLERANCE, ROUND_OFF
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.program.compiled_functions import compiled
 
@@ -37,10 +38,11 @@ class HostRobot:
 
     def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
+        self.nq = kinematics.nq
         # The joints with a quaternion; X depends on q in their blocks only.
         self._turning = [each for each in kinematics.elements if each.joint.quaternion is not None]
-        # The tree's slots, and for `motion_rows` the result, the stages' rates and y, k each, and three more.
-        size = (6 + len(A)) * (kinematics.nq + kinematics.nv) + 3
+        # The tree's slots, and for `motion_rows` the result, the stages' rates and y, k each, and two more.
+        size = (7 + len(A)) * (kinematics.nq + kinematics.nv) + 2
         self._workspaces = Workspaces(lambda: aligned(program.slots + size, LANES))
         # X without its quaternion blocks is constant: joints with one coordinate per velocity have qdot = v.
         self._X = np.zeros((kinematics.nq, kinematics.nv))
@@ -127,10 +129,20 @@ class HostRobot:
         return points, rates
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
-        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
-        found = np.empty((5 + len(A), len(y)))  # five rows of the result, then the stages' rates
+        """A step of Pdot = A P, as `Attempt` without units; A (s, n, n) at the stages, P (n, n) is flat."""
+        found = np.empty((6 + len(A), len(y)))  # five rows of the result, then the stages' rates
         compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
-        return found[:5]
+        return found[:6]
+
+    def judged(
+        self, found: Array, state: Array, scales: Array, points: int, lengths: Array, tolerances: Any
+    ) -> Array:
+        """`integration.tolerances.judged` of steps of w motions of one group, (7, w, k), compiled."""
+        out = np.empty((len(found) + 1, *found.shape[1:]))
+        limits = np.array([points, *tolerances, ROUND_OFF, LEAST_TOLERANCE, LEAST_ERROR])
+        arrays = map(np.ascontiguousarray, (found, state, scales, lengths))
+        compiled.judge(self._program.memory, *arrays, limits, out)
+        return out
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
@@ -138,23 +150,23 @@ class HostRobot:
         carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
         return carrying
 
-    def _step(self, h: float, elapsed: float, y: Array, rate: Array) -> Array:
-        """A step of a tree's free motion, as `Attempt`, of length h, to the time `elapsed` of the motion."""
-        found = np.empty((5 + len(A), len(y)))
-        if not compiled.motion_at(self._program.memory, _WEIGHTS, h, elapsed, y, rate, found):
+    def _step(self, h: float, y: Array, rate: Array) -> Array:
+        """A step of a tree's free motion, as `Attempt`, of length h."""
+        found = np.empty((6 + len(A), len(y)))
+        if not compiled.motion_at(self._program.memory, _WEIGHTS, h, y, rate, found):
             # The error is found by calling the recursion at the state of the refused step.
             q, v = np.split(found[0], [len(y) - len(self._nothing)])
             given = self.normalized(q), v, self._nothing, None
             raise InputRefused(self._program.functions["forward_dynamics"], given)
-        return found[:5]
+        return found[:6]
 
-    def _steps(self, h: Array, elapsed: Array, y: Array, rate: Array) -> Array:
-        """`_step` of rows, (5, m, k); NaN where a step is refused."""
-        found = np.empty((len(y), 5, y.shape[1]))
+    def _steps(self, h: Array, y: Array, rate: Array) -> Array:
+        """`_step` of rows, (6, m, k); NaN where a step is refused."""
+        found = np.empty((len(y), 6, y.shape[1]))
 
         def fill(piece: slice) -> bool:  # may run in several threads, each with a workspace of its own
             work = self._workspaces.take()
-            given = h[piece], elapsed[piece], y[piece], rate[piece], found[piece]
+            given = h[piece], y[piece], rate[piece], found[piece]
             good: bool = compiled.motion_rows(self._program.memory, work, _WEIGHTS, *given)
             self._workspaces.give_back(work)
             return good

@@ -192,9 +192,9 @@ class RobotSystem(MechanicalSystem):
         force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
         return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
 
-    def _flow(self, control: Forces | None, max_step: Any) -> Flow[State]:
+    def _flow(self, control: Forces | None) -> Flow[State]:
         """The motions under `control`, by `forward_dynamics_at`."""
-        flow = super()._flow(control, max_step)
+        flow = super()._flow(control)
 
         def rate(t: jax.Array, state: State, *given: jax.Array) -> State:
             q, v = state

@@ -12,7 +12,6 @@ from connections.engines.inlined.rows import LARGEST, are_above, are_within, cle
 from connections.engines.inlined.runge_kutta import begin, finish, linear_step, move
 from connections.engines.inlined.simd import (
     LANES,
-    absolute,
     beyond,
     flat_slots_of,
     inlined,
@@ -34,13 +33,13 @@ from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
 @one
-def motion_at(memory, weights, h, elapsed, y, rate, out):
+def motion_at(memory, weights, h, y, rate, out):
     """Write the step of length h from y = (q, v), (k,), with dy/dt = rate, to `out`.
 
     weights : (s + 2, s) of the rates of s stages: in each stage, the last of which is the end of the step,
         and in the two estimates of the error.
-    elapsed : the time from the start of the motion to the end of the step.
-    out : (5 + s, k), the five rows of `integration.steps.Attempt`, then the rates of the stages.
+    out : (6 + s, k), the six rows of `integration.steps.Attempt`, then the rates of the stages; v^T H v is
+        what motions without gravity conserve.
 
     Returns whether all stages are states of the tree at which H is regular; if not, row 0 is one that is not.
     """
@@ -55,19 +54,19 @@ def motion_at(memory, weights, h, elapsed, y, rate, out):
         move(slots, y, h, weights, stage, k)
         _place(tree, work, slots)
         good = are_within(slots, 0, k, LARGEST) and reduce_coordinates(tree, work, work)
-        _rate(tree, work, beyond(slots, (5 + stage) * k))
+        _rate(tree, work, beyond(slots, (6 + stage) * k))
         if not (good and are_above(work, tree.pivots, tree.nv, SMALLEST_PIVOT)):
             return False
     finish(slots, weights, k)
-    _sizes(tree, work, elapsed, beyond(slots, 4 * k))
+    _units(tree, work, beyond(slots, 4 * k), beyond(slots, 5 * k), k)
     return True
 
 
 @rows
-def motion_rows(memory, work, weights, h, elapsed, y, rate, out):
-    """`motion_at` for rows: h and elapsed (m,), y and rate (m, k), out (m, 5, k).
+def motion_rows(memory, work, weights, h, y, rate, out):
+    """`motion_at` for rows: h (m,), y and rate (m, k), out (m, 6, k).
 
-    work : (slots, LANES), those of the tree and (6 + s) k + 3 more.
+    work : (slots, LANES), those of the tree and (7 + s) k + 2 more.
 
     Where `motion_at` would return False, the row is NaN. Returns whether memory and y are of the tree.
     """
@@ -77,19 +76,19 @@ def motion_rows(memory, work, weights, h, elapsed, y, rate, out):
     if k != tree.nq + tree.nv:
         return False
     slots, start = slots_of(work), tree.result
-    result, begin_y = beyond(slots, start), start + (5 + stages) * k
-    step, spent, lost = begin_y + k, begin_y + k + 1, begin_y + k + 2
+    result, begin_y = beyond(slots, start), start + (6 + stages) * k
+    step, lost = begin_y + k, begin_y + k + 1
     for row in range(0, y.shape[0], LANES):
         read_rows(work, begin_y, k, y, row)
-        read_rows(work, start + 5 * k, k, rate, row)
+        read_rows(work, start + 6 * k, k, rate, row)
         for lane in range(LANES):
             r = min(row + lane, y.shape[0] - 1)
-            work[step, lane], work[spent, lane], work[lost, lane] = h[r], elapsed[r], 0.0
+            work[step, lane], work[lost, lane] = h[r], 0.0
         for stage in range(1, stages):
             move(result, beyond(slots, begin_y), load(slots, step), weights, stage, k)
             _place(tree, slots, result)
             reduce_rows(tree, work)
-            _rate(tree, slots, beyond(result, (5 + stage) * k))
+            _rate(tree, slots, beyond(result, (6 + stage) * k))
             for lane in range(LANES):
                 good = True
                 for at in range(start, start + k):
@@ -99,9 +98,9 @@ def motion_rows(memory, work, weights, h, elapsed, y, rate, out):
                 if not good:
                     work[lost, lane] = math.nan
         finish(result, weights, k)
-        _sizes(tree, slots, load(slots, spent), beyond(result, 4 * k))
+        _units(tree, slots, beyond(result, 4 * k), beyond(result, 5 * k), k)
         for lane in range(min(LANES, y.shape[0] - row)):
-            for part in range(5):
+            for part in range(6):
                 for i in range(k):
                     out[row + lane, part, i] = work[start + part * k + i, lane] + work[lost, lane]
     return True
@@ -109,10 +108,53 @@ def motion_rows(memory, work, weights, h, elapsed, y, rate, out):
 
 @one
 def linear_at(memory, weights, h, A, y, rate, out):
-    """The same for Pdot = A P, without sizes; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
+    """The same for Pdot = A P, without units; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
     if not is_current(memory):
         return False
     linear_step(weights, h, A, y, rate, flat_slots_of(out))
+    return True
+
+
+@one
+def judge(memory, found, state, scales, lengths, limits, out):
+    """Write `integration.tolerances.judged` of steps of w motions of one group to `out` (7, w, k).
+
+    found : (6, w, k), each as of `integration.steps.Attempt`.
+    state, scales : (6, w, k) and (2, w, k), as of `judged`.
+    lengths : (w, 3), the time from the beginning of the motion to the end of the step, how long the step is,
+        and by how much the clock may be wrong; not negative.
+    limits : how many of the first components are those of a point, rtol, atol, and ROUND_OFF, LEAST_TOLERANCE
+        and LEAST_ERROR of `integration.tolerances`.
+
+    Returns whether memory is of the current sources.
+    """
+    if not is_current(memory):
+        return False
+    for row in range(found.shape[1]):
+        points, rtol, atol, round_off, least_tolerance, least_error = limits
+        elapsed, step, grain = lengths[row]
+        grown = 0.0
+        for i in range(found.shape[2]):
+            out[0, row, i], out[1, row, i] = found[0, row, i], found[1, row, i]
+            out[2, row, i] = abs(found[0, row, i] - scales[0, row, i])
+            out[3, row, i] = max(state[3, row, i], out[2, row, i])
+            in_units = abs(found[1 if i < points else 0, row, i])
+            largest = state[4, row, i]
+            if found[4, row, i] > 0.0:
+                largest = max(largest, in_units / found[4, row, i])
+            out[4, row, i], out[5, row, i] = largest, found[5, row, i]
+            grown = max(grown, largest)
+        for i in range(found.shape[2]):
+            units = found[4, row, i] * (elapsed if i < points else 1.0)
+            here, reach = out[2, row, i], min(out[3, row, i], out[4, row, i] * units)
+            tolerance = atol * reach + rtol * min(reach, max(state[2, row, i], here))
+            noise = max(max(grown, scales[1, row, i]) * units, abs(found[0, row, i]))
+            tolerance = max(tolerance, round_off * noise)
+            clock = grain * min(abs(state[1, row, i]), abs(found[1, row, i]))
+            tolerance = max(tolerance, clock) + least_tolerance
+            fifth, third = found[2, row, i] / tolerance, found[3, row, i] / tolerance
+            error = step * fifth * (fifth / max(math.hypot(fifth, 0.1 * third), least_error))
+            out[6, row, i] = error if step != 0.0 else found[4, row, i]
     return True
 
 
@@ -139,18 +181,24 @@ def _rate(tree, work, rate):
 
 
 @inlined
-def _sizes(tree, work, elapsed, sizes):
-    """What the components at the last state can be expected to be, as `motion_sizes`."""
-    nv, speed = tree.nv, elapsed * 0.0  # a number, or one for each lane
-    H, velocities = tree.scratch, beyond(sizes, tree.nq)
+def _units(tree, work, units, conserved, k):
+    """The units of the components at the last state, as `motion_units`, and v^T H v."""
+    nv, H, velocities = tree.nv, tree.scratch, beyond(units, tree.nq)
     mass_matrix(tree, work, beyond(work, H))
     for j in range(nv):
-        speed = speed + root(load(work, H + j * nv + j)) * absolute(load(work, tree.vectors + j))
+        length = root(load(work, H + j * nv + j))
+        store(velocities, j, (length * 0.0 + 1.0) / length)  # one, or ones for the lanes
+    _frame_times(tree, work, velocities, True, units)
+    clear(conserved, 0, k)
     for j in range(nv):
-        store(velocities, j, speed / root(load(work, H + j * nv + j)))
-    _frame_times(tree, work, velocities, True, sizes)
-    for k in range(tree.nq):
-        store(sizes, k, elapsed * sizes[k])
+        momentum = 0.5 * load(work, H + j * nv + j) * load(work, tree.vectors + j)
+        i = tree.up[j]
+        while i >= 0:
+            momentum = momentum + load(work, H + i * nv + j) * load(work, tree.vectors + i)
+            i = tree.up[i]
+        store(conserved, 0, load(conserved, 0) + 2.0 * momentum * load(work, tree.vectors + j))
+    if k > 0:
+        store(conserved, k - 1, load(conserved, 0))
 
 
 @inlined

@@ -26,8 +26,9 @@ SOLVERS = {
     "bias_rates_at": ("derivatives of loops", 6, "loop_entries", "l 1 1 1"),
     "bias_rates_rows": ("derivatives of loops (batch)", 6, "loop_entries", "l 2 2 2"),
     "conditions_at": ("the conditions of loops", 2, "loop_entries", "l 1 1 2 2 2"),
-    "motion_at": ("free motion", 5, "motion_steps", "m 2 f f 1 1 2"),
-    "motion_rows": ("free motion (batch)", 6, "motion_steps", "m w 2 1 1 2 2 3"),
+    "motion_at": ("free motion", 5, "motion_steps", "m 2 f 1 1 2"),
+    "motion_rows": ("free motion (batch)", 6, "motion_steps", "m w 2 1 2 2 3"),
+    "judge": ("step control", 1, "motion_steps", "m 3 3 3 2 1 3"),
     "linear_at": ("transport along motions", 1, "motion_steps", "m 2 f 3 1 1 2"),
 }
 # The same time for recursions, which differ little: for one configuration (at) and for batches (rows), of

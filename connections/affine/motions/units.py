@@ -1,0 +1,62 @@
+"""Units of the components of a motion, by which tolerances follow the chart, and what motions conserve."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine.connection import AffineConnection
+from connections.geometry.frames import FrameField
+from connections.geometry.metrics import Metric
+from connections.geometry.numerics.scales import inverse_lengths_of
+
+
+def motion_units(
+    frame: FrameField, metric: Metric | None, q: jax.Array, v: jax.Array | None = None
+) -> tuple[jax.Array, jax.Array]:
+    """Units of the components of a motion: of q, (nq,), those of its rate; and of v, (n,).
+
+    The unit of v^i is 1 / |X_i|, that of qdot is what velocities of one unit make of it. They change with the
+    user's units as v and qdot do, and with q where the chart stretches lengths. Without a metric, all
+    components of v count as having one unit: one, or the largest of them.
+
+    Parameters
+    ----------
+    frame : the frame of v.
+    metric : gives the lengths |X_i|; None if there is none.
+    q : (nq,) the point.
+    v : (n,) the velocity of a motion on which nothing but its connection acts; None for any other.
+    """
+    if metric is not None:
+        velocity = inverse_lengths_of(metric.matrix_at(q))
+    elif v is None:
+        velocity = jnp.ones(frame.dim)
+    else:  # a geodesic at half the speed takes twice the time: nothing else has a unit of speed
+        largest = jnp.max(jnp.abs(v), initial=0.0)
+        velocity = jnp.where(largest > 0.0, largest, 1.0) * jnp.ones(frame.dim)
+    return jnp.abs(frame.matrix_at(q)) @ velocity, velocity
+
+
+def speed_of(nabla: AffineConnection) -> tuple[str, Callable[..., tuple[Any, Any]]] | None:
+    """What the geodesics of a connection conserve, <v, v>, for `Flow.conserved`; None if they need not.
+
+    They do if, by construction, the connection is compatible with its metric or has the same geodesics as one
+    that is. The first two arrays of the flow's state are q and v.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    """
+    metric = nabla.known_metric
+    if metric is None or not (nabla.compatible or nabla.riemannian is not None):
+        return None
+
+    def square(t0: Any, s: Any, state: Any, *given: Any) -> tuple[Any, Any]:
+        q, v = state[:2]
+        value = v @ metric.matrix_at(q) @ v
+        return value, value
+
+    return "<v, v>", square

@@ -1,0 +1,217 @@
+"""The options of every motion, in SciPy's words, and the numbers that the loops over steps read.
+
+`Options` are the keywords that all public functions with a motion take; their table is in docs/motions.md.
+`Solver.of` checks them. `Settings` are the numbers among them; JAX traces these, so that another tolerance
+compiles nothing.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypedDict
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.checks import ShapeError, as_array, require_finite, require_function
+from connections.integration.tolerances import ATOL, DRIFT, MAX_STEPS, RTOL
+
+EVENT = "(t, q, v) -> a number"
+
+
+class Options(TypedDict, total=False):
+    """Keywords of geodesics, transports and simulations; those of `scipy.integrate.solve_ivp` mean the same.
+
+    Parameters
+    ----------
+    rtol, atol : a step's error in component i stays below atol reach_i + rtol |y_i|, with reach_i the largest
+        size of the component so far; so `atol` has no unit.
+    first_step : length of the first step; by default a tenth of the interval.
+    max_step : no step is longer. By default there is no bound where nothing but the state enters, and 1/32 of
+        the interval where a function of time does.
+    max_steps : steps, accepted or not, after which a motion ends.
+    breakpoints : times at which a function of time jumps or begins; steps end there.
+    events : functions (t, q, v) -> number, or one, with SciPy's attributes ``terminal`` and ``direction``.
+    allow_partial : a motion that fails is NaN from there on, instead of an error.
+    estimate : solve once more with a hundredth of the tolerances, and return the difference too.
+    """
+
+    rtol: float
+    atol: float
+    first_step: float
+    max_step: float | None
+    max_steps: int
+    breakpoints: Any
+    events: Any
+    allow_partial: bool
+    estimate: bool
+
+
+class Settings(NamedTuple):
+    """The numbers of step control.
+
+    Parameters
+    ----------
+    rtol, atol : of a step (`tolerances`).
+    first_step : length of the first step; infinite for the default.
+    max_step, share : no step is longer than `max_step`, or this share of the whole time; infinite for any.
+    max_steps : steps, accepted or not, after which a motion ends.
+    """
+
+    rtol: Any = RTOL
+    atol: Any = ATOL
+    first_step: Any = np.inf
+    max_step: Any = np.inf
+    share: Any = np.inf
+    max_steps: Any = float(MAX_STEPS)
+
+    @property
+    def drift(self) -> Any:
+        """The largest relative change of what a motion conserves."""
+        more: Any = self.max_steps / MAX_STEPS
+        return DRIFT * (self.rtol + self.atol) * (more * (more > 1.0) + (more <= 1.0))
+
+    def lengths(self, whole: Any, first: float, numpy: Any = np) -> tuple[Any, Any]:
+        """The first and the longest step of a motion.
+
+        Parameters
+        ----------
+        whole : the whole time.
+        first : share of the whole time that a first step takes by default.
+        numpy : NumPy, or a module with the same functions.
+        """
+        longest = numpy.minimum(whole, numpy.minimum(self.max_step, self.share * whole))
+        begin = numpy.where(numpy.isfinite(self.first_step), self.first_step, first * whole)
+        return numpy.minimum(begin, longest), longest
+
+    def no_longer_than(self, step: Any) -> Settings:
+        """The same, with no step longer than `step`; None for no bound."""
+        if step is None:
+            return self
+        by: Any = np.minimum if isinstance(step, float) else _jax_minimum
+        return self._replace(max_step=by(self.max_step, step))
+
+
+@dataclass(frozen=True)
+class Solver:
+    """Options that have been checked.
+
+    Parameters
+    ----------
+    settings : the numbers.
+    breakpoints : (b,) times at which steps end.
+    events : functions (t, q, v) -> number.
+    allow_partial : whether a motion that fails is NaN from there on.
+    estimate : whether the difference to a more accurate solution is wanted.
+    """
+
+    settings: Settings = field(default_factory=Settings)
+    breakpoints: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
+    events: tuple[Callable[..., Any], ...] = ()
+    allow_partial: bool = False
+    estimate: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        options: Mapping[str, Any],
+        tolerance: float = RTOL,
+        without: Iterable[str] = ("estimate",),
+    ) -> Solver:
+        """The options of a call.
+
+        Parameters
+        ----------
+        name : the function that is called, for errors.
+        options : its keywords.
+        tolerance : `rtol` and `atol` by default.
+        without : options that the function does not take.
+
+        Raises
+        ------
+        TypeError : an unknown option, or one that the function does not take; an event is no function.
+        ValueError : a tolerance, step or number of steps that is not positive.
+        ShapeError, NonFiniteError : breakpoints are not one row of finite numbers.
+        """
+        known = [option for option in Options.__annotations__ if option not in set(without)]
+        for option in options:
+            if option not in known:
+                near = difflib.get_close_matches(option, known, 1)
+                hint = f"did you mean {near[0]}?" if near else f"its options are {', '.join(known)}"
+                raise TypeError(f"{name}: there is no option {option!r}; {hint}")
+        settings = Settings(
+            rtol=_positive("rtol", options.get("rtol"), tolerance),
+            atol=_positive("atol", options.get("atol"), tolerance, zero=True),
+            first_step=_positive("first_step", options.get("first_step"), np.inf),
+            max_step=_positive("max_step", options.get("max_step"), np.inf),
+            max_steps=_count("max_steps", options.get("max_steps", MAX_STEPS)),
+        )
+        flags = (_flag(option, options.get(option, False)) for option in ("allow_partial", "estimate"))
+        return cls(settings, _times(options.get("breakpoints")), _events(options.get("events")), *flags)
+
+    def closer(self) -> Solver:
+        """The same with a hundredth of the tolerances, for an estimate."""
+        rtol, atol = self.settings.rtol / 100.0, self.settings.atol / 100.0
+        return replace(self, settings=self.settings._replace(rtol=rtol, atol=atol), events=(), estimate=False)
+
+    def require_within(self, times: NDArray[np.float64]) -> None:
+        """Raise `ValueError` for a step or a breakpoint that does not fit between the first and last time."""
+        ends = sorted((float(times[0]), float(times[-1])))
+        first = self.settings.first_step
+        if np.isfinite(first) and len(times) > 1 and first > ends[1] - ends[0]:
+            raise ValueError(f"first_step: {first:g} is longer than the interval, {ends[1] - ends[0]:g}")
+        outside = self.breakpoints[(self.breakpoints < ends[0]) | (self.breakpoints > ends[1])]
+        if len(outside):
+            raise ValueError(f"breakpoints: {outside[0]:g} is outside of [{ends[0]:g}, {ends[1]:g}]")
+
+
+def _jax_minimum(a: Any, b: Any) -> Any:
+    import jax.numpy as jnp
+
+    return jnp.minimum(a, b)
+
+
+def _positive(name: str, value: Any, default: float, zero: bool = False) -> float:
+    if value is None:
+        return default
+    array = as_array(name, value, ())
+    require_finite(name, array)
+    if array.ndim or not (array > 0.0 or (zero and array == 0.0)):
+        expected = "a number that is not negative" if zero else "a positive number"
+        raise ValueError(f"{name}: expected {expected}, got {value}")
+    return float(array)
+
+
+def _count(name: str, value: Any) -> float:
+    number = _positive(name, value, np.inf)
+    if number != int(number):
+        raise ValueError(f"{name}: expected a positive integer, got {value}")
+    return number
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise TypeError(f"{name}: expected True or False, got {value!r}")
+    return bool(value)
+
+
+def _times(breakpoints: Any) -> NDArray[np.float64]:
+    if breakpoints is None:
+        return np.zeros(0)
+    times = np.asarray(as_array("breakpoints", breakpoints, (None,)))
+    if times.ndim != 1:
+        raise ShapeError("breakpoints", ("b",), times.shape)
+    require_finite("breakpoints", times)
+    return np.unique(times)
+
+
+def _events(events: Any) -> tuple[Callable[..., Any], ...]:
+    if events is None:
+        return ()
+    functions = tuple(events) if isinstance(events, list | tuple) else (events,)
+    for function in functions:
+        require_function("events", function, EVENT)
+    return functions
