@@ -1,0 +1,212 @@
+"""Events, failures that keep the motion until then, estimates, and the drift of what is conserved."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import always
+from scipy.integrate import solve_ivp
+
+import connections as cn
+from connections import multibody as mb
+from connections.checks import IntegrationError, NonFiniteError, ShapeError
+
+PLANE = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)))
+HALF_PLANE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2))
+EDGE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(1 / q)))  # ends at q = 0
+PENDULUM = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)), lambda q: -jnp.cos(q[0]))
+
+
+def event(function, terminal=False, direction=0):
+    def own(t, q, v):
+        return function(t, q, v)
+
+    own.terminal, own.direction = terminal, direction
+    return own
+
+
+def leaves_the_disc(t, q, v):
+    return q @ q - 1.0
+
+
+def test_an_event_ends_a_motion():
+    """A straight line leaves the unit disc after the time 1 / |v|; from there on it is NaN."""
+    v0, times = np.array([0.6, -0.3]), np.linspace(0.0, 3.0, 7)
+    out = event(leaves_the_disc, terminal=True)
+    motion = cn.geodesic(PLANE, np.zeros(2), v0, times, events=out)
+    end = 1.0 / np.linalg.norm(v0)
+    np.testing.assert_allclose(motion.event_times[0], [end], rtol=1e-12)
+    np.testing.assert_allclose(motion.event_states[0][0], [v0 * end], rtol=1e-12)
+    np.testing.assert_allclose(motion.event_states[0][1], [v0], rtol=1e-12)
+    inside = times < end
+    np.testing.assert_allclose(motion.q[inside], times[inside, None] * v0, atol=1e-12)
+    assert np.isnan(motion.q[~inside]).all() and np.isnan(motion.v[~inside]).all()
+    assert "nan" not in repr(motion)
+    whole = cn.geodesic(PLANE, np.zeros(2), v0, times, events=event(leaves_the_disc))
+    np.testing.assert_allclose(whole.q, times[:, None] * v0, atol=1e-12)
+    np.testing.assert_allclose(whole.event_times[0], [end], rtol=1e-12)
+
+
+@pytest.mark.parametrize("direction", [-1, 0, 1])
+@pytest.mark.parametrize("terminal", [False, True, 2])
+def test_events_are_those_of_scipy(direction, terminal):
+    """Of a pendulum: times and states at which it hangs and at which it turns, forwards and backwards."""
+
+    def rates(t, y):
+        return [y[1], -np.sin(y[0])]
+
+    for end in (12.0, -12.0):
+        own = [
+            event(lambda t, q, v: q[0], terminal, direction),
+            event(lambda t, q, v: v[0], False, direction),
+        ]
+        two = [lambda t, y, e=e: e(t, y[:1], y[1:]) for e in own]
+        for function, each in zip(two, own, strict=True):
+            function.terminal, function.direction = each.terminal, each.direction
+        expected = solve_ivp(rates, (0.0, end), [0.4, 1.1], "DOP853", events=two, rtol=1e-13, atol=1e-14)
+        found = PENDULUM.simulate([0.4], [1.1], [0.0, end], events=own)
+        for k in range(2):
+            np.testing.assert_allclose(found.event_times[k], expected.t_events[k], atol=1e-8)
+            states = np.hstack(found.event_states[k]).reshape(-1, 2)
+            np.testing.assert_allclose(states, expected.y_events[k].reshape(-1, 2), atol=1e-8)
+        assert sum(map(len, found.event_times)) > 0
+
+
+def test_each_motion_of_a_batch_ends_by_itself():
+    """One leaves early, one late, one not at all; a second event is seen by all."""
+    speeds = np.array([[2.0, 0.0], [0.5, 0.0], [0.1, 0.0]])
+    events = [event(leaves_the_disc, terminal=True), event(lambda t, q, v: q[0] - 0.2)]
+    motion = cn.geodesic(PLANE, np.zeros(2), speeds, [0.0, 1.0, 2.5], events=events)
+    np.testing.assert_allclose(motion.event_times[0], [[0.5], [2.0], [np.nan]], rtol=1e-12)
+    np.testing.assert_allclose(motion.event_times[1], [[0.1], [0.4], [2.0]], rtol=1e-12)
+    assert np.isnan(motion.q[0, 1:]).all() and np.isnan(motion.q[1, 2]).all()
+    np.testing.assert_allclose(motion.q[2, :, 0], [0.0, 0.1, 0.25], atol=1e-12)
+    one = motion.member(1)
+    np.testing.assert_allclose(one.event_times[0], [2.0])
+    np.testing.assert_allclose(one.event_states[0][0], [[1.0, 0.0]])
+
+
+def test_events_of_a_robot():
+    """By its recursions: the time at which a joint passes an angle, beside the motion at that time."""
+    arm = mb.example("arm")
+    q, v = arm.random(0), np.ones(arm.nv)
+    middle = cn.geodesic(arm.connection, q, v, [0.0, 0.37, 1.0]).q[1]
+    passes = event(lambda t, p, w: p[0] - middle[0], direction=1)
+    for system in (arm.connection, None):
+        if system is None:
+            middle = arm.system().simulate(q, v, [0.0, 0.37, 1.0]).q[1]
+            found = arm.system().simulate(q, v, [0.0, 1.0], events=passes)
+        else:
+            found = cn.geodesic(system, q, v, [0.0, 1.0], events=passes)
+        nearest = np.min(np.abs(found.event_times[0] - 0.37))
+        assert nearest < 1e-8
+
+
+def test_wrong_events():
+    for events, error, match in (
+        (lambda t, q, v: q, ShapeError, r"events\[0\]"),
+        ([lambda t, q, v: 1.0, lambda t, q, v: np.nan], NonFiniteError, r"events\[1\]"),
+        (3.0, TypeError, "events"),
+        (lambda t, q: 1.0, TypeError, "events"),
+    ):
+        with pytest.raises(error, match=match):
+            cn.geodesic(PLANE, np.zeros(2), np.ones(2), [0.0, 1.0], events=events)
+    with pytest.raises(ValueError, match="events"):
+        jax.jit(lambda q: cn.geodesic(PLANE, q, np.ones(2), [0.0, 1.0], events=leaves_the_disc).q)(
+            jnp.zeros(2)
+        )
+    with pytest.raises(TypeError, match="events"):
+        cn.holonomy(PLANE, lambda t: jnp.zeros(2) * t, 0.0, 1.0, events=leaves_the_disc)
+
+
+# --- failures ----------------------------------------------------------------------------------------------
+
+
+def test_an_error_has_the_motion_until_then():
+    """q = (1 - t)^2 / 2 reaches the edge of the chart at t = 1."""
+    times = np.array([0.0, 0.3, 0.9, 1.5, 2.0])
+    with pytest.raises(IntegrationError, match="t = 1") as caught:
+        cn.geodesic(EDGE, [0.5, 0.5], [-1.0, 0.0], times)
+    motion = caught.value.motion
+    np.testing.assert_array_equal(motion.times, times[:3])
+    np.testing.assert_allclose(motion.q[:, 0], 0.5 * (1.0 - times[:3]) ** 2, rtol=1e-8)
+    assert caught.value.failed == ((),)
+
+
+def test_a_batch_with_a_failure():
+    """Indices of those that fail; the others are there, in the error and with `allow_partial`."""
+    q0 = np.full((2, 2, 2), 0.5)
+    v0 = np.array([[[1.0, 1.0], [-1.0, 0.0]], [[0.5, 0.0], [-0.9, 0.1]]])
+    times = np.array([0.0, 0.3, 3.0])
+    with pytest.raises(IntegrationError, match=r"\[0, 1\] of the batch") as caught:
+        cn.geodesic(EDGE, q0, v0, times)
+    assert caught.value.failed == ((0, 1), (1, 1))
+    partial = cn.geodesic(EDGE, q0, v0, times, allow_partial=True)
+    for motion in (caught.value.motion, partial):
+        assert np.isnan(motion.q[:, 1, 2]).all() and np.isfinite(motion.q[:, :, :2]).all()
+        for row in range(2):
+            alone = cn.geodesic(EDGE, q0[row, 0], v0[row, 0], times)
+            np.testing.assert_allclose(motion.q[row, 0], alone.q, rtol=1e-12)
+    with pytest.raises(cn.checks.MetricError):  # it does not even begin
+        cn.geodesic(EDGE, [-0.5, 0.5], [1.0, 0.0], times, allow_partial=True)
+
+
+def test_too_many_steps_keep_the_motion():
+    times = np.linspace(0.0, 50.0, 51)
+    with pytest.raises(IntegrationError, match="more than 30 steps") as caught:
+        PENDULUM.simulate([0.4], [1.1], times, max_steps=30)
+    kept = caught.value.motion
+    assert 0 < len(kept.times) < len(times)
+    np.testing.assert_allclose(
+        kept.q, PENDULUM.simulate([0.4], [1.1], times).q[: len(kept.times)], atol=1e-12
+    )
+
+
+# --- estimates and drifts ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("rtol", always([1e-4, 1e-7, None], 1e-7, None))
+def test_an_estimate_is_about_the_error(rtol):
+    """On the half plane, whose geodesics are known: the difference to a more accurate one is the error."""
+    options = {} if rtol is None else {"rtol": rtol, "atol": rtol}
+    times = np.linspace(0.0, 3.0, 7)
+    motion = cn.geodesic(HALF_PLANE, [0.0, 1.0], [1.0, 0.0], times, estimate=True, **options)
+    error = np.abs(motion.q - np.stack([np.tanh(times), 1.0 / np.cosh(times)], 1))
+    np.testing.assert_allclose(motion.estimate[0], error, atol=0.1 * error.max() + 1e-14)
+    plain = cn.geodesic(HALF_PLANE, [0.0, 1.0], [1.0, 0.0], times, **options)
+    np.testing.assert_array_equal(motion.q, plain.q)
+    assert plain.estimate is None
+    with pytest.raises(TypeError, match="estimate"):
+        PENDULUM.simulate([0.4], [1.1], times, estimate=True)
+
+
+def test_the_drift_of_what_is_conserved(rng):
+    """Of geodesics, of the energy, of robots; none where nothing is conserved."""
+    times = np.linspace(0.0, 5.0, 6)
+    energy = PENDULUM.simulate([0.4], [1.1], times, rtol=1e-7, atol=1e-7)
+    E = 0.5 * energy.v[:, 0] ** 2 - np.cos(energy.q[:, 0])
+    K = np.maximum.accumulate(0.5 * energy.v[:, 0] ** 2)
+    assert 1e-12 < energy.drift.max() < 1e-4
+    np.testing.assert_allclose(energy.drift, np.abs(E - E[0]) / K, rtol=0.3, atol=1e-13)
+    arm = mb.example("arm")
+    for nabla, q, v in (
+        (HALF_PLANE, np.array([0.0, 1.0]), np.array([1.0, 0.3])),
+        (cn.ContorsionFamily(HALF_PLANE.metric).connection(np.zeros(0)), np.array([0.0, 1.0]), np.ones(2)),
+        (arm.connection, arm.random(rng), np.ones(arm.nv)),
+    ):
+        motion = cn.geodesic(nabla, q, v, times)
+        assert motion.drift.shape == (6,) and motion.drift[0] == 0.0 and motion.drift.max() < 1e-8
+        assert cn.geodesic(nabla, q, v, times, lambda t, q, v: -v).drift is None
+    lossy = cn.ContorsionConnection(PLANE.metric, lambda q: 0.1 * jnp.ones((2, 2, 2)))
+    found = cn.geodesic(lossy, np.zeros(2), np.ones(2), [0.0, 1.0])
+    assert found.drift is None and abs(found.v[1] @ found.v[1] - 2.0) > 0.1
+
+
+def test_a_drift_is_refused():
+    """An energy whose potential is not the integral of the forces: a step later the check says so."""
+
+    system = cn.MechanicalSystem(PENDULUM.metric, lambda q: jax.lax.stop_gradient(-jnp.cos(q[0])))
+    with pytest.raises(IntegrationError, match="the energy is conserved, and has changed from"):
+        system.simulate([0.4], [1.1], [0.0, 1.0])
+    q = jax.jit(lambda q: system.simulate(q, [1.1], [0.0, 1.0]).q)(jnp.array([0.4]))
+    assert np.isfinite(q[0]).all() and np.isnan(q[1]).all()
