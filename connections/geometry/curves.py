@@ -203,23 +203,6 @@ class SampledCurve(Parametrized):
         lengths = jnp.diff(jnp.asarray(self.knots))
         return 0.5 * jnp.min(jnp.where(lengths > 0.0, lengths, jnp.inf))
 
-    def kinks(self) -> np.ndarray:
-        """The knots at which the fifth derivative jumps by more than steps may pass over, (k,), in NumPy.
-
-        Within a piece the spline is a polynomial. Where samples are dense for the curve, neighbours are
-        almost one polynomial: then steps need not end at their knot.
-        """
-        knots, pieces = np.asarray(self.knots), np.asarray(self.pieces)
-        real = np.searchsorted(knots[:-1], knots[-1])  # pieces behind are padding
-        lengths = np.diff(np.append(knots[:real], knots[-1]))
-        jumps = np.abs(np.diff(pieces[..., 0, :real, :], axis=-2))
-        longer = np.maximum(lengths[1:], lengths[:-1]) ** SPLINE_DEGREE
-        points = pieces[..., -1, :real, :]
-        reach = np.max(np.abs(points - points[..., :1, :]), axis=-2, keepdims=True)
-        large = (jumps * longer[:, None] > _KINK * reach).any(axis=-1)
-        found: np.ndarray = knots[1:real][large.any(axis=tuple(range(large.ndim - 1)))]
-        return found
-
     def _points_at(self, t: jax.Array) -> jax.Array:
         if t.ndim:
             return jnp.moveaxis(jax.vmap(self._points_at)(t), 0, -2)
@@ -228,6 +211,28 @@ class SampledCurve(Parametrized):
             return self.path(t, pieces, jnp.asarray(self.knots)) if pieces.ndim == 3 else jax.vmap(at)(pieces)
 
         return at(jnp.asarray(self.pieces))
+
+
+def kinks(curve: SampledCurve) -> np.ndarray:
+    """The knots at which the fifth derivative jumps by more than steps may pass over, (k,), in NumPy.
+
+    Within a piece the spline is a polynomial. Where samples are dense for the curve, neighbours are
+    almost one polynomial: then steps need not end at their knot.
+
+    Parameters
+    ----------
+    curve : through samples with values.
+    """
+    knots, pieces = np.asarray(curve.knots), np.asarray(curve.pieces)
+    real = np.searchsorted(knots[:-1], knots[-1])  # pieces behind are padding
+    lengths = np.diff(np.append(knots[:real], knots[-1]))
+    jumps = np.abs(np.diff(pieces[..., 0, :real, :], axis=-2))
+    longer = np.maximum(lengths[1:], lengths[:-1]) ** SPLINE_DEGREE
+    points = pieces[..., -1, :real, :]
+    reach = np.max(np.abs(points - points[..., :1, :]), axis=-2, keepdims=True)
+    large = (jumps * longer[:, None] > _KINK * reach).any(axis=-1)
+    found: np.ndarray = knots[1:real][large.any(axis=tuple(range(large.ndim - 1)))]
+    return found
 
 
 def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -> None:

@@ -36,7 +36,7 @@ from connections.checks import (
 from connections.evaluation.boundary import Argument
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Bound
-from connections.geometry.curves import Curve, SampledCurve, SplinePath
+from connections.geometry.curves import Curve, SampledCurve, SplinePath, kinks
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import (
     inverse_lengths_of,
@@ -291,9 +291,9 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
     if isinstance(curve, SampledCurve):
         solver = replace(solver, settings=solver.settings.no_longer_than(curve.step_for_derivatives()))
         if not is_traced(times, curve.pieces, curve.knots):
-            own, kinks = np.asarray(times), curve.kinks()
-            inside = (kinks > own.min()) & (kinks < own.max())
-            solver = replace(solver, breakpoints=np.union1d(solver.breakpoints, kinks[inside]))
+            own, joints = np.asarray(times), kinks(curve)
+            inside = (joints > own.min()) & (joints < own.max())
+            solver = replace(solver, breakpoints=np.union1d(solver.breakpoints, joints[inside]))
     if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
