@@ -29,7 +29,12 @@ from connections.affine.motions.geodesics import exponential, geodesic
 from connections.affine.motions.jacobi import JacobiField, jacobi_field
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.stability import GeodesicStability, geodesic_stability
-from connections.affine.motions.transport import covariant_derivative_along, holonomy, parallel_transport
+from connections.affine.motions.transport import (
+    Estimated,
+    covariant_derivative_along,
+    holonomy,
+    parallel_transport,
+)
 from connections.affine.symmetry import GroupAction
 
 __all__ = [
@@ -65,6 +70,7 @@ __all__ = [
     "jacobi_field",
     "linearization",
     "logarithm",
+    "Estimated",
     "parallel_transport",
     "torsion_free_part",
     "transport_flow",

@@ -180,6 +180,28 @@ def test_an_estimate_is_about_the_error(rtol):
         PENDULUM.simulate([0.4], [1.1], times, estimate=True)
 
 
+def test_an_estimate_of_transport():
+    """Around a circle of latitude of the sphere, P turns by 2 pi cos(theta): the difference is the error."""
+    sphere = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.array([1.0, jnp.sin(q[0]) ** 2])))
+    nabla, theta = cn.LeviCivita(sphere), 0.7
+    curve, ends = lambda t: jnp.array([theta, t]), np.array([0.0, 2.0 * np.pi])
+    turn, s = 2.0 * np.pi * np.cos(theta), np.sin(theta)
+    exact = np.array([[np.cos(turn), s * np.sin(turn)], [-np.sin(turn) / s, np.cos(turn)]])
+    loose = {"rtol": 1e-4, "atol": 1e-4, "max_step": 10.0}  # otherwise steps are a 32nd of the interval
+    found = cn.parallel_transport(nabla, curve, np.eye(2), ends, estimate=True, **loose)
+    error = np.abs(found.value[:, 1].T - exact)
+    assert 1e-9 < error.max()
+    np.testing.assert_allclose(found.error[:, 1].T, error, atol=0.2 * error.max())
+
+    def wave(t):
+        return jnp.array([theta + 0.1 * jnp.sin(t), 0.3 * jnp.cos(t)])
+
+    around = cn.holonomy(nabla, wave, *ends, estimate=True, **loose)
+    np.testing.assert_array_equal(around.value, cn.holonomy(nabla, wave, *ends, **loose))
+    closer = cn.holonomy(nabla, wave, *ends)
+    np.testing.assert_allclose(around.error, np.abs(around.value - closer), atol=0.2 * around.error.max())
+
+
 def test_the_drift_of_what_is_conserved(rng):
     """Of geodesics, of the energy, of robots; none where nothing is conserved."""
     times = np.linspace(0.0, 5.0, 6)

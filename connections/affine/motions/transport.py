@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar, Unpack
+from typing import Any, ClassVar, NamedTuple, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -45,7 +45,7 @@ from connections.geometry.numerics.scales import (
 )
 from connections.integration.solver import Options, Solver
 
-NOT_OF_CURVES = "events", "allow_partial", "estimate"  # options
+NOT_OF_CURVES = "events", "allow_partial"  # options
 CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
 CLOSURE_TOLERANCE = 1e-8  # the largest gap of a closed curve, relative to the range of its coordinates
 _TANGENT = 1e-7  # the largest normal part of a curve's velocity, relative to its terms
@@ -54,13 +54,22 @@ _ROUND_OFF = 1e-12  # of coordinates
 _LOOKED_AT = 1001  # times at which a curve that could not be followed is looked at
 
 
+class Estimated(NamedTuple):
+    """What was asked for, and an estimate of its error."""
+
+    value: Array
+    """As without an estimate."""
+    error: Array
+    """Of the same shape, |value - value'| with value' by a hundredth of the tolerances."""
+
+
 def parallel_transport(
     nabla: AffineConnection,
     curve: Curve | tuple[Any, Any],
     z0: Any,
     times: Any,
     **options: Unpack[Options],
-) -> Array:
+) -> Any:
     """The vector(s) z0 transported parallelly along a curve, at every time.
 
     Parameters
@@ -75,7 +84,8 @@ def parallel_transport(
 
     Returns
     -------
-    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0. z^i is as
+    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0; with
+    ``estimate=True`` they are ``value`` of an `Estimated`, beside their ``error``. z^i is as
     accurate as the entries P^i_k of the operator: a step's error in an entry is at most 1e-10 of the largest
     value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
 
@@ -91,11 +101,15 @@ def parallel_transport(
     path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
     require_finite("z0", vector)
     solver = Solver.of("parallel_transport", options, without=NOT_OF_CURVES)
-    operator = _transport_operator(nabla, path, times, solver)
-    batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
-    by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
-    carried: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
-    return carried
+
+    def carried(solver: Solver) -> Array:
+        operator = _transport_operator(nabla, path, times, solver)
+        batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
+        by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
+        vectors: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
+        return vectors
+
+    return _with_estimate(carried, solver)
 
 
 def holonomy(
@@ -104,7 +118,7 @@ def holonomy(
     t0: float | None = None,
     t1: float | None = None,
     **options: Unpack[Options],
-) -> Array:
+) -> Any:
     """The transport operator P of `nabla` once around a closed curve: z(t1) = P z(t0).
 
     Parameters
@@ -118,7 +132,7 @@ def holonomy(
 
     Returns
     -------
-    (..., n, n), in frame components at curve(t0).
+    (..., n, n), in frame components at curve(t0); with ``estimate=True``, ``value`` of an `Estimated`.
 
     Raises
     ------
@@ -138,8 +152,14 @@ def holonomy(
         path.require_times("holonomy", ends)
     solver = Solver.of("holonomy", options, without=NOT_OF_CURVES)
     closed = _require_closed(nabla, path, ends, solver)
-    P: jax.Array = _transport_operator(nabla, path, ends, solver)[..., -1, :, :]
-    return P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)  # a factor: derivatives are NaN too
+
+    def around(solver: Solver) -> Array:
+        P: jax.Array = _transport_operator(nabla, path, ends, solver)[..., -1, :, :]
+        return (
+            P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)
+        )  # a factor: derivatives are NaN too
+
+    return _with_estimate(around, solver)
 
 
 def covariant_derivative_along(
@@ -184,6 +204,12 @@ def covariant_derivative_along(
 
 
 # --- private -----------------------------------------------------------------------------------------------
+
+
+def _with_estimate(solve: Callable[[Solver], Any], solver: Solver) -> Any:
+    """The solution, and its difference to a more accurate one if the options ask for it."""
+    value = solve(solver)
+    return Estimated(value, abs(value - solve(solver.closer()))) if solver.estimate else value
 
 
 class _Along(Trajectories):
