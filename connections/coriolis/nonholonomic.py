@@ -20,7 +20,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import motion_units
+from connections.affine.motions.units import energy_of, motion_units
 from connections.checks import (
     ConstraintError,
     NonFiniteError,
@@ -324,7 +324,8 @@ class NonholonomicSystem(Described, Parametrized):
             return self.state_at(state)
 
         timed = control is not None or self.forces is not None
-        return Flow(start, rate, record, units, project=project, timed=timed)
+        kept = None if timed else energy_of(self.connection.ambient, metric, self.reduced.potential_at)
+        return Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""

@@ -20,6 +20,7 @@ from connections.affine.motions.flow import Flow, State, Trajectories
 from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
+from connections.affine.motions.units import energy_of
 from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.evaluation.boundary import Argument, evaluate
@@ -356,17 +357,11 @@ class MechanicalSystem(Described, Parametrized):
             return solve_definite(self.metric.matrix_at(q), tau)
 
         timed = control is not None or self.forces is not None
-        kept = None if timed or self._nabla.riemannian is None else ("the energy", self._conserved_at)
+        kept = None if timed else energy_of(self._nabla, self.metric, self.potential_at)
         flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
         host = self.host_motion(control)
         # In NumPy there is no potential energy, but no singular coordinates either.
         return flow if host is None else replace(flow, conserved=None, host=host)
-
-    def _conserved_at(self, t0: Any, s: Any, state: State, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The energy, and its scale: the kinetic energy and, for round-off, a millionth of the potential."""
-        q, v = state
-        kinetic, potential = 0.5 * v @ self.metric.matrix_at(q) @ v, self.potential_at(q)
-        return kinetic + potential, kinetic + 1e-6 * jnp.abs(potential)
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

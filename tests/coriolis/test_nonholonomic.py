@@ -134,6 +134,17 @@ def test_a_pulse_between_steps():
         speed(max_step=0.0)
 
 
+def test_the_drift_of_the_energy():
+    """Of a free motion; nothing is known to be kept under a control."""
+    system = cn.NonholonomicSystem(NABLA, inputs=rudder)
+    start = np.array([0.1, -0.2, 0.3]), np.array([1.0, 0.5]), [0.0, 1.0, 2.0]
+    motion = system.simulate(*start)
+    E = system.energy(motion.q, motion.v)
+    np.testing.assert_allclose(motion.drift, np.abs(E - E[0]) / E[0], atol=1e-13)
+    assert motion.drift.max() < 1e-9
+    assert system.simulate(*start, lambda t, q, v: jnp.ones(2)).drift is None
+
+
 @pytest.mark.further
 def test_components_undo_velocity_and_refuse_what_slides(rng):
     """By the multiplier equations' null space, not by the library's basis; sliding by 1e-6 is refused."""

@@ -19,7 +19,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import motion_units, speed_of
+from connections.affine.motions.units import energy_of, motion_units, speed_of
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
@@ -154,7 +154,11 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
         q, V = state
         return (q, frame.components_at(q) @ V), q, jnp.asarray(True)
 
-    return Flow(start, rate, record, units, project=project, timed=acceleration is not None)
+    kept = None
+    if acceleration is None:
+        kept = energy_of(ambient, nabla.ambient_metric, lambda q: jnp.zeros(()))
+    timed = acceleration is not None
+    return Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Options]) -> Array:

@@ -9,9 +9,12 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
+from connections.evaluation.parameters import is_same
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import inverse_lengths_of
+
+Conserved = tuple[str, Callable[..., tuple[Any, Any]]]  # its name, and (t0, s, y, *given) -> value, scale
 
 
 def motion_units(
@@ -40,7 +43,7 @@ def motion_units(
     return jnp.abs(frame.matrix_at(q)) @ velocity, velocity
 
 
-def speed_of(nabla: AffineConnection) -> tuple[str, Callable[..., tuple[Any, Any]]] | None:
+def speed_of(nabla: AffineConnection) -> Conserved | None:
     """What the geodesics of a connection conserve, <v, v>, for `Flow.conserved`; None if they need not.
 
     They do if, by construction, the connection is compatible with its metric or has the same geodesics as one
@@ -60,3 +63,28 @@ def speed_of(nabla: AffineConnection) -> tuple[str, Callable[..., tuple[Any, Any
         return value, value
 
     return "<v, v>", square
+
+
+def energy_of(
+    nabla: AffineConnection, metric: Metric, potential: Callable[[jax.Array], jax.Array]
+) -> Conserved | None:
+    """What motions of vdot = -Gamma(v, v) - H^-1 dV conserve, for `Flow.conserved`; None if they need not.
+
+    Its scale is the kinetic energy and, for round-off, a millionth of the potential energy. Ideal constraints
+    that are linear in v do no work, so that their motions conserve it, too.
+
+    Parameters
+    ----------
+    nabla : the connection, without constraints.
+    metric : H.
+    potential : q -> V.
+    """
+    if nabla.riemannian is None or not is_same(nabla.known_metric, metric):
+        return None
+
+    def energy(t0: Any, s: Any, state: Any, *given: Any) -> tuple[Any, Any]:
+        q, v = state[:2]
+        kinetic, height = 0.5 * v @ metric.matrix_at(q) @ v, potential(q)
+        return kinetic + height, kinetic + 1e-6 * jnp.abs(height)
+
+    return "the energy", energy
