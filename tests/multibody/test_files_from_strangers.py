@@ -144,6 +144,15 @@ def test_the_tree_is_that_of_another_reader(path: Path) -> None:
     assert (names.tag, names.attrib, names[0].tag) == ("{u}a", {"{v}x": "1"}, "{v}b")
 
 
+@pytest.mark.timeout(20)
+@pytest.mark.parametrize("word", ["1" * 10**6 + "e", "1" * 10**6 + ".e", "." + "1" * 10**6 + "e+"])
+def test_a_long_word_that_is_no_number_is_refused_in_time(tmp_path: Path, word: str) -> None:
+    """The time grew with the square of its length: a million digits took hours."""
+    long = joint("j", "a", "b", more=f'<axis xyz="0 0 {word}"/>')
+    with pytest.raises(ModelError, match=r"joint 'j': <axis xyz=\.\.\.> is not a number"):
+        mb.from_urdf(write(tmp_path / "r.urdf", link("a") + link("b", INERTIAL) + long))
+
+
 def test_only_regular_files_are_read(tmp_path: Path) -> None:
     """A pipe without a writer would be waited for; a device has no end."""
     os.mkfifo(tmp_path / "pipe")

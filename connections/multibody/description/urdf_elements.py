@@ -12,7 +12,8 @@ import numpy as np
 from connections.checks import ModelError
 from connections.geometry.rigid.placements import turn_to
 
-_NUMBER = re.compile(r"[+-]?(([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
+# There is one way to split a word into these parts, or the time for a long one would grow with its square.
+_NUMBER = re.compile(r"[+-]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
 #: The number of values of an attribute, by element.
 _NUMBERS = {
