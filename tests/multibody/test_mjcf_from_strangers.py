@@ -32,6 +32,10 @@ def replicated(count: int, times: int = 1, inside: str = '<geom size="0.1"/>') -
 FLAT = 'name="t" type="2d" builtin="flat"'
 LARGE = {
     "copies": (text(replicated(10**8)), COPIES),
+    "copies in a namespace": (
+        text(replicated(10**8).replace("<replicate", '<replicate xmlns="u"')),
+        COPIES,
+    ),
     "copies of copies": (text(replicated(10, 9)), COPIES),
     "copies of nothing": (text(replicated(1000, 4, "")), COPIES),
     "many elements": (text('<geom size="0.1"/>' * 10**5), "more than 100,000 elements"),
@@ -164,10 +168,33 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, what: str) -> None:
         ("", str(tmp_path / "pipe.stl")),
         ('<compiler meshdir="meshes" texturedir="meshes" assetdir="meshes"/>', "pipe.stl"),
         ("", "/dev/zero"),
+        ("", ".\\pipe.stl"),
+        ("", "none/../pipe.stl"),
+        ("", "\\dev\\.\\zero"),
+        ('<compiler meshdir="none\\..\\meshes" texturedir="none/../meshes"/>', "none/..\\pipe.stl"),
     ):
         path.write_text(text(settings=settings + NAMED[what].format(name)))
         with pytest.raises(ModelError, match="not a regular file, but a"):
             mb.from_mjcf(path)
+
+
+def test_a_path_is_that_which_mujoco_opens(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("..\\a", "b/./../a", "./a", "b\\c/../..\\a", "b/../../a"):
+        reduced = tmp_path / "c" / mjcf_limits._reduced(name)
+        reduced.parent.mkdir(exist_ok=True, parents=True)
+        reduced.write_text('<mujocoinclude><body name="i"/></mujocoinclude>')
+        path = tmp_path / "c" / "r.xml"
+        path.write_text(text(f'<include file="{name}"/>'))
+        assert "i" in [body.name for body in pytest.importorskip("mujoco").MjSpec.from_file(str(path)).bodies]
+        reduced.unlink()
+    tried: list[Path] = []
+    monkeypatch.setattr(mjcf_limits, "_try", tried.append)
+    (tmp_path / "a").mkdir()
+    for name in ("none.xml", "c:none.xml", "a//../none.xml"):  # what is not found here may be found by MuJoCo
+        path.write_text(text(f'<include file="{name}"/>'))
+        with pytest.raises(ModelError, match="MuJoCo refuses it"):
+            mb.from_mjcf(path)
+    assert tried == [path] * 3
 
 
 def test_the_bytes_of_assets_count_as_often_as_they_are_named(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
@@ -45,6 +45,7 @@ _PER_ELEMENT = re.compile("nkey|nuser_.*")
 _ONCE = re.compile("nuserdata|njmax|nconmax")
 _NUMBER = re.compile(r"[0-9.]+(?:[eE][+-]?[0-9]+)?")
 _FILES = re.compile("file.*")
+_UNUSUAL = re.compile(r":|[/\\]{2}")  # a drive, or a name of MuJoCo's own; versions differ in two dividers
 _PNG = b"\x89PNG\r\n\x1a\n"
 
 
@@ -137,6 +138,7 @@ class _Reader:
         waiting = [(root, copies)]
         while waiting:
             element, copies = waiting.pop()
+            element.tag = element.tag.rpartition("}")[2]  # MuJoCo knows no namespaces
             if element.tag == "replicate":
                 copies *= _product(element.get("count", ""))
             self._sizes.elements += copies
@@ -148,27 +150,36 @@ class _Reader:
                 yield from self._include(element.get("file", ""), path.parent, copies)
 
     def _include(self, name: str, folder: Path, copies: int) -> Iterator[tuple[Element, int]]:
-        for place in dict.fromkeys((self._folder / name, folder / name)):
-            if name and os.path.exists(place) and place.resolve() not in self._sizes.included:
+        for place in self._found((self._folder, folder), (name,)):
+            if place.resolve() not in self._sizes.included:
                 try:
                     yield from self._included(file_of(place), copies)
                 except ModelError as error:
                     raise ModelError(f"<include file='{name[:200]}'>: {error}") from error
 
+    def _found(self, folders: Iterable[Path], names: Iterable[str]) -> list[Path]:
+        """All files that MuJoCo may take for one of the names; the size is unknown if it may find another."""
+        wanted = [each for name in names if name for each in (name, _reduced(name))]
+        joined = [os.path.join(folder, name) for folder in folders for name in wanted]
+        places = [Path(path) for each in joined for path in (each, _reduced(each)) if os.path.exists(path)]
+        if wanted and (not places or _UNUSUAL.search(wanted[0])):
+            self._sizes.unknown = True
+        return list({place.resolve(): place for place in places}.values())
+
     def _attach(self, element: Element) -> None:
         """The elements of a model, once for each time that it is attached."""
-        place = self._folder / element.get("file", "")
-        if not os.path.exists(place):  # MuJoCo says so
-            return
-        if place.resolve() in self._models:
-            raise ModelError("a model is attached to itself")
-        names = (element.get("name"), place.stem)
-        times = sum(
-            copies for each, copies in self._elements if each.tag == "attach" and each.get("model") in names
-        )
         self._sizes.unknown = True
-        inner = _Reader(self._sizes, file_of(place), self._models, max(1, times))
-        inner.read()
+        for place in self._found((self._folder,), (element.get("file", ""),)):
+            if place.resolve() in self._models:
+                raise ModelError("a model is attached to itself")
+            names = (element.get("name"), place.stem)
+            times = sum(
+                copies
+                for each, copies in self._elements
+                if each.tag == "attach" and each.get("model") in names
+            )
+            inner = _Reader(self._sizes, file_of(place), self._models, max(1, times))
+            inner.read()
 
     def _add_numbers(self, element: Element, copies: int, pixels: int) -> None:
         attributes, each = _COUNTS.get(element.tag, _SAMPLES)
@@ -208,8 +219,7 @@ class _Reader:
 
     def _add_asset(self, name: str, copies: int) -> None:
         """A mesh, texture or height field, wherever the compiler's folders let MuJoCo find it."""
-        places = {folder / part for folder in self._folders for part in (name, Path(name).name) if part}
-        for place in {place.resolve() for place in places if os.path.exists(place)}:
+        for place in self._found(self._folders, (name, Path(name.replace("\\", "/")).name)):
             try:
                 with open_regular(place) as file:
                     self._sizes.assets += copies * os.fstat(file.fileno()).st_size
@@ -221,6 +231,11 @@ class _Reader:
             if head.startswith(_PNG):
                 width, height = (int.from_bytes(head[at : at + 4]) for at in (16, 20))
                 self._require_numbers(copies * width * height)
+
+
+def _reduced(name: str) -> str:
+    """A path as MuJoCo opens it: a backslash divides, and ``..`` undoes what is before it."""
+    return os.path.normpath(name.replace("\\", "/"))
 
 
 def _product(text: str) -> int:
