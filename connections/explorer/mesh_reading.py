@@ -58,8 +58,9 @@ def _parts(file: Path, most: list[int], triangles: int, parts: int) -> Iterator[
     """The meshes in a file, with their placements (4, 4) in it, m."""
     import trimesh
 
-    folder = _Folder(file.parent, most)
-    content = io.BytesIO(folder.get(file.name))
+    place = file.resolve()  # a workspace of ROS may be installed as links to its sources
+    folder = _Folder(place.parent, most)
+    content = io.BytesIO(folder.get(place.name))
     resolver: Any = folder  # has what trimesh calls
     scene = trimesh.load_scene(content, file_type=file.suffix.lower()[1:], resolver=resolver)
     units = scene.units  # of a COLLADA file, such as "0.0254 * meters"; None means metres

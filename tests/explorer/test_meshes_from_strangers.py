@@ -228,3 +228,16 @@ def test_the_page_states_the_limits() -> None:
         f"at most {link_meshes.MOST_PIXELS // 10**6} million pixels",
     ):
         assert most in page, most
+
+
+def test_a_mesh_may_be_a_link_as_in_an_installed_workspace(tmp_path: Path) -> None:
+    """``colcon build --symlink-install`` makes them; what the mesh names is beside the file itself."""
+    (tmp_path / "sources").mkdir()
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "sources" / "m.obj").write_text("mtllib m.mtl\nusemtl red\n" + TRIANGLE + "f 1 2 3\n")
+    (tmp_path / "sources" / "m.mtl").write_text("newmtl red\nKd 1 0 0\n")
+    (tmp_path / "installed" / "m.obj").symlink_to("../sources/m.obj")
+    path = tmp_path / "installed" / "r.urdf"
+    path.write_text(ROBOT.format(MESH.format("m.obj")))
+    (surface,), missing = surfaces(mb.from_urdf(path), path)
+    assert (surface.color, missing) == ((255, 0, 0), "")
