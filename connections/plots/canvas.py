@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -22,11 +22,21 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def leave_out_the_current_folder() -> None:
-    """Draw with matplotlib's own settings, if it has read those of the current folder."""
-    import matplotlib
+    """Import matplotlib from another folder, because it reads settings of the current one.
 
-    if Path(matplotlib.matplotlib_fname()).absolute().parent == Path.cwd():
-        matplotlib.rcdefaults()
+    These may be a stranger's, a pipe without an end, or nothing that matplotlib can read. To be called by a
+    process with one thread, before anything is drawn.
+    """
+    for name in ("MATPLOTLIBRC", "MPLCONFIGDIR"):  # which the user has named
+        if os.environ.get(name):
+            os.environ[name] = os.path.abspath(os.environ[name])
+    here = os.open(os.curdir, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+    try:
+        os.chdir(os.sep)
+        import matplotlib  # noqa: F401
+    finally:
+        os.fchdir(here)
+        os.close(here)
 
 
 def color(number: int) -> Any:

@@ -87,13 +87,23 @@ def test_no_command_runs_anything(command: str, strangers: StrangersFolder, tmp_
     assert strangers.ran == []
 
 
+_COLOR = "import matplotlib; print(matplotlib.rcParams['axes.facecolor'])"
+_LEFT_OUT = f"from connections.plots import canvas; canvas.leave_out_the_current_folder(); {_COLOR}"
+
+
 @pytest.mark.further
-@pytest.mark.parametrize("left_out", [True, False])
-def test_figures_have_no_settings_of_the_current_folder(left_out: bool, strangers: StrangersFolder) -> None:
-    program = "import matplotlib; from connections.plots import canvas; "
-    program += "canvas.leave_out_the_current_folder(); " * left_out
-    done = strangers.run(sys.executable, "-P", "-c", program + "print(matplotlib.rcParams['axes.facecolor'])")
-    assert done.stdout.split() == (["white"] if left_out else ["red"])
+def test_figures_have_no_settings_of_the_current_folder(strangers: StrangersFolder) -> None:
+    def color(program: str, **environment: str) -> str:
+        done = strangers.run(sys.executable, "-P", "-c", program, **environment)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    assert (color(_COLOR), color(_LEFT_OUT)) == ("red", "white")
+    settings = strangers.path / "matplotlibrc"
+    settings.rename(strangers.path / "named")  # what the user names is used
+    assert color(_LEFT_OUT, MATPLOTLIBRC="named") == "red"
+    os.mkfifo(settings)  # which nobody writes to
+    assert color(_LEFT_OUT) == "white"
 
 
 def test_children_search_absolute_folders_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
