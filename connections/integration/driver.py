@@ -279,8 +279,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         if count % _LOOK == 0 or of.any(arrived):
             drifted = of.numbers(kept_by.drifted(state, which))
             arrived = arrived > drifted  # of booleans: and not
-        if over is not None:
-            arrived = arrived > over
+        if over is not None:  # an event at the requested time itself is on time
+            arrived = arrived > (over & of.numbers(_early(run, which, sign * later)))
         if of.any(arrived):  # at a requested time: record the state, and aim at the next time
             rows, at = np.flatnonzero(arrived), of.row(target)
             found.states[which[rows], at[rows]] = state[0, rows]
@@ -348,10 +348,11 @@ class _Conserved:
 
     def why(self, state: Array, which: NDArray[np.int64], i: int) -> str:
         """In words, for row i."""
-        before, now = self._first[which[i]], state[5, i, 0]
+        before, now, drift = self._first[which[i]], state[5, i, 0], self.drifts(state, which)[i]
         return (
-            f"{self._name} is conserved, and has changed from {before:.6g} to {now:.6g}, as happens where a "
-            "chart or a frame is singular; use another chart, or a smaller rtol"
+            f"{self._name} is conserved, and has changed from {before:.6g} to {now:.6g}, by {drift:.2g} of "
+            f"its scale where {self._most:.2g} is allowed, as happens where a chart or a frame is singular; "
+            "use another chart, or a smaller rtol"
         )
 
 
@@ -382,6 +383,13 @@ def _looked_ahead(
             run.look_ahead(motion, float(of.row(s)[i]), state[:, i])
             again[i] = True
     return of.numbers(again)
+
+
+def _early(run: _Run, which: NDArray[np.int64], s: Any) -> NDArray[np.bool_]:
+    """Whether events end motions before the time s, the end of their steps."""
+    ends = [run.found.ended.get(int(motion), math.inf) for motion in which]
+    early: NDArray[np.bool_] = np.array(ends) != s
+    return early
 
 
 def _watched(

@@ -147,7 +147,7 @@ class Solver:
             atol=_positive("atol", options.get("atol"), tolerance, zero=True),
             first_step=_positive("first_step", options.get("first_step"), np.inf),
             max_step=_positive("max_step", options.get("max_step"), np.inf),
-            max_steps=_count("max_steps", options.get("max_steps", MAX_STEPS)),
+            max_steps=_count("max_steps", options.get("max_steps")),
         )
         flags = (_flag(option, options.get(option, False)) for option in ("allow_partial", "estimate"))
         return cls(settings, _times(options.get("breakpoints")), _events(options.get("events")), *flags)
@@ -186,7 +186,7 @@ def _positive(name: str, value: Any, default: float, zero: bool = False) -> floa
 
 
 def _count(name: str, value: Any) -> float:
-    number = _positive(name, value, np.inf)
+    number = _positive(name, value, float(MAX_STEPS))
     if number != int(number):
         raise ValueError(f"{name}: expected a positive integer, got {value}")
     return number
@@ -201,7 +201,7 @@ def _flag(name: str, value: Any) -> bool:
 def _times(breakpoints: Any) -> NDArray[np.float64]:
     if breakpoints is None:
         return np.zeros(0)
-    times = np.asarray(as_array("breakpoints", breakpoints, (None,)))
+    times = np.atleast_1d(as_array("breakpoints", breakpoints, ()))
     if times.ndim != 1:
         raise ShapeError("breakpoints", ("b",), times.shape)
     require_finite("breakpoints", times)

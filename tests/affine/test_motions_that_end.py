@@ -86,6 +86,15 @@ def test_each_motion_of_a_batch_ends_by_itself():
     np.testing.assert_allclose(one.event_states[0][0], [[1.0, 0.0]])
 
 
+def test_an_event_at_a_requested_time():
+    """The motion is there at that time, and NaN after it; alone and in a batch."""
+    out = event(lambda t, q, v: t - 1.0, terminal=True)
+    for shape in ((), (3,)):
+        motion = cn.geodesic(PLANE, np.zeros((*shape, 2)), np.ones(2), [0.0, 0.5, 1.0, 2.0], events=out)
+        np.testing.assert_allclose(motion.q[..., :3, 0], np.broadcast_to([0.0, 0.5, 1.0], (*shape, 3)))
+        assert np.isnan(motion.q[..., 3, :]).all()
+
+
 def test_events_of_a_robot():
     """By its recursions: the time at which a joint passes an angle, beside the motion at that time."""
     arm = mb.example("arm")
@@ -117,6 +126,19 @@ def test_wrong_events():
         )
     with pytest.raises(TypeError, match="events"):
         cn.holonomy(PLANE, lambda t: jnp.zeros(2) * t, 0.0, 1.0, events=leaves_the_disc)
+
+
+def test_options_as_people_write_them():
+    """None is the default, a number is one breakpoint; endless steps and events of a point are refused."""
+    plain = cn.geodesic(PLANE, np.zeros(2), np.ones(2), [0.0, 1.0])
+    for options in ({"max_steps": None}, {"max_step": None}, {"rtol": None}, {"breakpoints": 0.5}):
+        motion = cn.geodesic(PLANE, np.zeros(2), np.ones(2), [0.0, 1.0], **options)
+        np.testing.assert_allclose(motion.q, plain.q, atol=1e-14)
+    with pytest.raises(NonFiniteError, match="max_steps"):
+        cn.geodesic(PLANE, np.zeros(2), np.ones(2), [0.0, 1.0], max_steps=np.inf)
+    for options in ({"events": leaves_the_disc}, {"estimate": True}):
+        with pytest.raises(TypeError, match="exponential: there is no option"):
+            cn.exponential(PLANE, np.zeros(2), np.ones(2), **options)
 
 
 # --- failures ----------------------------------------------------------------------------------------------

@@ -169,11 +169,12 @@ def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Opt
     nabla : the connection.
     q0 : (..., nq) points.
     v0 : (..., n) frame components.
-    options : as for `geodesic`.
+    options : as for `geodesic`, without events and estimate.
 
     Raises
     ------
     IntegrationError : the geodesic does not reach unit time.
     """
+    Solver.of("exponential", options, without=("events", "estimate"))
     end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]
     return end
