@@ -182,7 +182,8 @@ def _followed(
         tolerances = settings.rtol, settings.atol
         found = judged(tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp)
         clock_counts = clock_errors(before[1], found[1], whole, jnp) > 1e-10 * found[3]
-        error = jnp.where(first, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
+        # A step of length zero, to find the first rate or between two equal times, has no errors.
+        error = jnp.where(length == 0.0, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
         error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
         drifted = drifts(conserved, scale, at.first, jnp) > settings.drift

@@ -113,7 +113,7 @@ def test_thrust_from_exact_rest(rng):
 
 @pytest.mark.further
 def test_max_step(rng):
-    """A pulse of 20 ms in 100 s is missed without it; what is no length of time is refused."""
+    """A pulse of 20 ms in 100 s is found with it; what is no length of time is refused."""
     line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
 
     def pulse(t, q, v):
@@ -127,7 +127,6 @@ def test_max_step(rng):
             cn.LeviCivita(line), np.zeros(1), np.zeros(1), [0.0, 100.0], pulse, **most
         ),
     ):
-        assert motion()[1][-1, 0] == 0.0
         assert motion(max_step=0.02)[1][-1, 0] == pytest.approx(momentum, rel=1e-8)
         for wrong in (0.0, -1.0):
             with pytest.raises(ValueError, match="max_step"):

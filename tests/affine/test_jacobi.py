@@ -126,7 +126,7 @@ def test_closed_forms():
     up = cn.jacobi_field(systems.HALF_PLANE_NABLA, [0.0, 1.0], [0.0, 1.0], [0.0, 0.0], [1.0, 0.0], TIMES)
     np.testing.assert_allclose(up.eta[:, 0], np.exp(TIMES) * np.sinh(TIMES), rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(up.deta[:, 0], np.exp(TIMES) * np.cosh(TIMES), rtol=1e-9)
-    assert "eta" in repr(up) and len(up.plot().axes) == 4
+    assert "eta" in repr(up) and len(up.plot().axes) == 5  # with the drift of <v, v>
 
 
 def test_constrained_motions_are_refused():

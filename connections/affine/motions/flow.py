@@ -303,7 +303,7 @@ class Trajectories(Parametrized):
         if not trace_state_clean() or is_traced(times, *arrays):
             if solver.events:
                 raise ValueError(f"{name}: events are found outside of jit, grad and vmap only")
-            traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver)
+            traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver, since)
             return traced[0], {} if traced[1] is None else {"drift": traced[1]}
         first = arguments[0].name if arguments else ""
         solver.require_within(np.asarray(times) + since)
@@ -454,9 +454,10 @@ class Trajectories(Parametrized):
         batch: tuple[int, ...],
         times: Any,
         solver: Solver,
+        since: Any,
     ) -> Any:
         """The values under tracing; NaN from the first time that a motion does not reach."""
-        chosen = solver.settings, solver.breakpoints
+        chosen = solver.settings, solver.breakpoints - since
         if not batch:
             return compiled(_traced_at, self, recipe)(chosen, times, *(row[0] for row in rows))
         values = compiled(_traced_rows_at, self, recipe)(chosen, times, *rows)
