@@ -56,7 +56,7 @@ class HostMechanics(Protocol):
         """The points q (s, nq) of the manifold next to a curve's points, and its velocities v (s, n)."""
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
-        """A step of Pdot = A P, as `Attempt` without sizes; A (s, n, n) at the stages, P (n, n) is flat."""
+        """A step of Pdot = A P, as `Attempt` without units; A (s, n, n) at the stages, P (n, n) is flat."""
 
     def judged(
         self, found: Array, state: Array, scales: Array, points: int, lengths: Array, tolerances: Any

@@ -21,7 +21,7 @@ from connections.integration.tolerances import (
     NO_LONGER,
     SHORTEST,
     at_beginning,
-    clock_errors,
+    clock_counts,
     drifts,
     is_taken,
     next_length,
@@ -259,7 +259,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken = length <= shortest, False
         if of.any(short):
-            leaving = of.column(rest) & _clock_counts(tried, state, run.whole)
+            leaving = of.column(rest) & clock_counts(tried, state, run.whole)
             taken = of.numbers(is_taken(of.column(length), tried, state, leaving))
             taken = short & (error >= 1.0) & taken
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
@@ -267,7 +267,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         if again is not None:
             short, h = of.where(again, False, short), of.where(again, run.longest, h)
         if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
-            still = of.numbers(_clock_counts(tried, state, run.whole).any(axis=-1))
+            still = of.numbers(clock_counts(tried, state, run.whole).any(axis=-1))
             rest = of.where(kept, taken | (rest & still), rest)
             resting = of.any(rest)
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
@@ -362,11 +362,6 @@ def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:
         return tried[:-1] if kept else state
     moved: Array = np.where(kept[:, None], tried[:-1], state)
     return moved
-
-
-def _clock_counts(tried: Array, state: Array, whole: float) -> Any:
-    """Whether the clock's error is a large part of how far components have moved, (w, k)."""
-    return clock_errors(state[1], tried[1], whole) > 1e-10 * tried[3]
 
 
 def _looked_ahead(

@@ -181,9 +181,19 @@ def drifts(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
     return numpy.where(change == 0.0, 0.0, change / numpy.where(largest > 0.0, largest, 1.0))
 
 
-def clock_errors(f: Any, rates: Any, whole: Any, numpy: Any = np) -> Any:
-    """Change of components in 1e-15 of the whole time, at the lesser of a step's two end rates, (..., k)."""
-    return (CLOCK * whole) * numpy.fmin(numpy.abs(f), numpy.abs(rates))
+def clock_counts(found: Any, state: Any, whole: Any, numpy: Any = np) -> Any:
+    """Whether the clock's error is a large part of how far components have moved, (..., k).
+
+    It is their change in 1e-15 of the whole time, at the lesser of a step's two end rates.
+
+    Parameters
+    ----------
+    found, state : after and before the step, as of `judged`.
+    whole : the whole time.
+    numpy : NumPy, or a module with the same functions.
+    """
+    errors = (CLOCK * whole) * numpy.fmin(numpy.abs(state[1]), numpy.abs(found[1]))
+    return errors > (RTOL + ATOL) * found[3]
 
 
 def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -> Any:

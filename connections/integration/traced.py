@@ -27,7 +27,7 @@ from connections.integration.tolerances import (
     SHORTEST,
     Layout,
     at_beginning,
-    clock_errors,
+    clock_counts,
     drifts,
     is_taken,
     judged,
@@ -181,17 +181,17 @@ def _followed(
         grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
         found = judged(tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp)
-        clock_counts = clock_errors(before[1], found[1], whole, jnp) > 1e-10 * found[3]
+        counts = clock_counts(found, before, whole, jnp)
         # A step of length zero, to find the first rate or between two equal times, has no errors.
         error = jnp.where(length == 0.0, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
         error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
         drifted = drifts(conserved, scale, at.first, jnp) > settings.drift
-        leaving = at.leaves_rest & clock_counts
+        leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
-        arrives, at_rest, steps = kept & ends, jnp.any(clock_counts), at.steps
+        arrives, at_rest, steps = kept & ends, jnp.any(counts), at.steps
         if room:
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)

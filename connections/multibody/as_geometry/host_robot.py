@@ -130,7 +130,7 @@ class HostRobot:
 
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without units; A (s, n, n) at the stages, P (n, n) is flat."""
-        found = np.empty((6 + len(A), len(y)))  # five rows of the result, then the stages' rates
+        found = np.empty((6 + len(A), len(y)))  # six rows of the result, then the stages' rates
         compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
         return found[:6]
 
