@@ -11,6 +11,8 @@ from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import numpy as np
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -18,6 +20,7 @@ BLOCK = re.compile(
     r"^```python\n(?P<code>.*?)^```\n(?:\n```text\n(?P<shown>.*?)^```$)?", re.MULTILINE | re.DOTALL
 )
 NUMBER = re.compile(r"-?\d+\.?\d*(?:e[+-]?\d+)?")
+AS_IN_A_NEW_PROCESS = {"precision": 8, "suppress": False, "threshold": 1000, "edgeitems": 3, "linewidth": 75}
 
 
 def python_blocks(path: Path) -> list[tuple[int, str, str]]:
@@ -33,9 +36,10 @@ def execute(path: Path, pictures: Path | None = None) -> dict:
     """Run all python blocks of a page in one namespace, in an empty folder; they print what the page shows.
 
     Tracebacks carry the page's own line numbers. Pictures that the code saves go to the folder `pictures`.
+    Arrays are printed as for a reader: a library that other tests import sets five digits for all.
     """
     namespace: dict = {"__name__": path.stem}
-    with TemporaryDirectory() as folder, chdir(folder):
+    with TemporaryDirectory() as folder, chdir(folder), np.printoptions(**AS_IN_A_NEW_PROCESS):
         for line, source, shown in python_blocks(path):
             with redirect_stdout(StringIO()) as printed:
                 exec(compile("\n" * line + source, str(path), "exec"), namespace)
