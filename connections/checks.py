@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
 from pathlib import Path
@@ -106,6 +107,35 @@ class IntegrationError(Shown, RuntimeError):
 
     motion: Any = None
     failed: tuple[tuple[int, ...], ...] = ()
+
+
+def keep_motion(error: BaseException, motion: Any) -> None:
+    """Let an exception have what was computed before it, as its attribute ``motion``.
+
+    A `KeyboardInterrupt` stays what it is: shells and Python itself know no other exception as Ctrl-C.
+
+    Parameters
+    ----------
+    error : an `IntegrationError` or a `KeyboardInterrupt`.
+    motion : what was computed; None if nothing was.
+    """
+    vars(error)["motion"] = motion
+
+
+def kept_motion(error: BaseException) -> Any:
+    """What was computed before an exception, or None."""
+    return vars(error).get("motion")
+
+
+@contextmanager
+def kept_as(form: Callable[[Any], Any]) -> Iterator[None]:
+    """Give what exceptions in the block keep (`keep_motion`) the form of the result; None stays None."""
+    try:
+        yield
+    except (IntegrationError, KeyboardInterrupt) as error:
+        kept = kept_motion(error)
+        keep_motion(error, None if kept is None else form(kept))
+        raise
 
 
 class ConvergenceError(Shown, RuntimeError):

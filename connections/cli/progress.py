@@ -5,18 +5,17 @@ The environment variable ``CONNECTIONS_QUIET=1`` silences both. Results are on s
 
 from __future__ import annotations
 
-import os
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
+from connections._progress import bar, is_quiet, terminal
 from connections._shown import MOST_OF_MESSAGE, shown
 from connections.cli.options import COLUMNS, in_columns
 
 EVERY = 5.0  # s between two lines
-_BAR = 20  # columns
 
 
 class Progress:
@@ -61,43 +60,16 @@ def progress(total: int, unit: str, text: str) -> Iterator[Progress]:
     unit : name of the steps.
     text : the first step, in words.
     """
-    from rich.console import Console
-
     steps = Progress(total, unit)
     steps.now(text)
-    console = Console(stderr=True)
-    if os.environ.get("CONNECTIONS_QUIET", "0") not in ("", "0"):
+    if is_quiet():
         yield steps
-    elif console.is_terminal and not console.is_dumb_terminal:
-        with _bar(steps):
+    elif (console := terminal()) is not None:
+        with bar(console, steps.total, lambda: steps.done, steps.line):
             yield steps
     else:
         with _lines(steps):
             yield steps
-
-
-@contextmanager
-def _bar(steps: Progress) -> Iterator[None]:
-    """A bar that shows `steps`, and vanishes at the end."""
-    from rich.console import Console
-    from rich.live import Live
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    console = Console(stderr=True)
-
-    def view() -> Table:
-        grid = Table.grid(padding=(0, 1))
-        bar = ProgressBar(steps.total, steps.done, width=_BAR, pulse=steps.total == 1)
-        grid.add_row(bar, Text(steps.line(console.width - _BAR - 1), no_wrap=True))
-        return grid
-
-    # rich must not redirect stdout: results go there, also if only stderr is a terminal.
-    with Live(
-        get_renderable=view, console=console, transient=True, refresh_per_second=4, redirect_stdout=False
-    ):
-        yield
 
 
 @contextmanager

@@ -7,8 +7,9 @@ Without any configuration of `logging`, Python writes warnings to standard error
 from __future__ import annotations
 
 import logging
-import os
 from functools import cache
+
+from connections._progress import is_quiet
 
 NOTICEABLE = 2.0  # seconds; shorter compilations are not announced
 _logger = logging.getLogger("connections")
@@ -16,13 +17,13 @@ _logger = logging.getLogger("connections")
 
 def announce_compilation(what: str, seconds: float) -> None:
     """Announce that `what` is compiled, once on this machine, and for about how long."""
-    if seconds >= NOTICEABLE and _is_wanted():
+    if seconds >= NOTICEABLE and not is_quiet():
         _logger.warning("connections: compiling %s, once, ~%.0f s", what, seconds)
 
 
 def announce_callbacks(reason: str) -> None:
     """Announce that robots are slower than usual inside of JAX's functions, and why."""
-    if _is_wanted():
+    if not is_quiet():
         text = "connections: XLA calls recursions through Python, which is slower (results are the same): %s"
         _logger.warning(text, reason)
 
@@ -30,10 +31,6 @@ def announce_callbacks(reason: str) -> None:
 @cache
 def announce_device() -> None:
     """Announce, once, that a device has no recursions, so that robots are computed by definitions."""
-    if _is_wanted():
+    if not is_quiet():
         text = "connections: recursions run on the processor; on this device, definitions are computed"
         _logger.warning(text)
-
-
-def _is_wanted() -> bool:
-    return os.environ.get("CONNECTIONS_QUIET", "0") in ("", "0")

@@ -2,7 +2,7 @@
 
 Every motion has its own time and step length; when one has ended, the next one takes its place. Time is
 counted from the first requested time, so that clocks far from zero cost no accuracy. Steps end exactly at the
-requested times. The loop is written in Python, so that an interrupt ends it.
+requested times. The loop is written in Python, so that Ctrl-C ends it; what was found until then is kept.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.checks import keep_motion
 from connections.integration.solver import Settings
 from connections.integration.tolerances import (
     CLOCK,
@@ -37,6 +38,7 @@ Watch = Callable[[int, float, float, Array, Array], tuple[float, Array] | None]
 
 #: Called with a motion that would need too short steps, (motion, s, state (STATE, k)).
 LookAhead = Callable[[int, float, Array], None]
+Tick = Callable[[float], None]  # called with the share of the work that is done
 
 PLACES = 32  # motions that take their steps together
 _TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
@@ -91,6 +93,7 @@ def follow(
     watch: Watch | None = None,
     look_ahead: LookAhead | None = None,
     conserved: str = "",
+    tick: Tick | None = None,
 ) -> Followed:
     """Solve dy/ds = f(s, y) with y(0) = y0 for m motions.
 
@@ -104,6 +107,11 @@ def follow(
     watch : called after every accepted step.
     look_ahead : changes the tolerances of a motion that needs too short steps, once, or None.
     conserved : the name of what is conserved, for errors; empty if nothing is.
+    tick : called with the share of the work that is done, after every step.
+
+    Raises
+    ------
+    KeyboardInterrupt : and it has what was found (`checks.keep_motion`), `Followed`.
     """
     m, k = y0.shape
     states = np.full((m, len(clock), k), np.nan)
@@ -116,10 +124,14 @@ def follow(
     whole, places = abs(float(clock[-1])), min(places, m)
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift
-    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, found)
-    with np.errstate(all="ignore"):  # a state that is not finite only makes the next step shorter
-        start = _first_states(attempts, at_beginning(y0, origin), places)
-        _follow(attempts, start, places, run, _Number if m == 1 else _Row)
+    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
+    try:
+        with np.errstate(all="ignore"):  # a state that is not finite only makes the next step shorter
+            start = _first_states(attempts, at_beginning(y0, origin), places)
+            _follow(attempts, start, places, run, _Number if m == 1 else _Row)
+    except KeyboardInterrupt as interrupt:
+        keep_motion(interrupt, found)
+        raise
     return found
 
 
@@ -135,6 +147,7 @@ class _Run(NamedTuple):
     watch: Watch | None
     look_ahead: LookAhead | None
     conserved: str
+    tick: Tick | None
     found: Followed
 
 
@@ -166,7 +179,7 @@ class _Lanes(NamedTuple):
 class _Row:
     """Arithmetic for several motions: rows (w,), one entry for each motion."""
 
-    minimum, maximum, fmin, where, any = np.minimum, np.maximum, np.fmin, np.where, np.any
+    minimum, maximum, fmin, where, any, sum = np.minimum, np.maximum, np.fmin, np.where, np.any, np.sum
 
     @staticmethod
     def row(numbers: Any) -> Any:
@@ -184,7 +197,7 @@ class _Row:
 class _Number:
     """The same arithmetic for one motion, on floats: they are ten times as fast as arrays of one entry."""
 
-    minimum, maximum, any = min, max, bool
+    minimum, maximum, any, sum = min, max, bool, float
 
     @staticmethod
     def fmin(first: float, second: float) -> float:
@@ -294,6 +307,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         if over is not None:
             gone = gone | over
         lanes = _Lanes(s, h, goal, target, before, rest, which, state)
+        if run.tick is not None:
+            run.tick((following - len(which) + of.sum(s) / run.whole) / m)
         if of.any(gone):
             rows = np.flatnonzero(gone)
             found.steps[which[rows]] = count - of.row(before)[rows]

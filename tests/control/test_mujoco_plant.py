@@ -403,11 +403,28 @@ def test_a_law_of_numbers_that_are_not_finite_and_a_loop_that_diverges():
     plant = control.MuJoCoPlant(control.MuJoCoRobot.of(pendulum()))
     with pytest.raises(NonFiniteError, match=r"t = 0\.01 s"):
         plant.simulate(lambda t, q, v: np.array([np.nan if t > 0.0095 else 0.0]), [0.1], [0.0], 0.1)
-    with pytest.raises(IntegrationError, match="diverges: at t ="):  # before MuJoCo writes a log of warnings
+    with pytest.raises(IntegrationError, match="diverges: at t =") as caught:  # before MuJoCo logs warnings
         plant.simulate(lambda t, q, v: 1e4 * v, [0.1], [1.0], 10.0)
+    kept = caught.value.motion
+    assert 0 < len(kept.q) == len(kept.times) and np.abs(kept.v).max() < 1e4
     with pytest.raises(ShapeError, match="law"):
         plant.simulate(lambda t, q, v: np.zeros(2), [0.1], [0.0], 0.1)
     assert plant.simulate(lambda t, q, v: [0.0], [0.1], [0.0], 0.1).tau.shape == (101, 1)
+
+
+def test_ctrl_c_keeps_the_motion():
+    plant = control.MuJoCoPlant(control.MuJoCoRobot.of(pendulum()))
+
+    def law(t, q, v):
+        if t > 0.0495:
+            raise KeyboardInterrupt
+        return np.zeros(1)
+
+    with pytest.raises(KeyboardInterrupt) as caught:
+        plant.simulate(law, [0.1], [0.0], 0.1)
+    kept, whole = caught.value.motion, plant.simulate(lambda t, q, v: np.zeros(1), [0.1], [0.0], 0.1)
+    np.testing.assert_array_equal(kept.times, whole.times[:50])
+    np.testing.assert_array_equal(kept.q, whole.q[:50])
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 import connections as cn
+from connections._progress import Ticks
+from connections.affine.motions import flow
 from connections.control import ClosedLoop, PassivityController, trajectory_reference
 from connections.control.laws.closed_loop import simulate_members
 
@@ -61,6 +63,40 @@ def test_what_cannot_be_swept_is_named():
         LOOP.sweep(np.full((2, 4), np.nan), *START, TIMES)
     with pytest.raises(cn.checks.IntegrationError, match="member 1, "):
         LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
+
+
+def test_a_sweep_keeps_what_it_has():
+    """When one member fails, and when Ctrl-C ends it; a loop alone likewise."""
+    with pytest.raises(cn.checks.IntegrationError) as caught:
+        LOOP.sweep(np.array([[0.0] * 4, [1e200] * 4]), *START, TIMES)
+    assert caught.value.failed == ((1,),)
+    kept = caught.value.motion
+    np.testing.assert_array_equal(kept.times, TIMES)
+    np.testing.assert_allclose(kept.q[0], LOOP.simulate(*START, TIMES).q, atol=1e-11)
+    assert np.isnan(kept.q[1, 1:]).all() and kept.betas.shape == (2, 4)
+
+
+def test_ctrl_c_in_loops(monkeypatch):
+    """After half of the time, between two steps."""
+
+    class CtrlC(Ticks):
+        def __call__(self, fraction):
+            if fraction > 0.5:
+                raise KeyboardInterrupt
+
+    monkeypatch.setattr(flow, "Ticks", CtrlC)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        LOOP.simulate(*START, TIMES)
+    alone = caught.value.motion
+    np.testing.assert_array_equal(alone.times, TIMES[: len(alone.q)])
+    assert 2 < len(alone.q) < 7 and alone.lyapunov.shape == alone.times.shape
+    with pytest.raises(KeyboardInterrupt) as caught:
+        LOOP.sweep(BETAS[:2], *START, TIMES)
+    swept = caught.value.motion
+    reached = np.isfinite(swept.q).all(axis=-1).sum(axis=-1)
+    assert (2 < reached).all() and (reached < 7).all()
+    np.testing.assert_array_equal(swept.times, TIMES)
+    np.testing.assert_array_equal(swept.betas, BETAS[:2])
 
 
 @pytest.mark.further

@@ -19,10 +19,20 @@ import numpy as np
 from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
+from connections._progress import Ticks
 from connections.affine.motions.events import Events
 from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
 from connections.affine.motions.motion import AnyMotion, Motion
-from connections.checks import IntegrationError, ShapeError, as_array, is_traced, require_finite
+from connections.checks import (
+    IntegrationError,
+    ShapeError,
+    as_array,
+    is_traced,
+    keep_motion,
+    kept_as,
+    kept_motion,
+    require_finite,
+)
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import (
     Argument,
@@ -34,7 +44,7 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound, Parametrized, derived
 from connections.geometry.frames import FrameField
-from connections.integration.driver import Attempts, Stopped, follow
+from connections.integration.driver import Attempts, Followed, Stopped, follow
 from connections.integration.solver import Settings, Solver
 from connections.integration.tolerances import LONGEST, Layout, drifts, expected_sizes
 from connections.integration.traced import solve
@@ -223,11 +233,8 @@ class Trajectories(Parametrized):
         ------
         IntegrationError, ShapeError, NonFiniteError, and the errors of ``owner.explain`` at the first point.
         """
-        try:
+        with kept_as(lambda kept: None):  # there are only values, and they have other meanings
             return self._run(name, recipe, arguments, as_times(times), solver or Solver(), since)[0]
-        except IntegrationError as error:
-            error.motion = None  # there are only values, and they have other meanings
-            raise
 
     @overload
     def motion(
@@ -260,22 +267,19 @@ class Trajectories(Parametrized):
         Parameters and errors are those of `run`.
         """
         times, solver = as_times(times), solver or Solver()
-        try:
+        with kept_as(lambda kept: self._as_motion(times, *kept)):
             values, more = self._run(name, recipe, arguments, times, solver)
-        except IntegrationError as error:
-            if error.motion is not None:
-                error.motion = self._as_motion(times, *error.motion)
-            raise
         motion = self._as_motion(times, values, more)
         if not solver.estimate:
             return motion
-        closer, _ = self._run(name, recipe, arguments, times, solver.closer())
+        with kept_as(lambda kept: motion):  # which is complete; only its estimate is not
+            closer, _ = self._run(name, recipe, arguments, times, solver.closer())
         return replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
 
     def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
         """The motion of recorded values, at as many of the times as they have."""
-        if more.pop("until", None) is not None:
-            times = times[: np.shape(jax.tree_util.tree_leaves(values)[0])[0]]
+        until = more.pop("until", None)
+        times = times if until is None else times[:until]
         own = times if isinstance(times, jax.Array) else np.array(times)  # a copy: the caller may change it
         times = as_given(own, values[0])
         motion = replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
@@ -308,12 +312,8 @@ class Trajectories(Parametrized):
         first = arguments[0].name if arguments else ""
         solver.require_within(np.asarray(times) + since)
         given = tuple(item.value for item in arguments)
-        try:
+        with kept_as(lambda kept: _in_batch(kept, batch, given)):
             found = self._followed(name, recipe, rows, batch, np.asarray(times), first, solver, since)
-        except IntegrationError as error:
-            if error.motion is not None:
-                error.motion = _in_batch(error.motion, batch, given)
-            raise
         values: tuple[Value, dict[str, Any]] = _in_batch(found, batch, given)
         return values
 
@@ -356,21 +356,25 @@ class Trajectories(Parametrized):
             state_of = partial(_state_of, motions, started.given)
             whole = abs(float(clock[-1]))
             events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
-        found = follow(
-            attempts, started.y, started.origin, clock, settings, motions.places, events, look, name_of
-        )
-        values, points, good = motions.record(times, found.states[:, places], started.given)
+        equation = attempts, started.y, started.origin, clock, settings
+        options = motions.places, events, look, name_of
+        found, interrupt = followed(name, partial(follow, *equation, *options))
+        reached = int(np.count_nonzero(np.abs(times - times[0]) <= np.abs(found.last).max()))
+        values, points, good = _recorded(motions, times, found.states[:, places], started.given, reached)
         more: dict[str, Any] = {"drift": found.drift[:, places]} if name_of else {}
         if events is not None:
             more["event_times"], more["event_states"] = events.results()
             for row, end in found.ended.items():
                 good[row] |= np.abs(times - times[0]) > abs(end)
-        if good.all():
+        if good.all() and interrupt is None:
             return values, more
         alive = np.where(np.cumprod(good, axis=1) == 1, 1.0, np.nan)
         partial_values = jax.tree_util.tree_map(
             lambda leaf: np.asarray(leaf) * alive.reshape(*alive.shape, *(1,) * (np.ndim(leaf) - 2)), values
         )
+        if interrupt is not None:
+            keep_motion(interrupt, _until(good, partial_values, more, batch))
+            raise interrupt
         if solver.allow_partial and good[:, 0].all():
             return partial_values, more
         row = int(np.argmin(good.all(axis=1)))
@@ -385,12 +389,7 @@ class Trajectories(Parametrized):
             self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
         except IntegrationError as error:
             error.failed = tuple(failed)
-            if jax.tree_util.tree_leaves(partial_values):
-                if not batch:
-                    until = int(np.argmin(good[0]))
-                    cut = jax.tree_util.tree_map(lambda leaf: leaf[:, :until], partial_values)
-                    partial_values, more = cut, {"until": until}
-                error.motion = partial_values, more
+            error.motion = _until(good, partial_values, more, batch)
             raise
 
     def _raise(
@@ -496,6 +495,24 @@ def _traced_rows_at(
     return jax.vmap(lambda *row: _traced_at(trajectories, recipe, chosen, times, *row))(*rows)
 
 
+def followed(name: str, following: Callable[..., Followed]) -> tuple[Followed, KeyboardInterrupt | None]:
+    """The motions, with progress; if Ctrl-C ends them, what was found before, and the exception.
+
+    Parameters
+    ----------
+    name : of the motion.
+    following : `follow` with its arguments but the last.
+    """
+    try:
+        with Ticks(name) as tick:
+            return following(tick=tick), None
+    except KeyboardInterrupt as interrupt:
+        found = kept_motion(interrupt)
+        if found is None:
+            raise
+        return found, interrupt
+
+
 def _look_ahead(
     attempts: Attempts,
     scales: np.ndarray,
@@ -523,16 +540,41 @@ def _state_of(motions: Any, given: tuple[Any, ...], motion: int, t: float, y: np
     return np.asarray(q)[0, 0], np.asarray(v)[0, 0]
 
 
+def _recorded(
+    motions: JaxMotions | HostMotions, times: np.ndarray, states: np.ndarray, given: Any, reached: int
+) -> Any:
+    """`record` of the first times, which some motion reached; at the others all is NaN, and not good."""
+    values, points, good = motions.record(times[:reached], states[:, :reached], given)
+    if reached == len(times):
+        return values, points, good
+
+    def padded(leaf: Any, filled: Any = np.nan) -> Any:
+        leaf = np.asarray(leaf)
+        more = np.full((leaf.shape[0], len(times) - reached, *leaf.shape[2:]), filled)
+        return np.concatenate([leaf, more], axis=1)
+
+    return jax.tree_util.tree_map(padded, (values, points)) + (padded(good, False),)
+
+
+def _until(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
+    """The values of motions (m, T, ...) that ended early, and further fields; of one motion what is good."""
+    if not jax.tree_util.tree_leaves(values):
+        return None  # nothing is recorded of motions that fail
+    if batch:
+        return values, more
+    until = int(np.argmin(np.append(good[0], False)))
+    kept = values, {name: more[name] for name in more if name == "drift"}
+    values, kept_more = jax.tree_util.tree_map(lambda leaf: leaf[:, :until], kept)
+    return values, {**more, **kept_more, "until": until}
+
+
 def _in_batch(found: Any, batch: tuple[int, ...], given: tuple[Any, ...]) -> Any:
     """Values and further fields (m, ...) with the axes of the batch instead, as JAX's arrays if such came."""
     values, more = found
-    until = more.get("until")
-    arrays = jax.tree_util.tree_map(
-        lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]),
-        (values, {name: field for name, field in more.items() if name != "until"}),
-    )
-    values, more = as_given(arrays, *given)
-    return values, (more if until is None else {"until": until})
+    own = {name: field for name, field in more.items() if name != "until"}
+    arrays = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), (values, own))
+    values, own = as_given(arrays, *given)
+    return values, own | {name: more[name] for name in more if name == "until"}
 
 
 def _differences(motion: Motion, closer: Motion) -> Any:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.motions.flow import Flow, Trajectories
+from connections.affine.motions.flow import Flow, Trajectories, followed
 from connections.affine.motions.jax_motions import JaxMotions, OneMotion
-from connections.checks import IntegrationError
+from connections.checks import IntegrationError, keep_motion
 from connections.evaluation.boundary import require_admissible
 from connections.evaluation.parameters import Bound
 from connections.integration.driver import follow
@@ -40,7 +41,8 @@ def sweep_motions(
 
     Raises
     ------
-    IntegrationError names the member and the time; the errors of ``owner.explain`` at the first point.
+    IntegrationError names the member and the time; the errors of ``owner.explain`` at the first point. It,
+    and Ctrl-C, have the values of all members until then, and NaN after (`checks.kept_motion`).
     """
     flow = member(jnp.asarray(numbers[0] if len(numbers) else np.zeros(numbers.shape[1])))[1]
     motions = JaxMotions(Bound(_motion_of_member, member), flow.layout(*start))
@@ -51,17 +53,24 @@ def sweep_motions(
     settings = flow.settings(solver.settings)
     scales = np.stack([started.origin, np.zeros_like(started.origin)])
     attempts = motions.attempts(times[0], started, scales, (settings.rtol, settings.atol))
-    found = follow(attempts, started.y, started.origin, times - times[0], settings)
+    equation = attempts, started.y, started.origin, times - times[0], settings
+    found, interrupt = followed("sweep", partial(follow, *equation))
     values, _, good = motions.record(times, found.states, started.given)
+    if interrupt is not None:
+        keep_motion(interrupt, values)
+        raise interrupt
     if not (started.near.all() and good[:, 0].all()):
         require_admissible(owner, "q0", start[0])
     if not good.all():
         row, at = np.argwhere(~good)[0]
-        raise IntegrationError(
+        error = IntegrationError(
             f"sweep: the motion of member {row}, {np.array2string(numbers[row], precision=4, threshold=12)}, "
             f"leaves the domain, blows up or takes more than {settings.max_steps:,.0f} steps "
             f"by t = {times[at]:.6g}; last seen at t = {times[0] + found.last[row]:.6g}"
         )
+        error.failed = tuple((int(row),) for row in np.flatnonzero(~good.all(axis=1)))
+        keep_motion(error, values)
+        raise error
     return values
 
 

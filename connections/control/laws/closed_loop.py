@@ -21,7 +21,14 @@ from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.motions.flow import Flow, as_times
 from connections.affine.motions.sweeping import sweep_motions
 from connections.affine.motions.units import motion_units
-from connections.checks import ShapeError, as_array, require_finite, require_same_frame, require_type
+from connections.checks import (
+    ShapeError,
+    as_array,
+    kept_as,
+    require_finite,
+    require_same_frame,
+    require_type,
+)
 from connections.control.laws.loop_base import Loop
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.references import FieldReference, Reference
@@ -205,8 +212,12 @@ class ClosedLoop(Described, Loop):
                 raise ShapeError(name, array.shape[-axes:], array.shape)
         self.reference.require_times("times", clock)
         solver = Solver.of("sweep", options, without=NOT_OF_SWEEPS)
-        motions = simulate_members(self, self.member, betas, start, clock, solver)
-        return as_given(replace(motions, betas=betas), q0, v0, given)
+
+        def with_betas(motions: ClosedLoopMotion) -> ClosedLoopMotion:
+            return as_given(replace(motions, betas=betas), q0, v0, given)
+
+        with kept_as(with_betas):
+            return with_betas(simulate_members(self, self.member, betas, start, clock, solver))
 
     def _start_at(self, *given: jax.Array) -> tuple[Any, ...]:
         return *given, self.reference.initial_state(*given)
@@ -267,9 +278,13 @@ def simulate_members(
     ------
     As `ClosedLoop.sweep`.
     """
-    motions: Any = sweep_motions(owner, _FlowOf(member), numbers, start, times, solver or Solver())
-    found: ClosedLoopMotion = replace(motions, times=np.array(times))
-    return found
+
+    def at_times(motions: Any) -> ClosedLoopMotion:
+        found: ClosedLoopMotion = replace(motions, times=np.array(times))
+        return found
+
+    with kept_as(at_times):
+        return at_times(sweep_motions(owner, _FlowOf(member), numbers, start, times, solver or Solver()))
 
 
 class _FlowOf(Parametrized):

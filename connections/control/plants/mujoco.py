@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from connections._jax import Array
+from connections._progress import Ticks
 from connections._words import no_such
 from connections.affine.motions.motion import Motion, motion_class
 from connections.checks import (
@@ -26,6 +27,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    keep_motion,
     require_bool,
     require_finite,
     require_function,
@@ -202,7 +204,7 @@ class MuJoCoPlant:
             returned a number that is not finite. IntegrationError : a position or velocity is beyond 1e4,
             because the loop is unstable. Each gives the time. ShapeError : q0, v0 or tau have another
             shape. PointError : a quaternion of norm other than one. ValueError : a time is no multiple of
-            the period.
+            the period. IntegrationError, and Ctrl-C, have the motion until then, ``motion``.
         """
         require_function("law", law, "(t, q, v) -> tau (m,)")
         model = self.robot.model
@@ -219,20 +221,27 @@ class MuJoCoPlant:
         # Of a delay of `late` periods and `rest` steps, the older force acts for the first `rest` steps.
         late, rest = divmod(_multiple("delay", self.delay, self.period / self.steps), self.steps)
         plan = [(late + 1, rest)] * (rest > 0) + [(late, self.steps - rest)]
-        for k in range(count + 1):
-            t = k * self.period
-            tau = law(t, *run.measured(k, t))
-            if type(tau) is not np.ndarray or tau.shape != none.shape:
-                tau = _forces(tau, none.shape)
-            if not isfinite(tau @ tau) and not np.isfinite(tau).all():
-                raise NonFiniteError(f"law: tau is not finite at t = {t:g} s: {tau.tolist()}")
-            forces[k] = np.clip(tau, -limit, limit) if limited else tau
-            if k == count:
-                break
-            for body, force in events.get(k, ()):
-                run.data.xfrc_applied[body, :3] += force
-            for age, steps in plan:
-                run.advance(forces[k - age] if k >= age else none, steps)
+        k = 0
+        try:
+            with Ticks("simulate") as tick:
+                for k in range(count + 1):
+                    t = k * self.period
+                    tau = law(t, *run.measured(k, t))
+                    if type(tau) is not np.ndarray or tau.shape != none.shape:
+                        tau = _forces(tau, none.shape)
+                    if not isfinite(tau @ tau) and not np.isfinite(tau).all():
+                        raise NonFiniteError(f"law: tau is not finite at t = {t:g} s: {tau.tolist()}")
+                    forces[k] = np.clip(tau, -limit, limit) if limited else tau
+                    if k == count:
+                        break
+                    for body, force in events.get(k, ()):
+                        run.data.xfrc_applied[body, :3] += force
+                    for age, steps in plan:
+                        run.advance(forces[k - age] if k >= age else none, steps)
+                    tick(k / count)
+        except (IntegrationError, KeyboardInterrupt) as error:
+            keep_motion(error, run.motion(k))
+            raise
         return run.motion(count + 1)
 
     def _body(self, name: str) -> int:
