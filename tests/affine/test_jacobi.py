@@ -12,7 +12,11 @@ from scipy.integrate import solve_ivp
 
 import connections as cn
 from connections.affine import ConjugateTimes, GeodesicStability, JacobiField
+from connections.affine.motions import lagrangian_plane
+from connections.affine.motions.flow import Trajectories
 from connections.checks import IntegrationError, PointError, ShapeError
+from connections.evaluation.boundary import Argument
+from connections.evaluation.parameters import Bound
 
 GENERAL = systems.GENERAL  # torsion, no metric, a frame with qdot != v
 TIMES = np.linspace(0.0, 0.9, 4)
@@ -167,6 +171,18 @@ def test_the_three_sphere(rng):
         assert (found.index, found.nullity) == (index, nullity)
     resting = cn.conjugate_times(S3, q, 0.0 * v, 5.0)  # eta = t D_t eta(0)
     assert not len(resting.times) and "none" in repr(resting)
+
+
+def test_the_plane_of_fields_stays_unitary(rng):
+    """U U^* = 1 and U = U^T to round-off after five turns; integration alone errs a thousand times more."""
+    q = np.array([0.5, 0.0, 0.0])
+    v = unit(S3, q, rng.normal(size=3))
+    arguments = Argument("q", q, (3,)), Argument("v", v, (3,)), Argument("omega", 1.0, ())
+    flow = Bound(lagrangian_plane._turning_flow, S3)
+    real, imaginary, _ = Trajectories.of(S3).run("plane", flow, arguments, np.linspace(0.0, 30.0, 4))
+    U = np.asarray(real) + 1j * np.asarray(imaginary)
+    np.testing.assert_allclose(U @ np.conj(np.swapaxes(U, 1, 2)), [np.eye(3)] * 4, atol=1e-14)
+    np.testing.assert_allclose(U, np.swapaxes(U, 1, 2), atol=1e-14)
 
 
 @pytest.mark.further

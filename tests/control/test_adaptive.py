@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.integrate import simpson
 
 import connections as cn
 from connections.checks import FrameError, NonFiniteError, ShapeError
@@ -92,6 +93,24 @@ def test_adaptation_never_raises_the_lyapunov_function_and_tracks(loop):
     dissipated = np.trapezoid(5.0 * (s**2).sum(axis=1), TIMES)
     np.testing.assert_allclose(V[0] - V[-1], dissipated, rtol=5e-3)
     assert motion.parameters.shape == (641, 5) and motion.tau.shape == (641, 2)
+
+
+def test_the_recorded_rate_counts_the_forces_of_the_plant(loop):
+    """V(t) - V(0) = int Vdot, with a force that no parameter explains. Control: without it, by -s^T K_D s."""
+
+    def pushed(pi):
+        system = arm(pi)
+        push = lambda t, q, v: jnp.stack([3.0 * jnp.sin(5.0 * t), -0.7 * v[1]])  # noqa: E731
+        return cn.MechanicalSystem(system.metric, system.potential, push)
+
+    family = LinearlyParametrizedSystem(pushed, TRUE)
+    times = np.linspace(0.0, 1.0, 201)
+    controller = AdaptiveController(family, 5.0, [1.0, 1.0, 1.0, 20.0, 20.0])
+    motion = AdaptiveLoop(controller, TRUE, loop.reference).simulate([0.5, -0.8], [0.0, 1.0], GUESS, times)
+    change = np.asarray(motion.lyapunov) - motion.lyapunov[0]
+    rate, damped = np.asarray(motion.lyapunov_rate), -5.0 * np.sum(np.asarray(motion.s) ** 2, axis=1)
+    np.testing.assert_allclose(simpson(rate, x=times), change[-1], rtol=1e-6)
+    assert abs(simpson(damped, x=times) - change[-1]) > 1e-2 * abs(change[-1])
 
 
 def test_the_law_of_a_family_is_that_of_its_loop(loop, rng):

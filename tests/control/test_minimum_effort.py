@@ -3,6 +3,8 @@
 The code minimizes an integral and knows no curvature; the oracles integrate the Euler-Lagrange equations.
 """
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -277,6 +279,16 @@ def test_the_second_variation_of_a_long_rotation_has_its_closed_form(sigma):
     assert (len(curves) > 1) is (sigma > x)
     if sigma > x:  # the search went on, to a minimum
         assert curve.positive and curve.cost < straight.cost
+
+
+def test_a_sign_within_its_error_is_not_stated(cubic):
+    """`positive` is None, and the text says so, up to the error of the lowest eigenvalue, and not beyond."""
+    curve = cubic[-1]
+    assert curve.positive is True
+    for lowest, positive in ((0.9e-3, None), (-0.9e-3, None), (0.0, None), (1.1e-3, True), (-1.1e-3, False)):
+        other = replace(curve, lowest=lowest, lowest_error=1e-3)
+        assert other.positive is positive
+        assert ("too close to zero" in repr(other)) is (positive is None)
 
 
 def test_a_direct_search_finds_nothing_lower():

@@ -30,12 +30,19 @@ def test_residual_follows_a_constant_force_with_its_time_constant(name, request)
     np.testing.assert_allclose(motion.residual, expected, atol=1e-7)
 
 
-def test_known_forces_are_taken_off(curved):
-    drag = lambda t, q, v: -0.5 * v  # noqa: E731
-    model = cn.MechanicalSystem(curved.metric, curved.potential, drag)
-    plant = cn.MechanicalSystem(curved.metric, curved.potential, lambda t, q, v: drag(t, q, v) + PUSH)
-    r = MomentumObserver(model, 4.0).simulate(plant, START, START_VELOCITY, TIMES).residual
-    np.testing.assert_allclose(r[-1], PUSH * (1.0 - np.exp(-4.0 * TIMES[-1])), atol=1e-7)
+def wind(t, q, v):
+    """A force that is known, and depends on time."""
+    return -0.5 * v + jnp.stack([jnp.sin(2.0 * t), 0.0 * t, jnp.cos(t)])
+
+
+def test_known_forces_are_taken_off_at_their_time(curved):
+    """Control: without them, what is left of the residual is not the unknown force."""
+    plant = cn.MechanicalSystem(curved.metric, curved.potential, lambda t, q, v: wind(t, q, v) + PUSH)
+    expected = PUSH * (1.0 - np.exp(-4.0 * TIMES[-1]))
+    for forces, known in ((wind, True), (None, False)):
+        model = cn.MechanicalSystem(curved.metric, curved.potential, forces)
+        r = MomentumObserver(model, 4.0).simulate(plant, START, START_VELOCITY, TIMES).residual
+        assert (float(np.abs(r[-1] - expected).max()) < 1e-7) is known
 
 
 def transposed(system, q, v):
@@ -71,6 +78,10 @@ def test_residual_of_a_batch_and_its_definition(curved, rng):
     np.testing.assert_allclose(r, RATES * (np.einsum("bij,bj->bi", H, v) - z), rtol=1e-12)
     expected = 0.5 * v + transposed(curved, q, v) - curved.gravity(q) + PUSH + r  # the model's force is known
     np.testing.assert_allclose(rate, expected, rtol=1e-11, atol=1e-11)
+    windy = MomentumObserver(cn.MechanicalSystem(curved.metric, curved.potential, wind), RATES)
+    late, early = (windy.state_rate(q, v, 0.5 * v, z, t) for t in (1.3, 0.4))
+    change = wind(1.3, q[0], 0.0 * q[0]) - wind(0.4, q[0], 0.0 * q[0])
+    np.testing.assert_allclose(late - early, np.tile(change, (4, 1)), rtol=1e-9)
 
 
 def test_bad_input_is_named(curved, body):

@@ -135,6 +135,31 @@ def test_against_many_digits(kind):
     assert solved >= total - 2
 
 
+@pytest.mark.parametrize("discrete", [False, True])
+def test_a_path_of_weights_leads_to_the_same_gain(discrete, monkeypatch):
+    """Where SciPy refuses the weights themselves; in units of state, input and time that differ."""
+    rng = np.random.default_rng(3)
+    A, B = 300.0 * rng.normal(size=(4, 4)), rng.normal(size=(4, 2))
+    if discrete:
+        A, B = np.eye(4) + A / 3000.0, 0.1 * B
+    x, u = np.array([1e-3, 1.0, 1e4, 10.0]), np.array([1e3, 0.1])
+    A, B = A * x / x[:, None], B * u / x[:, None]
+    Q, R = np.diag([1.0, 1e-4, 3.0, 1e3]), np.array([[2.0, 0.5], [0.5, 40.0]])
+    expected = control.lqr(A, B, Q, R, discrete=discrete)
+    by_scipy, calls = riccati._by_scipy, []
+
+    def refused_once(problem):
+        calls.append(problem)
+        if len(calls) == 1:
+            raise ConvergenceError("refused")
+        return by_scipy(problem)
+
+    monkeypatch.setattr(riccati, "_by_scipy", refused_once)
+    assert errors(control.lqr(A, B, Q, R, discrete=discrete), expected) < 1e-9
+    assert len(calls) == 2
+    assert errors(control.lqr(A, B, Q, 2.0 * R, discrete=discrete), expected) > 1e-2  # a control
+
+
 def test_units_do_not_matter():
     """x = S y, u = T w in units from 1e-9 to 1e9: K' = T^-1 K S, P' = S P S."""
     rng = np.random.default_rng(5)

@@ -123,6 +123,21 @@ def test_derivatives_by_a_velocity_or_a_force_are_products(name, of, rng):
         assert square == (name.startswith("coriolis_transpose") and k == 1) or robot.nv == 1
 
 
+@pytest.mark.parametrize("few", [True, False], ids=["by all derivatives of Gamma", "by polarization"])
+def test_derivatives_of_symbols_in_both_ways(few, rng, monkeypatch):
+    """Of C, Gamma and C^T w, with joints whose fields have brackets: as of few velocities, and of many."""
+    if not few:
+        monkeypatch.setattr(tangents, "_FEW", 0)
+        monkeypatch.setattr(tangents, "_FEWER", 0)
+    robot = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
+    for name in ("coriolis_matrix", "christoffel_symbols", "coriolis_transpose_product"):
+        x = states(name, rng, of=robot)
+        along, tangent = direction(robot, rng, x)
+        function = partial(call, name, of=robot)
+        slope = jax.jit(lambda x, t, f=function: jax.jvp(f, x, t)[1])(tuple(x), tuple(tangent))
+        close(slope, slope_by_differences(robot, name, x, along), 1e-8)
+
+
 @pytest.mark.parametrize(
     "name",
     [name if name in RULED else further(name) for name in FUNCTIONS],
