@@ -1,0 +1,10 @@
+"""Faults planted by hand, where formulas are, by room; chosen as a nasty reviewer would.
+
+Signs, transposes, factors, dropped terms, swapped indices, wrong thresholds, time that is ignored.
+"""
+
+from tests.mutants.mutant import Mutant
+from tests.mutants.planted import affine, control, coriolis, further_rooms, geometry, kernels, multibody
+
+_FILES = (geometry, affine, coriolis, multibody, kernels, control, further_rooms)
+MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in _FILES for mutant in file.MUTANTS)

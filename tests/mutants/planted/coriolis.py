@@ -1,0 +1,87 @@
+"""Faults in `coriolis/`."""
+
+from tests.mutants.mutant import Mutant
+
+MUTANTS = (
+    Mutant(
+        "audit-noise-of-coriolis",
+        "coriolis/audit/measurements.py",
+        "relative=8.0 * n * _EPS + (noise / largest if largest > 0.0 else 0.0),",
+        "relative=8.0 * n * _EPS,",
+        ("coriolis/test_audit.py",),
+        "the noise of a black box C is taken for a fault of its connection",
+    ),
+    Mutant(
+        "audit-noise-scale",
+        "coriolis/audit/differences.py",
+        "/ 70.0))",
+        "/ 70.0) * 0.01)",
+        ("coriolis/test_audit.py",),
+        "the noise of a black box is measured as a hundredth of what it is",
+    ),
+    Mutant(
+        "audit-noise-in-q",
+        "coriolis/audit/measurements.py",
+        "return max(in_v, in_q)",
+        "return in_v",
+        ("coriolis/test_audit.py",),
+        "noise of C that depends on q only is not measured",
+    ),
+    Mutant(
+        "audit-bias-bracket",
+        "coriolis/audit/measurements.py",
+        'bracket = np.einsum("kij,k,j->i", terms.s, H @ v, v)',
+        'bracket = np.einsum("kji,k,j->i", terms.s, H @ v, v)',
+        ("coriolis/test_audit.py",),
+        "the audited bias has the brackets of the frame with the other sign",
+    ),
+    Mutant(
+        "forces-of-constraints-rate",
+        "coriolis/nonholonomic.py",
+        "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v",
+        "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t)",
+        ("coriolis/test_nonholonomic.py", "verify/test_nonholonomic.py"),
+        "constraint forces leave out how the basis turns",
+    ),
+    Mutant(
+        "nonholonomic-ignores-time",
+        "coriolis/nonholonomic.py",
+        "given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))",
+        "given = self.inputs_at(q).T @ u + self.forces_at(0.0 * t, q, self.components_at(q, V))",
+        ("coriolis/test_nonholonomic.py", "affine/test_constrained.py"),
+        "forces of a nonholonomic system are those of the time zero",
+    ),
+    Mutant(
+        "momentum-rate-ignores-time",
+        "coriolis/system.py",
+        "self.coriolis_transpose_product_at(q, v) - self.gravity_at(q) + self.forces_at(t, q, v)",
+        "self.coriolis_transpose_product_at(q, v) - self.gravity_at(q) + self.forces_at(0.0 * t, q, v)",
+        ("coriolis/test_system.py", "control/test_observer.py"),
+        "the rate of the momentum takes forces of the time zero",
+    ),
+    Mutant(
+        "task-space-along-the-task",
+        "coriolis/matrix.py",
+        "A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ v,))",
+        "A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ inclusion(q) @ "
+        "metric.frame.lie_derivative_at(task, q).T @ v,))",
+        ("coriolis/test_matrix.py",),
+        "the task's C is taken along the task's velocity, not along the robot's",
+    ),
+    Mutant(
+        "coriolis-linear-threshold",
+        "coriolis/matrix.py",
+        "gap = jnp.abs(self.coriolis(q, v) - terms.sum(axis=1))",
+        "gap = jnp.abs(self.coriolis(q, v) - terms.sum(axis=1)) * 1e-6",
+        ("coriolis/test_matrix.py",),
+        "a C that is slightly nonlinear in v counts as a connection's",
+    ),
+    Mutant(
+        "reduced-motion-turning-basis",
+        "coriolis/reduction.py",
+        "return v, r_dot, A @ v_dot + A_dot @ v",
+        "return v, r_dot, A @ v_dot",
+        ("coriolis/test_reduction.py",),
+        "the reduced motion leaves out how the basis turns with the shape",
+    ),
+)

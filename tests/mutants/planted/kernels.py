@@ -1,0 +1,72 @@
+"""Faults in the kernels of `multibody/`, which are compiled again for each of them."""
+
+from tests.mutants.mutant import Mutant
+
+_K = "multibody/kernels/"
+
+MUTANTS = (
+    Mutant(
+        "kernel-force-cross-mirror",
+        _K + "coriolis.py",
+        "store(C, j * nv + i, load(C, j * nv + i) + D)",
+        "store(C, j * nv + i, load(C, j * nv + i) - D)",
+        ("multibody/test_recursions_passport.py",),
+        "C of the factor (v x*) I has a torsion that is not antisymmetric",
+    ),
+    Mutant(
+        "kernel-armature-of-transpose",
+        _K + "newton_euler.py",
+        "armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, -1.0, product)",
+        "armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, 1.0, product)",
+        ("multibody/test_armature.py",),
+        "C^T w of rotors turns the wrong way",
+    ),
+    Mutant(
+        "kernel-sliding-factor",
+        _K + "origins.py",
+        "s[1] * d[1] - inner,",
+        "s[1] * d[1] + inner,",
+        ("multibody/test_recursions_definition.py", "multibody/test_units.py"),
+        "a body-level factor that is seen from a sliding part's origin has a wrong entry",
+    ),
+    Mutant(
+        "kernel-regressor-trace",
+        _K + "regressor.py",
+        "store(Y, at + 6, x[1] * beta[1] + z[1] * w[1] + trace)",
+        "store(Y, at + 6, x[1] * beta[1] + z[1] * w[1])",
+        ("control/test_identification.py", "multibody/test_recursions_definition.py"),
+        "the regressor of one moment of inertia leaves out a gyroscopic term",
+    ),
+    Mutant(
+        "kernel-articulated-bias",
+        _K + "articulated.py",
+        "put(work, link + LINK.bias, add6(p, scale6(U, u * inverse)))",
+        "put(work, link + LINK.bias, add6(p, scale6(U, -u * inverse)))",
+        ("multibody/test_recursions_identities.py",),
+        "forward dynamics does not invert inverse dynamics",
+    ),
+    Mutant(
+        "kernel-brackets-of-curvature",
+        _K + "curvature.py",
+        "return add6(scale6(twice, 2.0), momentum(",
+        "return add6(scale6(twice, 1.0), momentum(",
+        ("multibody/test_curvature.py",),
+        "the curvature of robots with spherical joints is wrong",
+    ),
+    Mutant(
+        "kernel-tolerance-of-velocities",
+        _K + "motion_steps.py",
+        "units = found[4, row, i] * (elapsed if i < points else 1.0)",
+        "units = found[4, row, i]",
+        ("multibody/test_motion_step.py",),
+        "the size of a change of q is that of a velocity, for robots",
+    ),
+    Mutant(
+        "kernel-loop-second-rate",
+        _K + "loop_geometry.py",
+        "y_second = add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))",
+        "y_second = add3(y_second, cross3((V_x[0], V_x[1], V_x[2]), y_move))",
+        ("multibody/test_closure_kernel.py", "multibody/test_closed_derivatives.py"),
+        "second derivatives of loops take the twist of the other body",
+    ),
+)

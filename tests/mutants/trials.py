@@ -1,0 +1,213 @@
+"""Mutants on trial: each in a copy of the checkout with compiled code of its own.
+
+A mutant must neither meet machine code of the right sources nor leave code of wrong ones behind. So each copy
+is made for one trial. Numba's files come along, unless the mutated file is compiled by Numba, or into what
+Numba compiles. JAX's are found by what was traced, so that all trials of one run share a folder, which begins
+with links to the user's files; JAX replaces none.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.mutants.mutant import Mutant, MutantError
+
+LIMIT = 600  # seconds of a trial
+_MACHINE_CODE = (".nbi", ".nbc")
+#: What is compiled by Numba, or is text of what is: files and folders of the package.
+_COMPILED = (
+    "engines/inlined",
+    "engines/xla.py",
+    "multibody/kernels",
+    "multibody/program/table.py",
+    "multibody/program/entries.py",
+    "multibody/tolerances.py",
+    "multibody/clusters.py",
+    "geometry/numerics/scales.py",
+    "control/whole_body/compiled_law.py",
+    "control/whole_body/group_errors.py",
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """How the tests of a mutant went; `mutant` is None for the sources as they are.
+
+    Parameters
+    ----------
+    by : the first test that failed, or what else ended the trial; empty if none did.
+    seconds : that the tests took.
+    """
+
+    mutant: Mutant | None
+    by: str
+    seconds: float
+    output: str
+
+    @property
+    def killed(self) -> bool:
+        """Whether a test noticed."""
+        return bool(self.by)
+
+
+def trials(mutants: Sequence[Mutant], root: Path, jobs: int, kept: Path | None) -> Iterator[Verdict]:
+    """The verdicts, as they come in.
+
+    Parameters
+    ----------
+    root : a checkout.
+    jobs : trials at the same time.
+    kept : the folder of JAX's cached code, which is only read; None if there is none.
+    """
+    sources = [mutant.source(root) for mutant in mutants]  # all of them fit before the first one runs
+    tasks = [
+        (mutant, mutant.tests, {f"connections/{mutant.file}": source})
+        for mutant, source in zip(mutants, sources, strict=True)
+    ]
+    yield from _run(tasks, root, jobs, kept)
+
+
+def unharmed(tests: Iterable[tuple[str, ...]], root: Path, jobs: int, kept: Path | None) -> Iterator[Verdict]:
+    """The same for the sources as they are: nothing must fail."""
+    yield from _run([(None, each, {}) for each in tests], root, jobs, kept)
+
+
+def _run(
+    tasks: list[tuple[Mutant | None, tuple[str, ...], dict[str, str]]],
+    root: Path,
+    jobs: int,
+    kept: Path | None,
+) -> Iterator[Verdict]:
+    with tempfile.TemporaryDirectory(prefix="mutants-") as place:
+        scratch, files = Path(place), _files(root)
+        jax = scratch / "jax"
+        jax.mkdir(mode=0o700)
+        for path in [] if kept is None else kept.glob("*-cache"):
+            _link(path, jax / path.name)
+
+        def trial(number: int) -> Verdict:
+            mutant, tests, changed = tasks[number]
+            copy = scratch / str(number)
+            try:
+                _copy(root, copy / "tree", files, changed)
+                return _trial(mutant, tests, copy, jax)
+            finally:
+                shutil.rmtree(copy, ignore_errors=True)
+
+        with ThreadPoolExecutor(jobs) as pool:
+            for done in as_completed([pool.submit(trial, number) for number in range(len(tasks))]):
+                yield done.result()
+
+
+def _files(root: Path) -> list[str]:
+    """The files of a checkout, also those that are not committed yet; of a folder without git, all files."""
+    listing = ["git", "-C", str(root), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    found = subprocess.run(listing, capture_output=True, text=True)
+    if found.returncode:
+        return [str(path.relative_to(root)) for path in root.rglob("*") if path.is_file()]
+    return [name for name in found.stdout.split("\0") if name and (root / name).is_file()]
+
+
+def _copy(root: Path, tree: Path, files: list[str], changed: dict[str, str]) -> None:
+    """A copy of the checkout with other texts of some files, and with the compiled code that fits it."""
+    for name in files:
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(root / name, tree / name)  # with its time, by which Python and Numba know their files
+    compiled = any(name.removeprefix("connections/").startswith(_COMPILED) for name in changed)
+    for folder in {(root / name).parent for name in files if name.endswith(".py")}:
+        beside = tree / folder.relative_to(root) / "__pycache__"
+        others = {".pyc": folder / "__pycache__"}
+        if not compiled:
+            others |= dict.fromkeys(_MACHINE_CODE, _machine_code(folder))
+        for suffix, place in others.items():
+            for path in place.glob(f"*{suffix}"):
+                beside.mkdir(exist_ok=True)
+                _link(path, beside / path.name)
+    for name, text in changed.items():
+        (tree / name).write_text(text, encoding="utf-8")
+        for path in (tree / name).parent.glob(f"__pycache__/{Path(name).stem}.*"):
+            path.unlink()
+
+
+def _machine_code(folder: Path) -> Path:
+    """Where Numba keeps what it compiled of a folder's files; if it is not there, it is compiled again."""
+    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
+        return Path(chosen) / f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
+    return folder / "__pycache__"
+
+
+def _link(path: Path, new: Path) -> None:
+    """The same file under another name. Whoever writes it replaces it."""
+    with contextlib.suppress(FileNotFoundError):  # another process has removed it
+        try:
+            os.link(path, new)
+        except OSError:  # on another disk
+            shutil.copy2(path, new)
+
+
+def _trial(mutant: Mutant | None, tests: tuple[str, ...], copy: Path, jax: Path) -> Verdict:
+    tree, report = copy / "tree", copy / "report.xml"
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in _OTHERS},
+        "PYTHONPATH": str(tree),
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "XDG_CACHE_HOME": str(copy / "cache"),
+        "JAX_COMPILATION_CACHE_DIR": str(jax),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    options = [*_PLUGINS, "-q", "-x", "-n", "0", "--tb=short", f"--junitxml={report}"]
+    command = [sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests)]
+    start = time.monotonic()
+    try:
+        done = subprocess.run(
+            command,
+            cwd=tree,
+            env=environment,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=LIMIT,
+        )
+    except subprocess.TimeoutExpired:
+        return Verdict(mutant, f"{LIMIT} s", time.monotonic() - start, "")
+    seconds, output = time.monotonic() - start, done.stdout + done.stderr
+    if done.returncode == 0:
+        return Verdict(mutant, "", seconds, output)
+    if done.returncode < 0:
+        return Verdict(mutant, f"a crash, signal {-done.returncode}", seconds, output)
+    by = _first_failure(report)
+    # Wrong names of tests, all of them left out, or an import that fails for a reason other than the mutant.
+    if by is None or (done.returncode != 1 and not (mutant and f"connections/{mutant.file}:" in output)):
+        of = "the sources as they are" if mutant is None else mutant.name
+        raise MutantError(f"{of}: {' '.join(tests)} did not run:\n{output[-2000:]}")
+    return Verdict(mutant, by, seconds, output)
+
+
+#: Variables that would lead a trial to other caches, options or sources.
+_OTHERS = {"NUMBA_CACHE_DIR", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS", "PYTHONPATH", "PYTEST_CURRENT_TEST"}
+#: Those that the tests need: the others of an environment take seconds to import.
+_PLUGINS = ["-p", "xdist", "-p", "timeout", "-p", "hypothesispytest", "-p", "no:cacheprovider"]
+
+
+def _first_failure(report: Path) -> str | None:
+    """The first test that failed: ``test_file::test_name``; None if no test did."""
+    if not report.is_file():
+        return None
+    for case in ElementTree.parse(report).iter("testcase"):
+        if case.find("failure") is not None or case.find("error") is not None:
+            file = case.get("classname", "").rpartition(".")[2]
+            return f"{file}::{case.get('name')}" if file else str(case.get("name"))
+    return None
