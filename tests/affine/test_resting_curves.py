@@ -221,6 +221,64 @@ def test_spikes_of_speed(length):
         np.testing.assert_allclose(P, once @ once @ once, **NEAR)
 
 
+SHORT = [0.006, 0.003]  # windows as parts of the interval
+
+
+@pytest.mark.parametrize("onset", always(onsets, "four times"))
+@pytest.mark.parametrize(
+    ("name", "count"), [("half plane", 6), further("half plane", 50), further("rotations", 50)]
+)
+def test_short_windows(name, count, onset, rng):
+    """Also at the ends of the interval."""
+    nabla, _, expected = space(name)
+    for part in SHORT:
+        length = part * WHOLE
+        for begin in (0.0, WHOLE - length, *rng.uniform(0.0, WHOLE - length, count - 2)):
+            P = cn.holonomy(nabla, resting(name, (begin, length), onset), 0.0, WHOLE)
+            np.testing.assert_allclose(P, expected, **NEAR, err_msg=f"window {begin}, {length}")
+
+
+@pytest.mark.parametrize("count", [3, 12, further(40)])
+def test_several_short_windows(count, rng):
+    """The loop is run in each; more windows than there is room for breakpoints; with an even pace between."""
+    nabla, _, once = space("half plane")
+    begins = 0.2 * (rng.permutation(49)[:count] + rng.uniform(0.0, 0.5, count))
+
+    def curve(t, begins):
+        turns = jnp.sum(four_times_smooth((t - begins) / (0.006 * WHOLE)))
+        return hyperbolic_circle(turns + t / WHOLE)
+
+    P = cn.holonomy(nabla, cn.ParametricFunction(curve, begins), 0.0, WHOLE)
+    near = {"rtol": 1e-7, "atol": 1e-7} if count > 8 else NEAR
+    np.testing.assert_allclose(P, np.linalg.matrix_power(once, count + 1), **near)
+
+
+def test_short_windows_for_any_number_of_requested_times(rng):
+    nabla = systems.HALF_PLANE_NABLA
+    window = np.array([rng.uniform(0.1, 0.9) * WHOLE, 0.004 * WHOLE])
+    end = require_the_same(lambda times: operators(nabla, resting("half plane", window), times), rng)
+    np.testing.assert_allclose(end, space("half plane")[2], **NEAR)
+
+
+@pytest.mark.parametrize("name", always(["half plane", "rotations"], "half plane"))
+def test_short_windows_inside_jit(name, rng):
+    """With derivatives: the holonomy of the whole loop does not depend on its window."""
+    nabla, _, expected = space(name)
+    lengths = WHOLE * np.repeat(SHORT, 10)
+    windows = np.stack([rng.uniform(0.0, WHOLE - lengths), lengths], axis=1)
+
+    @jax.jit
+    @jax.vmap
+    def around(window):
+        return jax.jvp(
+            lambda w: cn.holonomy(nabla, resting_traced(name, w), 0.0, WHOLE), (window,), (jnp.ones(2),)
+        )
+
+    P, slope = around(windows)
+    np.testing.assert_allclose(P, np.broadcast_to(expected, P.shape), **NEAR)
+    np.testing.assert_allclose(lengths[:, None, None] * slope, 0.0, atol=1e-6)
+
+
 @pytest.mark.parametrize(
     "options",
     [{"max_step": 4e-3}, {"breakpoints": np.array([5.123, 5.131])}],

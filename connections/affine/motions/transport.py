@@ -43,6 +43,7 @@ from connections.geometry.numerics.scales import (
     lengths_of,
     sizes_of_array,
 )
+from connections.integration.pulses import LOOKS, brief
 from connections.integration.solver import Options, Solver
 
 NOT_OF_CURVES = "events", "allow_partial"  # options
@@ -320,6 +321,8 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
             own, joints = np.asarray(times), kinks(curve)
             inside = (joints > own.min()) & (joints < own.max())
             solver = replace(solver, breakpoints=np.union1d(solver.breakpoints, joints[inside]))
+    elif len(times) > 1:
+        solver = _with_brief(path, times, solver)
     if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
@@ -329,6 +332,24 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
     except IntegrationError:
         _require_finite_function("parallel_transport", "curve", curve, times)
         raise
+
+
+def _with_brief(curve: Curve, times: Any, solver: Solver) -> Solver:
+    """The solver with breakpoints where the curve does something brief (`integration.pulses`)."""
+    (t0, whole), looks = (times[0], times[-1] - times[0]), np.linspace(0.0, 1.0, LOOKS)
+    values, rates = compiled(_points_and_rates_at, curve)(t0 + whole * looks)
+    traced = is_traced(values, rates, whole)
+    numpy: Any = jnp if traced else np
+    values, rates = jax.lax.stop_gradient((values, rates)) if traced else map(np.asarray, (values, rates))
+    at, found, longest = brief(values, rates * whole, numpy)
+    breakpoints = numpy.clip(t0 + whole * at, *(of(t0, times[-1]) for of in (numpy.minimum, numpy.maximum)))
+    if traced:
+        breakpoints = jnp.concatenate([jnp.asarray(solver.breakpoints), jax.lax.stop_gradient(breakpoints)])
+    else:
+        breakpoints = np.union1d(solver.breakpoints, breakpoints[found])
+    return replace(
+        solver, settings=solver.settings.no_longer_than(longest * abs(whole)), breakpoints=breakpoints
+    )
 
 
 def _require_finite_function(called: str, name: str, curve: Any, times: Any) -> None:
