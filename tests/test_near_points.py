@@ -10,9 +10,9 @@ import pytest
 import systems
 from cases import always, further
 from closed_chains import PLANS
-from near_points import INTEGRATED, PUBLIC, configuration, quaternions, robot, stretched
+from near_points import INTEGRATED, PUBLIC, configuration, robot, stretched
 from oracles import random_quaternion
-from recursion_functions import FUNCTIONS, ON_TREES
+from recursion_functions import FUNCTIONS, ON_TREES, quaternions
 
 import connections as cn
 from connections import control
@@ -71,6 +71,7 @@ def test_the_tolerance_lets_float32_in(rng):
 
 @each_entrance
 def test_a_norm_next_to_one_changes_nothing(name, rng):
+    """Nor does float32, whose quaternions have such norms."""
     q = stretched(robot(), configuration(rng), 1.0)
     expected = PUBLIC[name](q)
     for off in NEAR if name != CURVE else NEAR[-1:]:
@@ -78,36 +79,25 @@ def test_a_norm_next_to_one_changes_nothing(name, rng):
         before = near.copy()
         assert largest_error(PUBLIC[name](near), expected) <= TOLERANCES[name]
         np.testing.assert_array_equal(near, before)  # the caller's array is not written to
-
-
-@each_entrance
-def test_float32_is_the_rotation_that_it_rounds_to(name, rng):
-    q = configuration(rng).astype(np.float32)
-    assert np.abs(np.linalg.norm(q[3:7].astype(float)) - 1.0) > 0.0
-    value = PUBLIC[name](q)
-    assert largest_error(value, PUBLIC[name](stretched(robot(), q, 1.0))) <= TOLERANCES[name]
+    rounded = q.astype(np.float32)
+    assert np.abs(np.linalg.norm(rounded[3:7].astype(float)) - 1.0) > 0.0
+    expected = PUBLIC[name](stretched(robot(), rounded, 1.0))
+    assert largest_error(PUBLIC[name](rounded), expected) <= TOLERANCES[name]
 
 
 FAR = (2.0 * POINT_TOLERANCE, -2.0 * POINT_TOLERANCE, 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("off", "name"),
-    [
-        pytest.param(off, name, marks=[pytest.mark.further] if name in FURTHER else [])
-        for off in FAR
-        for name in PUBLIC
-        if off == FAR[-1] or name != CURVE
-    ],
-)
-def test_a_norm_that_is_another_is_refused(name, off, rng):
+@pytest.mark.parametrize("name", [further(name) if name in FURTHER else name for name in PUBLIC])
+def test_a_norm_that_is_another_is_refused(name, rng):
     error = IntegrationError if name == CURVE else PointError  # at a time of the curve
     q = configuration(rng)
     for joint, where in quaternions(robot()).items():
-        wrong = q.copy()
-        wrong[where] *= 1.0 + off
-        with pytest.raises(error, match=rf"joint '{joint}': quaternion .* of norm {1.0 + off:.8g},"):
-            PUBLIC[name](wrong)
+        for off in FAR if name != CURVE else FAR[-1:]:
+            wrong = q.copy()
+            wrong[where] *= 1.0 + off
+            with pytest.raises(error, match=rf"joint '{joint}': quaternion .* of norm {1.0 + off:.8g},"):
+                PUBLIC[name](wrong)
 
 
 # --- arguments by their names -----------------------------------------------------------------------------

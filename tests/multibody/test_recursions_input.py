@@ -1,6 +1,7 @@
-"""Arguments of the recursions: every one that is wrong, and every layout that is right.
+"""Arguments of the recursions: every kind that is wrong, and every layout that is right.
 
-Trees and closed chains give the same kinds of errors, or the right result.
+The calls are rendered from one template: each kind is tried on a tree and on a loop, and each function once.
+`tests/fuzz/test_recursions.py` draws functions, mechanisms and kinds.
 """
 
 import itertools
@@ -8,126 +9,120 @@ import itertools
 import dask.array as da
 import numpy as np
 import pytest
-import recursion_functions
-from cases import always, further
+from cases import further
 from mechanisms import NO_BODY, random_body
-from recursion_functions import FUNCTIONS, MECHANISMS, SOME, agree, call, core_shape, model, states
+from recursion_functions import (
+    FUNCTIONS,
+    ON_TREES,
+    SOME,
+    agree,
+    call,
+    core_shape,
+    model,
+    quaternions,
+    states,
+)
+from recursion_values import LAYOUTS, OTHER_NORMS, SIZES, WRONG, WRONG_OUT, is_right, replaced
 
 from connections import multibody as mb
 from connections.checks import MetricError, NonFiniteError, PointError, ShapeError
 
-each_case = recursion_functions.each_case()
-each_mechanism = pytest.mark.parametrize("of", always(MECHANISMS, "tree", "four-bar"))
+VECTORS = "inverse_dynamics"  # of q and two vectors
+#: Of several joints, and with quaternions: one configuration and rows of a tree, and of a robot with loops.
+on_both = pytest.mark.parametrize("of", ["tree", "legged robot"])
+#: One function of each form of a row, on a tree and on a loop.
+each_form = pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        *((name, "tree") for name in ON_TREES),
+        *((name, "four-bar") for name in SOME),
+        further("inverse_dynamics_derivatives", "four-bar"),  # of rates of the loops' motion
+        further("forward_dynamics_derivatives", "legged robot"),
+        further("curvature", "four-bar"),  # by polarization
+        further(VECTORS, "cam"),  # solved by JAX
+    ],
+)
 
 
-def replaced(arguments, number, value):
-    """The arguments with another one at `number`."""
-    return [*arguments[:number], value, *arguments[number + 1 :]]
+#: One function of each order in which arguments are read and results are written.
+each_order = pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("christoffel_symbols with torsion", "tree"),
+        ("forward_dynamics", "tree"),  # writes what it reads again if H is singular
+        (VECTORS, "four-bar"),
+        further("inverse_dynamics_derivatives", "four-bar"),
+        further("curvature", "four-bar"),
+    ],
+)
 
 
 # --- wrong arguments --------------------------------------------------------------------------------------
 
 
-@each_case
-def test_wrong_sizes_are_named(name, of, rng):
-    robot = model(of)
-    for batch in ((), (3,)):
-        right = states(name, rng, *batch, of=robot)
-        call(name, *right, of=robot)  # it is compiled from here on
-        for number, argument in enumerate(FUNCTIONS[name][1]):
-            good = right[number]
-            longer = np.concatenate([good, good[..., :1]], axis=-1)
-            wrong = [
-                good[..., :-1],
-                longer,
-                np.float64(1.0),
-                np.zeros(()),
-                np.zeros(0),
-                1.0,
-                [],
-                [[]],
-                good[None].T,
-            ]
-            wrong += [np.zeros(1), np.zeros((1, 1)), [0.5]] if good.shape[-1] > 1 else []
-            for value in wrong:
-                if np.shape(value)[-1:] == good.shape[-1:]:
-                    continue  # `good.T` of one joint
-                with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
-                    call(name, *replaced(right, number, value), of=robot)
+@on_both
+@pytest.mark.parametrize("kind", WRONG)
+def test_a_wrong_value_is_refused_by_name(kind, of, rng):
+    robot, (value, error) = model(of), WRONG[kind]
+    for batch in ((), (11,), (2, 4)):
+        right = states(VECTORS, rng, *batch, of=robot)
+        for number, argument in enumerate(FUNCTIONS[VECTORS][1]):
+            with pytest.raises(error, match=rf"^{argument}\b"):
+                call(VECTORS, *replaced(right, number, value(right[number])), of=robot)
+        assert np.isfinite(call(VECTORS, *right, of=robot)).all()  # negative control
 
 
-@each_case
-@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_numbers_that_are_not_finite_are_named(name, of, value, rng):
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_every_function_names_its_arguments(name, rng):
+    """By sizes of rows, which are refused before anything is compiled."""
+    right = states(name, rng, 3)
+    for number, argument in enumerate(FUNCTIONS[name][1]):
+        for kind in ("one too few", "one too many"):
+            with pytest.raises(ShapeError, match=rf"^{argument}\b"):
+                call(name, *replaced(right, number, SIZES[kind](right[number])))
+
+
+@each_form
+def test_numbers_that_are_not_finite_are_named(name, of, rng):
+    """By compiled code, which reads each vector of each function."""
     robot = model(of)
-    for batch, row in (((), ()), ((11,), (10,)), ((2, 4), (1, 3))):
+    for batch, row in (((), ()), ((11,), (10,)), ((2, 4), (0, 3))):
         right = states(name, rng, *batch, of=robot)
         for number, argument in enumerate(FUNCTIONS[name][1]):
             for entry in (0, right[number].shape[-1] - 1):
                 wrong = right[number].copy()
-                wrong[(*row, entry)] = value
-                with pytest.raises(NonFiniteError, match=rf"\b{argument}\b"):
+                wrong[(*row, entry)] = np.nan
+                with pytest.raises(NonFiniteError, match=rf"^{argument}\b"):
                     call(name, *replaced(right, number, wrong), of=robot)
 
 
-@recursion_functions.each_case(mechanisms=("tree", "legged robot", "belt leg"))
-def test_quaternions_of_another_norm_are_named(name, of, rng):
-    robot, tree = model(of), model(of).kinematics.tree
-    kinds = dict(zip(tree.joint_names, tree.joints, strict=True))
-    ends = [
-        robot.configuration_slice(joint).stop
-        for joint in robot.joint_names
-        if isinstance(kinds[joint], (mb.Spherical, mb.Free))
-    ]
-    assert ends
+@pytest.mark.parametrize("of", ["tree", "legged robot", "belt leg"])
+def test_quaternions_of_another_norm_are_named(of, rng):
+    robot = model(of)
+    places = [*quaternions(robot).values()]
+    assert places
     for batch, row in (((), ()), ((11,), (10,))):
-        q, *rest = states(name, rng, *batch, of=robot)
-        for stop in ends:
-            for factor in (0.0, 1.0001, 2.0, -0.5):
+        q, *rest = states(VECTORS, rng, *batch, of=robot)
+        for at in places:
+            for factor in OTHER_NORMS:
                 wrong = q.copy()
-                wrong[(*row, slice(stop - 4, stop))] *= factor
+                wrong[(*row, at)] *= factor
                 with pytest.raises(PointError, match="norm"):
-                    call(name, wrong, *rest, of=robot)
+                    call(VECTORS, wrong, *rest, of=robot)
         accepted = q.copy()
-        accepted[(*row, slice(ends[0] - 4, ends[0]))] *= -1.0  # the same rotation
-        assert agree(call(name, accepted, *rest, of=robot), call(name, q, *rest, of=robot), 1e-11)
+        accepted[(*row, places[0])] *= -1.0  # the same rotation
+        assert agree(call(VECTORS, accepted, *rest, of=robot), call(VECTORS, q, *rest, of=robot), 1e-11)
 
 
-@each_case
-def test_things_that_are_not_numbers(name, of, rng):
-    robot = model(of)
-    for batch in ((), (3,)):
-        right = states(name, rng, *batch, of=robot)
-        for number, argument in enumerate(FUNCTIONS[name][1]):
-            good = right[number]
-            objects = np.full(good.shape, None)
-            objects[...] = object()
-            for wrong in ("text", good * 1j, objects, objects.tolist(), {}, good.astype(str), [[1.0], []]):
-                with pytest.raises((TypeError, ShapeError), match=rf"\b{argument}\b"):
-                    call(name, *replaced(right, number, wrong), of=robot)
-            with pytest.raises((TypeError, ShapeError, NonFiniteError), match=rf"\b{argument}\b"):
-                call(name, *replaced(right, number, None), of=robot)
-
-
-@each_case
-def test_masked_entries_are_refused(name, of, rng):
-    """What is masked is no number; a masked array without any is an array (negative control)."""
-    robot = model(of)
-    for batch in ((), (3,)):
-        right = states(name, rng, *batch, of=robot)
-        expected = call(name, *right, of=robot)
-        for number, argument in enumerate(FUNCTIONS[name][1]):
-            mask = np.zeros(right[number].shape, dtype=bool)
-            unmasked = np.ma.masked_array(right[number], mask=mask)
-            result = call(name, *replaced(right, number, unmasked), of=robot)
-            np.testing.assert_array_equal(result, expected)
-            mask[..., -1] = True
-            with pytest.raises(TypeError, match=rf"\b{argument}\b"):
-                call(name, *replaced(right, number, np.ma.masked_array(right[number], mask=mask)), of=robot)
-
-
-@each_mechanism
-@pytest.mark.parametrize("function", [mb.coriolis_matrix, mb.christoffel_symbols, mb.coriolis_product])
+@pytest.mark.parametrize(
+    ("function", "of"),
+    [
+        (mb.coriolis_matrix, "tree"),
+        (mb.christoffel_symbols, "tree"),
+        (mb.coriolis_product, "tree"),
+        (mb.christoffel_symbols, "four-bar"),
+    ],
+)
 def test_unknown_body_factor(function, of, rng):
     arguments = states(function.__name__, rng, of=model(of))
     for wrong in ("levi_civita", None, True, ["christoffel"], 1):
@@ -135,31 +130,32 @@ def test_unknown_body_factor(function, of, rng):
             function(model(of), *arguments, body_factor=wrong)
 
 
-@each_case
-def test_batches_that_do_not_broadcast(name, of, rng):
-    q, *rest = states(name, rng, 3, of=model(of))
+@on_both
+def test_batches_that_do_not_broadcast(of, rng):
+    q, *rest = states(VECTORS, rng, 3, of=model(of))
     for number, argument in enumerate(rest):
-        with pytest.raises(ShapeError, match=rf"\b{FUNCTIONS[name][1][number + 1]}\b"):
-            call(name, q, *replaced(rest, number, np.stack([argument[0]] * 2)), of=model(of))
+        with pytest.raises(ShapeError, match=rf"\b{FUNCTIONS[VECTORS][1][number + 1]} \(2, "):
+            call(VECTORS, q, *replaced(rest, number, np.stack([argument[0]] * 2)), of=model(of))
 
 
-@each_case
-def test_dask_arrays_have_the_same_errors(name, of, rng):
+@on_both
+def test_dask_arrays_have_the_same_errors(of, rng):
     """Sizes and types at the call, numbers where it is computed; `out` cannot be filled later."""
     robot = model(of)
-    right = states(name, rng, 3, of=robot)
+    right = states(VECTORS, rng, 3, of=robot)
     lazy = [da.from_array(x, chunks=(2, -1)) for x in right]
     with pytest.raises(TypeError, match="out"):
-        call(name, *lazy, of=robot, out=np.empty((3, *core_shape(name, robot))))
-    for number, argument in enumerate(FUNCTIONS[name][1]):
+        call(VECTORS, *lazy, of=robot, out=np.empty((3, *core_shape(VECTORS, robot))))
+    for number, argument in enumerate(FUNCTIONS[VECTORS][1]):
         for wrong in (right[number][..., :-1], np.concatenate([right[number]] * 2, axis=-1)):
             for value in (wrong, da.from_array(wrong, chunks=-1)):
-                if all(isinstance(x, np.ndarray) for x in replaced(lazy, number, value)):
-                    continue  # of one argument only
-                with pytest.raises(ShapeError, match=rf"\b{argument}\b"):
-                    call(name, *replaced(lazy, number, value), of=robot)
-        with pytest.raises(TypeError, match=rf"\b{argument}\b"):
-            call(name, *replaced(lazy, number, lazy[number] * 1j), of=robot)
+                with pytest.raises(ShapeError, match=rf"^{argument}\b"):
+                    call(VECTORS, *replaced(lazy, number, value), of=robot)
+        with pytest.raises(TypeError, match=rf"^{argument}\b"):
+            call(VECTORS, *replaced(lazy, number, lazy[number] * 1j), of=robot)
+        later = call(VECTORS, *replaced(lazy, number, lazy[number] * np.nan), of=robot)
+        with pytest.raises(NonFiniteError, match=rf"^{argument}\b"):
+            later.compute()
 
 
 def gimbal():
@@ -191,6 +187,11 @@ def test_a_singular_mass_matrix_names_the_joint(name):
         with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
             call(name, q, *arguments, of=gimbals)
         assert np.isfinite(mb.mass_matrix(gimbals, q)).all()
+    out = np.zeros(core_shape(name, gimbals))
+    inside = out.reshape(-1)[:3]
+    inside[...] = locked  # what is written over it must not be taken for q where the joint is looked for
+    with pytest.raises(MetricError, match="singular along joint '[xyz]'"):
+        call(name, inside, *arguments, of=gimbals, out=out)
 
 
 def test_next_to_a_singular_mass_matrix_everything_is_computed():
@@ -206,57 +207,49 @@ def test_next_to_a_singular_mass_matrix_everything_is_computed():
 # --- out --------------------------------------------------------------------------------------------------
 
 
-@each_case
-@pytest.mark.parametrize("batch", [(), (1,), (8,), (3, 5)])
-def test_out_is_filled_and_returned(name, of, batch, rng):
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        *((name, "tree") if name in ON_TREES else further(name, "tree") for name in FUNCTIONS),
+        *((name, "four-bar") for name in SOME),
+        further("inverse_dynamics_derivatives", "four-bar"),
+        further("curvature", "four-bar"),
+    ],
+)
+def test_out_is_filled_and_returned(name, of, rng):
+    """Whatever it held; which entries a kernel leaves as they are, differs."""
     robot = model(of)
-    arguments = states(name, rng, *batch, of=robot)
-    expected = call(name, *arguments, of=robot)
-    out = np.full((*batch, *core_shape(name, robot)), np.nan)
-    assert call(name, *arguments, of=robot, out=out) is out
-    np.testing.assert_array_equal(out, expected)
-    others = states(name, rng, *batch, of=robot)
-    call(name, *others, of=robot, out=out)  # nothing of what it held is left
-    np.testing.assert_array_equal(out, call(name, *others, of=robot))
+    for batch in ((), (1,), (8,), (3, 5)):
+        arguments = states(name, rng, *batch, of=robot)
+        expected = call(name, *arguments, of=robot)
+        out = np.full((*batch, *core_shape(name, robot)), np.nan)
+        assert call(name, *arguments, of=robot, out=out) is out
+        np.testing.assert_array_equal(out, expected)
+        others = states(name, rng, *batch, of=robot)
+        call(name, *others, of=robot, out=out)
+        np.testing.assert_array_equal(out, call(name, *others, of=robot))
 
 
-@each_case
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_an_out_of_another_shape_is_refused(name, of, batch, rng):
-    """Also where its size is right."""
-    robot = model(of)
-    arguments, shape = states(name, rng, *batch, of=robot), (*batch, *core_shape(name, robot))
-    before = call(name, *arguments, of=robot)
-    wrong = {(*shape[:-1], shape[-1] + 1), (2, *shape), shape[1:], (np.prod(shape, dtype=int),), (1, *shape)}
-    wrong |= {(*shape, 1), (*shape[:-1], 1, shape[-1]), *itertools.permutations(shape)} - {shape}
-    for other in wrong - {shape}:
-        with pytest.raises(ShapeError, match="out"):
-            call(name, *arguments, of=robot, out=np.empty(other))
-    np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
+@on_both
+@pytest.mark.parametrize("error", [ShapeError, TypeError, ValueError])
+def test_a_wrong_out_is_refused(error, of, rng):
+    """Also where its size is right; the call changes nothing."""
+    name, robot = "christoffel_symbols with torsion", model(of)
+    for batch in ((), (3,)):
+        arguments, shape = states(name, rng, *batch, of=robot), (*batch, *core_shape(name, robot))
+        before = call(name, *arguments, of=robot)
+        wrong = [kind.value(np.empty(shape)) for kind in WRONG_OUT.values() if kind.error is error]
+        if error is ShapeError:
+            wrong += [np.empty(other) for other in {*itertools.permutations(shape)}]
+        refused = [out for out in wrong if not is_right(out, shape)]
+        assert len(refused) > 2
+        for out in refused:
+            with pytest.raises(error, match=r"^out\b"):
+                call(name, *arguments, of=robot, out=out)
+        np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
 
 
-@each_case
-@pytest.mark.parametrize("batch", [(), (3,)])
-def test_an_out_that_cannot_be_filled_is_refused(name, of, batch, rng):
-    robot = model(of)
-    arguments, shape = states(name, rng, *batch, of=robot), (*batch, *core_shape(name, robot))
-    before, locked = call(name, *arguments, of=robot), np.empty(shape)
-    locked.flags.writeable = False
-    types = [np.empty(shape, dtype=dtype) for dtype in (np.float32, np.int64, complex, object, ">f8")]
-    types += [np.empty(shape).tolist(), [np.empty(shape)], (np.empty(shape),) * 3, 1.0, "out", True]
-    for out in types:
-        with pytest.raises(TypeError, match="out"):
-            call(name, *arguments, of=robot, out=out)
-    layouts = [np.empty((*shape[:-1], 2 * shape[-1]))[..., ::2], locked, np.empty(shape, order="F")]
-    for out in layouts:
-        if out.flags.c_contiguous and out.flags.writeable:
-            continue  # one entry, or one axis, has one layout only
-        with pytest.raises(ValueError, match="out"):
-            call(name, *arguments, of=robot, out=out)
-    np.testing.assert_array_equal(call(name, *arguments, of=robot), before)
-
-
-@each_case
+@each_order
 def test_an_out_that_overlaps_an_argument_is_right(name, of, rng):
     robot = model(of)
     for batch in ((), (2,)):
@@ -277,7 +270,7 @@ ROWS = 160  # more than are read at a time, from loops too
 LATE = 132  # a row that is read after others are written
 
 
-@each_case
+@each_order
 def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of, rng):
     """`out` begins with the argument, or at a late row of it: the first results would replace that."""
     robot = model(of)
@@ -289,7 +282,6 @@ def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of
             given = buffer[: argument.size].reshape(argument.shape)
             out = buffer[start : start + expected.size].reshape(expected.shape)
             given[...] = argument
-            # the results of the centre of mass are too short to reach late rows from the beginning
             assert np.shares_memory(given[LATE:] if start else given, out)
             call(name, *replaced(arguments, number, given), of=robot, out=out)
             assert agree(out, expected, 1e-14)  # loops that are functions are computed by JAX or by NumPy
@@ -341,59 +333,35 @@ def test_a_result_that_is_not_finite_replaces_no_argument_without_a_word():
 # --- layouts that are right -------------------------------------------------------------------------------
 
 
-def _strided(x):
-    wide = np.zeros((*x.shape[:-1], 2 * x.shape[-1]))
-    wide[..., ::2] = x
-    return wide[..., ::2]
-
-
-def _read_only(x):
-    x = x.copy()
-    x.flags.writeable = False
-    return x
-
-
-LAYOUTS = {
-    "list": lambda x: x.tolist(),
-    "tuple of rows": lambda x: tuple(x.tolist()),
-    "strided": _strided,
-    "reversed": lambda x: np.ascontiguousarray(x[..., ::-1])[..., ::-1],
-    "Fortran order": np.asfortranarray,
-    "read-only": _read_only,
-    "big-endian": lambda x: x.astype(">f8"),
-    "unaligned": lambda x: np.frombuffer(b"0" + x.tobytes(), dtype=np.float64, offset=1).reshape(x.shape),
-}
-
-
-@each_case
-def test_any_layout_of_the_same_numbers_gives_the_same(name, of, rng):
+@on_both
+def test_any_layout_of_the_same_numbers_gives_the_same(of, rng):
     robot = model(of)
     for batch in ((), (5,)):
-        arguments = states(name, rng, *batch, of=robot)
-        expected = call(name, *arguments, of=robot)
+        arguments = states(VECTORS, rng, *batch, of=robot)
+        expected = call(VECTORS, *arguments, of=robot)
         for layout in LAYOUTS.values():
-            result = call(name, *[layout(x) for x in arguments], of=robot)
+            result = call(VECTORS, *[layout(x) for x in arguments], of=robot)
             assert type(result) is np.ndarray and result.dtype == np.float64 and result.flags.c_contiguous
             np.testing.assert_array_equal(result, expected)
-            for number in range(len(arguments)):
-                mixed = replaced(arguments, number, layout(arguments[number]))
-                np.testing.assert_array_equal(call(name, *mixed, of=robot), expected)
+            for number, argument in enumerate(arguments):
+                mixed = replaced(arguments, number, layout(argument))
+                np.testing.assert_array_equal(call(VECTORS, *mixed, of=robot), expected)
 
 
-@each_case
-def test_other_number_types_are_converted(name, of, rng):
+@on_both
+def test_other_number_types_are_converted(of, rng):
     robot = model(of)
     for batch in ((), (3,)):
-        arguments = states(name, rng, *batch, of=robot)
+        arguments = states(VECTORS, rng, *batch, of=robot)
         single = [x.astype(np.float32) for x in arguments]
-        exact = call(name, *[x.astype(np.float64) for x in single], of=robot)
-        np.testing.assert_array_equal(call(name, *single, of=robot), exact)
+        exact = call(VECTORS, *[x.astype(np.float64) for x in single], of=robot)
+        np.testing.assert_array_equal(call(VECTORS, *single, of=robot), exact)
         whole = [np.arange(robot.nv) - 3 for _ in arguments[1:]]
         floats = [x.astype(np.float64) for x in whole]
         np.testing.assert_array_equal(
-            call(name, arguments[0], *whole, of=robot), call(name, arguments[0], *floats, of=robot)
+            call(VECTORS, arguments[0], *whole, of=robot), call(VECTORS, arguments[0], *floats, of=robot)
         )
     if not robot.closed:  # a configuration of whole numbers
         neutral = [robot.neutral(), *floats]
-        expected = call(name, *neutral, of=robot)
-        np.testing.assert_array_equal(call(name, *[x.astype(int) for x in neutral], of=robot), expected)
+        expected = call(VECTORS, *neutral, of=robot)
+        np.testing.assert_array_equal(call(VECTORS, *[x.astype(int) for x in neutral], of=robot), expected)

@@ -12,7 +12,7 @@ from functools import cache
 import jax.numpy as jnp
 import numpy as np
 from mechanisms import random_body
-from recursion_functions import FUNCTIONS
+from recursion_functions import FUNCTIONS, quaternions
 
 import connections as cn
 from connections import control
@@ -51,17 +51,6 @@ def configuration(rng, model=None):
         if isinstance(joint, mb.Free):
             q[model.configuration_slice(name).start :][:3] *= 5.0
     return q
-
-
-def quaternions(model):
-    """Where the quaternions of q lie, by the name of the joint."""
-    joints = zip(model.joint_names, model.kinematics.joints, strict=True)
-    ends = {
-        name: model.configuration_slice(name).stop
-        for name, kind in joints
-        if isinstance(kind, mb.Free | mb.Spherical)
-    }
-    return {name: slice(end - 4, end) for name, end in ends.items()}
 
 
 def stretched(model, q, factor):

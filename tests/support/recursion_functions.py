@@ -172,6 +172,7 @@ BY_JAX = {name for name in BY_DEFINITION if name.removesuffix(" with torsion") n
 COMPILED = [name for name in FUNCTIONS if name not in BY_DEFINITION]
 #: Trees and closed chains: loops of one velocity and of several, under a free joint; couplings; a function.
 MECHANISMS = ("tree", "one joint", "four-bar", "planar robot", "legged robot", "belt leg", "cam")
+TREES = MECHANISMS[:2]
 #: One of each form of a row of the table: what tests of arguments and batches call without `--all`. Entries
 #: are rendered from one template; all functions are compared with oracles elsewhere.
 SOME = ("mass_matrix", "christoffel_symbols with torsion", "inverse_dynamics")
@@ -179,27 +180,41 @@ SOME = ("mass_matrix", "christoffel_symbols with torsion", "inverse_dynamics")
 ON_TREES = (*SOME, "forward_dynamics", "frame_jacobian_rate")
 
 
+#: These are not quadratic in their vectors, all vectors together.
+LINEAR = {name for name, (_, names, _) in FUNCTIONS.items() if len(names) <= 2} - {
+    "nonlinear_effects",
+    "momentum_regressor",
+    "curvature_operator",
+}
+#: Of these, what is quadratic in velocities vanishes if a tree has one joint.
+COUPLED = {
+    *(f"{dynamics}_dynamics_derivatives" for dynamics in ("inverse", "forward")),
+    *(f"{dynamics}_dynamics_second_derivatives" for dynamics in ("inverse", "forward")),
+    "momentum_regressor",
+}
+
+
+def overflows(name, robot):
+    """Whether the result is not finite where all vectors are `recursion_values.TOO_LARGE`."""
+    if robot.nv == 1 and not robot.closed and name in COUPLED:
+        return False
+    return name not in LINEAR
+
+
 def on_trees(names=FUNCTIONS):
     """Every function; those that are not in `ON_TREES` are further cases."""
     return pytest.mark.parametrize("name", [name if name in ON_TREES else further(name) for name in names])
 
 
-def each_case(names=FUNCTIONS, mechanisms=MECHANISMS):
-    """Every function on every mechanism; those not in `ON_TREES` or `SOME`, and the cam, are further cases.
-
-    What closed chains compute by polarization is called on one of them only.
-    """
-    return pytest.mark.parametrize(
-        ("name", "of"),
-        [
-            pytest.param(name, of)
-            if of != "cam" and name in (ON_TREES if of in MECHANISMS[:2] else SOME)
-            else further(name, of)
-            for of in mechanisms
-            for name in names
-            if of in MECHANISMS[:2] or name not in (BY_DEFINITION if of != "four-bar" else BY_JAX)
-        ],
-    )
+#: Every function on every mechanism; what closed chains compute by polarization, on one of them only.
+EVERY = [
+    (name, of)
+    for of in MECHANISMS
+    for name in FUNCTIONS
+    if of in TREES or name not in (BY_DEFINITION if of != "four-bar" else BY_JAX)
+]
+#: Those for which little is compiled: what the fuzz tests draw from without `--all`.
+FEW = [(name, of) for name, of in EVERY if of != "cam" and name in (ON_TREES if of in TREES else SOME)]
 
 
 def functions_of(robot):
@@ -221,6 +236,17 @@ def core_shape(name, of=None):
     """Shape of one result."""
     robot = of or model()
     return FUNCTIONS[name][2](robot.nv, len(robot.body_names))
+
+
+def quaternions(robot):
+    """Where the quaternions of q lie, by the name of the joint."""
+    joints = zip(robot.joint_names, robot.kinematics.joints, strict=True)
+    stops = {
+        name: robot.configuration_slice(name).stop
+        for name, joint in joints
+        if isinstance(joint, mb.Free | mb.Spherical)
+    }
+    return {name: slice(stop - 4, stop) for name, stop in stops.items()}
 
 
 def configurations(robot, rng, *batch):
