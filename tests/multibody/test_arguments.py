@@ -9,7 +9,7 @@ import dask.array as da
 import jax
 import numpy as np
 import pytest
-from cases import always, further
+from cases import further
 from closed_chains import PLANS, four_bar
 from recursion_functions import FUNCTIONS, SOME, configurations, model, states
 
@@ -36,9 +36,7 @@ OTHERS = {
     "forms": (lambda m, q: mb.independent_forms(blade(m), q), ("q",)),
 }
 each_function = pytest.mark.parametrize("name", OTHERS)
-each_mechanism = pytest.mark.parametrize(
-    "of", ["tree", further("one joint"), further("four-bar"), "belt leg", further("legged robot")]
-)
+each_mechanism = pytest.mark.parametrize("of", ["tree", "belt leg"])
 
 
 def differences_of_gravity(robot, q, step=1e-3):
@@ -58,8 +56,16 @@ def arguments_of(name, robot, rng):
 # --- a solution of the loops is no configuration ------------------------------------------------------------
 
 
-@pytest.mark.parametrize("names", [SOME, further(tuple(FUNCTIONS), id="all")], ids=["some", None])
-@pytest.mark.parametrize("plan", always(PLANS, "gear train", "four-bar"))
+@pytest.mark.parametrize(
+    ("plan", "names"),
+    [
+        pytest.param(
+            plan, SOME, marks=[] if plan in ("gear train", "four-bar") else [pytest.mark.further], id=plan
+        )
+        for plan in PLANS
+    ]
+    + [further("four-bar", tuple(FUNCTIONS), id="four-bar, every function")],
+)
 def test_a_solution_of_the_loops_is_no_configuration(plan, names, rng):
     """Nor is any other vector of another size, whatever numbers are in it."""
     robot = model(plan)

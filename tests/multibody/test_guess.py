@@ -25,9 +25,14 @@ def same(found, expected):
 
 
 @pytest.mark.parametrize(
-    "of", ["four-bar", "legged robot", *map(further, ("planar robot", "belt leg", "cam"))]
+    ("name", "of"),
+    [
+        *((name, "legged robot") if name in SOME else further(name, "legged robot") for name in COMPILED),
+        *((name, "four-bar") for name in SOME),
+        *(further(name, of) for of in ("planar robot", "belt leg", "cam") for name in SOME),
+        further("curvature_operator", "four-bar"),
+    ],
 )
-@pytest.mark.parametrize("name", [name if name in SOME else further(name) for name in COMPILED])
 def test_a_guess_changes_no_number(name, of, rng):
     """One configuration, rows with one guess, and with a guess for each."""
     robot = model(of)

@@ -11,18 +11,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 from mechanisms import MOVING, random_mechanism
-from recursion_functions import FUNCTIONS, ON_TREES, agree, call, core_shape, model, on_trees, states
+from recursion_functions import ON_TREES, agree, call, core_shape, model, on_trees, states
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
 from connections.multibody.program.table import RECURSIONS
 
-each_function = on_trees()
+#: One function of each form of a row: calls are rendered from one template.
+each_form = pytest.mark.parametrize("name", ON_TREES)
 
 
-@each_function
+@on_trees()
 def test_a_batch_is_a_loop(name, rng):
     """For every number of configurations around the width of a vector register."""
     arguments = states(name, rng, 35)
@@ -43,7 +44,7 @@ def test_the_example_of_the_docstring(name):
     assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1
 
 
-@each_function
+@each_form
 def test_empty_batches(name, rng):
     arguments = states(name, rng, 2)
     assert call(name, *[x[:0] for x in arguments]).shape == (0, *core_shape(name))
@@ -51,7 +52,7 @@ def test_empty_batches(name, rng):
     assert empty.shape == (3, 0, *core_shape(name))
 
 
-@on_trees([name for name, (_, names, _) in FUNCTIONS.items() if len(names) > 1])
+@pytest.mark.parametrize("name", ["frame_jacobian_rate", "inverse_dynamics", further("regressor")])
 def test_leading_axes_broadcast(name, rng):
     q, *rest = states(name, rng, 3, 2)
     q, rest = q[:, :1], [rest[0][:1], *(x[0, 0] for x in rest[1:])]
@@ -77,7 +78,7 @@ def threads(monkeypatch):
     mb.set_num_threads(before)
 
 
-@each_function
+@each_form
 def test_the_number_of_threads_changes_nothing(name, threads, rng):
     arguments = [np.tile(x, (9, 1)) for x in states(name, rng, 71)]  # enough rows for two threads
     results = []
@@ -139,7 +140,7 @@ def test_a_forked_process_has_threads_of_its_own():
     subprocess.run([sys.executable, "-W", "ignore", "-c", FORKING], check=True, timeout=300)
 
 
-@each_function
+@each_form
 @pytest.mark.parametrize("batch", [(), (9,)])
 def test_results_are_independent_of_other_calls(name, batch, rng):
     """After other points, other functions, another model and an error; arguments are left alone."""
@@ -148,7 +149,7 @@ def test_results_are_independent_of_other_calls(name, batch, rng):
     first = call(name, *arguments)
     kept_first = first.copy()
     other = random_mechanism(np.random.default_rng(8), 4, MOVING[::-1])
-    for function in {*ON_TREES, name}:
+    for function in ON_TREES:
         call(function, *states(function, rng, *batch))
         call(function, *states(function, rng, *batch, of=other), of=other)
         wrong = states(function, rng, *batch)
@@ -161,7 +162,7 @@ def test_results_are_independent_of_other_calls(name, batch, rng):
         np.testing.assert_array_equal(x, y)
 
 
-@each_function
+@each_form
 def test_calls_from_several_python_threads(name, rng):
     tasks = [states(name, rng) for _ in range(40)] + [states(name, rng, 9) for _ in range(10)]
     expected = [call(name, *task) for task in tasks]
@@ -171,7 +172,7 @@ def test_calls_from_several_python_threads(name, rng):
                 np.testing.assert_array_equal(ours, theirs)
 
 
-@each_function
+@each_form
 def test_copies_of_a_model(name, rng):
     arguments = states(name, rng)
     expected = call(name, *arguments)
@@ -186,7 +187,7 @@ def _resident():
 
 
 @pytest.mark.further
-@each_function
+@each_form
 def test_memory_does_not_grow(name, rng):
     """What calls lose, they lose in each of three rounds; the C library keeps freed memory now and then."""
     arguments, many = states(name, rng), states(name, rng, 20)
