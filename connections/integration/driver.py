@@ -41,9 +41,23 @@ LookAhead = Callable[[int, float, Array], None]
 Tick = Callable[[float], None]  # called with the share of the work that is done
 
 PLACES = 32  # motions that take their steps together
-_TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
+TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
 _LOOK = 64  # steps between two looks at what is conserved, besides requested times
 _BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
+
+
+def too_many(most: float) -> str:
+    """Why a motion ends that takes more than so many steps."""
+    return f"it takes more than {most:,.0f} steps"
+
+
+def drift_in_words(name: str, before: float, now: float, drift: float, most: float) -> str:
+    """Why a motion ends whose conserved quantity, of this name, has drifted by more than `most`."""
+    return (
+        f"{name} is conserved, and has changed from {before:.6g} to {now:.6g}, by {drift:.2g} of "
+        f"its scale where {most:.2g} is allowed, as happens where a chart or a frame is singular; "
+        "use another chart, or a smaller rtol"
+    )
 
 
 class Stopped(NamedTuple):
@@ -60,6 +74,11 @@ class Stopped(NamedTuple):
     y: Array
     why: str
     beyond: Array
+
+    @classmethod
+    def at(cls, s: float, state: Array, why: str, whole: float) -> Stopped:
+        """At the time s and in the state (STATE, k); the motion was to last for `whole`, with its sign."""
+        return cls(s, state[0].copy(), why, state[0] + _BEYOND * whole * state[1])
 
 
 class Followed(NamedTuple):
@@ -81,6 +100,14 @@ class Followed(NamedTuple):
     drift: Array
     stopped: dict[int, Stopped]
     ended: dict[int, float]
+
+    @classmethod
+    def at_beginning(cls, y0: Array, count: int) -> Followed:
+        """Motions at y0 (m, k), the first of `count` requested times."""
+        m, k = y0.shape
+        states, drift = np.full((m, count, k), np.nan), np.full((m, count), np.nan)
+        states[:, 0], drift[:, 0] = y0, 0.0
+        return cls(states, np.zeros(m), np.zeros(m, dtype=int), drift, {}, {})
 
 
 def follow(
@@ -113,12 +140,7 @@ def follow(
     ------
     KeyboardInterrupt : and it has what was found (`checks.keep_motion`), `Followed`.
     """
-    m, k = y0.shape
-    states = np.full((m, len(clock), k), np.nan)
-    states[:, 0] = y0
-    drift = np.full((m, len(clock)), np.nan)
-    drift[:, 0] = 0.0
-    found = Followed(states, np.zeros(m), np.zeros(m, dtype=int), drift, {}, {})
+    m, found = len(y0), Followed.at_beginning(y0, len(clock))
     if len(clock) == 1 or m == 0:
         return found
     whole, places = abs(float(clock[-1])), min(places, m)
@@ -315,11 +337,10 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             for i in rows:
                 if int(which[i]) in found.ended or of.row(target)[i] == len(run.clock):
                     continue
-                why = _TOO_SHORT if of.row(lost)[i] else f"it takes more than {run.max_steps:,.0f} steps"
+                why = TOO_SHORT if of.row(lost)[i] else too_many(run.max_steps)
                 if of.any(drifted) and of.row(drifted)[i]:
                     why = kept_by.why(state, which, i)
-                beyond = state[0, i] + sign * _BEYOND * run.whole * state[1, i]
-                stop = Stopped(sign * float(of.row(s)[i]), state[0, i].copy(), why, beyond)
+                stop = Stopped.at(sign * float(of.row(s)[i]), state[:, i], why, sign * run.whole)
                 found.stopped[int(which[i])] = stop
             if len(rows) == m:
                 return
@@ -363,12 +384,9 @@ class _Conserved:
 
     def why(self, state: Array, which: NDArray[np.int64], i: int) -> str:
         """In words, for row i."""
-        before, now, drift = self._first[which[i]], state[5, i, 0], self.drifts(state, which)[i]
-        return (
-            f"{self._name} is conserved, and has changed from {before:.6g} to {now:.6g}, by {drift:.2g} of "
-            f"its scale where {self._most:.2g} is allowed, as happens where a chart or a frame is singular; "
-            "use another chart, or a smaller rtol"
-        )
+        drift = self.drifts(state, which)[i]
+        before, now = self._first[which[i]], state[5, i, 0]
+        return drift_in_words(self._name, before, now, drift, self._most)
 
 
 def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:

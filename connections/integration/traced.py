@@ -40,12 +40,12 @@ MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 Function = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-class _State(NamedTuple):
-    """The loop's state at the beginning of a step."""
+class Underway(NamedTuple):
+    """A motion at the beginning of a step."""
 
     s: jax.Array
     h: jax.Array  # of the next step
-    state: jax.Array  # (STATE, k), as of `tolerances.STATE`
+    state: jax.Array  # (STATE, k), as of `tolerances.STATE`; dy/ds is not known before the first step
     scale: jax.Array  # the largest scale of what is conserved so far
     first: jax.Array  # its first value
     target: jax.Array  # which requested time it goes to
@@ -53,7 +53,8 @@ class _State(NamedTuple):
     kept: jax.Array  # how many of those were accepted
     leaves_rest: jax.Array
     ended: jax.Array
-    states: jax.Array  # (T + 1, k) at the requested times
+    states: jax.Array  # (T + 1, k) at the requested times; the last is for states that are not wanted
+    drift: jax.Array  # (T + 1,) of what is conserved, there
     steps: Any  # marks and steps of `_Kept`, or nothing
 
 
@@ -107,6 +108,27 @@ def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., ja
     return plain, tuple(jaxpr.consts)
 
 
+class Course(NamedTuple):
+    """What a motion keeps to, besides its rate.
+
+    Parameters
+    ----------
+    scales, layout : as of `tolerances.judged`.
+    clock : (T,) the requested times.
+    count : how many of them are real; the others fill up a length.
+    whole, sign : how long the motion is, and the direction of time.
+    settings : of the steps.
+    """
+
+    scales: Any
+    layout: Layout
+    clock: Any
+    count: Any
+    whole: Any
+    sign: Any
+    settings: Settings
+
+
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solve(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> jax.Array:
     return _followed(functions, y0, clock, constants, others, 0).states
@@ -153,13 +175,10 @@ def _kept_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[_Kept, _Kept
 
 def _followed(
     functions: Any, y0: jax.Array, clock: jax.Array, constants: Any, others: Any, room: int
-) -> _State:
+) -> Underway:
     """The motion; if `room` is not zero, also its first `room` kept steps, as in `_Kept`."""
     plain_rate, plain_units, judge = functions
     scales, unit_constants, settings = others
-    count, whole, sign = len(clock), jnp.abs(clock[-1]), jnp.sign(clock[-1])
-    first_step, longest = settings.lengths(whole, FIRST_STEP, jnp)
-    shortest, layout = SHORTEST * whole, judge.layout
 
     def rate(s: jax.Array, y: jax.Array) -> jax.Array:
         value: jax.Array = plain_rate(s, y, *constants)
@@ -169,15 +188,72 @@ def _followed(
         value: jax.Array = plain_units(s, y, *unit_constants)
         return value
 
-    def goes_on(at: _State) -> jax.Array:
-        return (at.target < count) & ~at.ended
+    course = Course(
+        scales, judge.layout, clock, len(clock), jnp.abs(clock[-1]), jnp.sign(clock[-1]), settings
+    )
+    begin = beginning(y0, course, room, jnp)
+    found = advanced(rate, units, course, begin, np.inf)
+    return found._replace(states=found.states[:-1], steps=tuple(array[:-1] for array in found.steps))
 
-    def step(at: _State) -> _State:
+
+def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underway:
+    """A motion before its first step.
+
+    Parameters
+    ----------
+    y0 : (k,) where it begins.
+    course : what it keeps to.
+    room : how many steps are stored.
+    numpy : NumPy, or a module with the same functions.
+    """
+    first_step, _ = course.settings.lengths(course.whole, FIRST_STEP, numpy)
+    nothing, false = numpy.zeros((), dtype=numpy.int32), numpy.zeros((), dtype=bool)
+    steps: Any = ()
+    if room:
+        steps = numpy.zeros((room // BLOCK + 1, len(y0))), numpy.zeros((room + 1, 3))
+    later = numpy.full((len(course.clock), len(y0)), numpy.nan)
+    return Underway(
+        s=numpy.zeros(()),
+        h=course.sign * first_step,
+        state=at_beginning(y0, course.scales[0], numpy),
+        scale=numpy.zeros(()),
+        first=numpy.zeros(()),
+        target=nothing + 1,
+        tried=nothing - 1,  # a step of no length finds the first rate
+        kept=nothing,
+        leaves_rest=false,
+        ended=false,
+        states=numpy.concatenate([y0[None], later]),
+        drift=numpy.concatenate([numpy.zeros(1), later[:, 0]]),
+        steps=steps,
+    )
+
+
+def advanced(rate: Function, scales_at: Function, course: Course, begin: Underway, until: Any) -> Underway:
+    """A motion at its last requested time, where it ends, or after `until` steps; JAX-traceable.
+
+    Parameters
+    ----------
+    rate, scales_at : the rate and the scales of `step_at`.
+    course : what the motion keeps to.
+    begin : where it is.
+    until : the count of steps, of `Underway.tried`, at which it rests.
+    """
+    scales, layout, clock, count, whole, sign, settings = course
+    last, room = len(clock), len(begin.steps[1]) - 1 if begin.steps else 0
+    _, longest = settings.lengths(whole, FIRST_STEP, jnp)
+    shortest = SHORTEST * whole
+
+    def goes_on(at: Underway) -> jax.Array:
+        going: jax.Array = (at.target < count) & ~at.ended & (at.tried < until)
+        return going
+
+    def step(at: Underway) -> Underway:
         goal, first = clock[at.target], at.tried < 0
         ends = (jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
         length, before = jnp.abs(h), at.state
-        tried = step_at(rate, units, at.s, h, before[0], before[1])
+        tried = step_at(rate, scales_at, at.s, h, before[0], before[1])
         grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
         found = judged(tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp)
@@ -186,18 +262,20 @@ def _followed(
         error = jnp.where(length == 0.0, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
         error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
-        drifted = drifts(conserved, scale, at.first, jnp) > settings.drift
+        drift = drifts(conserved, scale, at.first, jnp)
+        drifted = drift > settings.drift
         leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
-        arrives, at_rest, steps = kept & ends, jnp.any(counts), at.steps
+        arrives, at_rest, steps = kept & ends & ~drifted, jnp.any(counts), at.steps
+        recorded = jnp.where(arrives, at.target, last)
         if room:
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)
             row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target)])
             steps = _written(at.steps[0], mark, before[0]), _written(at.steps[1], place, row)
-        return _State(
+        return Underway(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
             h=sign * longer,
             state=jnp.where(kept, found[:-1], before),
@@ -208,28 +286,13 @@ def _followed(
             kept=at.kept + (kept & ~first),
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
             ended=(~kept & short) | (at.tried >= settings.max_steps) | (kept & drifted & ~first),
-            states=_written(at.states, jnp.where(arrives & ~drifted, at.target, count), found[0]),
+            states=_written(at.states, recorded, found[0]),
+            drift=_written(at.drift, recorded, drift),
             steps=steps,
         )
 
-    nothing, false = jnp.zeros((), dtype=jnp.int32), jnp.zeros((), dtype=bool)
-    steps = (jnp.zeros((room // BLOCK + 1, len(y0))), jnp.zeros((room + 1, 3))) if room else ()
-    begin = _State(
-        s=jnp.zeros(()),
-        h=sign * first_step,
-        state=at_beginning(y0, scales[0], jnp),
-        scale=jnp.zeros(()),
-        first=jnp.zeros(()),
-        target=nothing + 1,
-        tried=nothing - 1,  # a step of no length finds the first rate
-        kept=nothing,
-        leaves_rest=false,
-        ended=false,
-        states=_written(jnp.full((count + 1, len(y0)), jnp.nan), 0, y0),
-        steps=steps,
-    )
-    found: _State = jax.lax.while_loop(goes_on, step, begin)
-    return found._replace(states=found.states[:-1], steps=tuple(array[:-1] for array in found.steps))
+    found: Underway = jax.lax.while_loop(goes_on, step, begin)
+    return found
 
 
 def _written(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:

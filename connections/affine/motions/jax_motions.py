@@ -7,6 +7,7 @@ sizes, so that three compilations serve any number of motions.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
@@ -21,8 +22,11 @@ from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound
 from connections.integration.driver import PLACES, Attempts
+from connections.integration.solver import Settings
 from connections.integration.steps import step_at
+from connections.integration.stretches import GOALS, Advance
 from connections.integration.tolerances import Layout, judged
+from connections.integration.traced import Course, Underway, advanced, beginning
 
 Array = NDArray[np.float64]
 FEW = 8  # rows of a compiled step for two to eight motions
@@ -128,7 +132,8 @@ class JaxMotions:
         self._start, self._record = (compiled(at, make) for at in (_started, _recorded))
         if layout is not None:
             groups = tuple((group.start, group.stop) for group in layout.groups)
-            self._step = compiled(_stepped, make, tuple(layout.points.tolist()), groups)
+            self._layout, own = layout, (make, tuple(layout.points.tolist()), groups)
+            self._step, self._stretch = compiled(_stepped, *own), compiled(_stretched, *own)
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
@@ -156,6 +161,20 @@ class JaxMotions:
             return result
 
         return attempt
+
+    def stretches(
+        self, t0: float, started: Started, scales: Array, whole: float, settings: Settings
+    ) -> tuple[Advance, Underway]:
+        """The steps of the only motion for `follow_stretches`, and its beginning; `whole` has a sign."""
+        given, sign = [array[0] for array in started.given], math.copysign(1.0, whole)
+
+        def advance(at: Underway, goals: Array, count: int, until: int) -> Underway:
+            numbers = np.array([t0, count, until, abs(whole), sign, *settings])
+            further: Underway = self._stretch(at, goals, numbers, scales[:, 0], *given)
+            return further
+
+        course = Course(scales[:, 0], self._layout, np.zeros(GOALS), GOALS, abs(whole), sign, settings)
+        return advance, beginning(started.y[0], course)
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
         """Values (m, T, ...), points (m, T, nq), and whether all is admissible there (m, T)."""
@@ -315,8 +334,28 @@ def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) 
 
 
 def _stepped(make: Callable[[], OneMotion], points: Any, groups: Any, *rows: jax.Array) -> Any:
-    layout = Layout(np.array(points, dtype=bool), tuple(slice(*ends) for ends in groups))
-    return _rows(partial(make().step, layout), rows)
+    return _rows(partial(make().step, _layout_of(points, groups)), rows)
+
+
+def _stretched(
+    make: Callable[[], OneMotion],
+    points: Any,
+    groups: Any,
+    at: Underway,
+    goals: jax.Array,
+    numbers: jax.Array,
+    scales: jax.Array,
+    *given: jax.Array,
+) -> Underway:
+    """`traced.advanced` to the first of the goals; numbers (t0, count, until, whole, sign, *settings)."""
+    motion, (t0, count, until, whole, sign, *settings) = make(), numbers
+    rate, scales_at = (lambda s, y, f=f: f(t0, s, y, *given) for f in (motion.rate, motion.scales))
+    course = Course(scales, _layout_of(points, groups), goals, count, whole, sign, Settings(*settings))
+    return advanced(rate, scales_at, course, at, until)
+
+
+def _layout_of(points: Any, groups: Any) -> Layout:
+    return Layout(np.array(points, dtype=bool), tuple(slice(*ends) for ends in groups))
 
 
 def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:

@@ -1,0 +1,77 @@
+"""One motion from requested time to requested time; the steps between are one compiled call.
+
+A call of a compiled function takes as long as ten steps of a small motion. So the loop over steps in Python
+(`driver`) is left to batches, to events, and to rates that are not JAX's. Each call (`traced.advanced`) rests
+after some hundred steps, so that an interrupt ends a long motion.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.integration.driver import TOO_SHORT, Followed, LookAhead, Stopped, drift_in_words, too_many
+from connections.integration.solver import Settings
+from connections.integration.tolerances import drifts
+from connections.integration.traced import Underway
+
+Array = NDArray[np.float64]
+#: (where the motion is, the next requested times (GOALS,), how many of them are real, the count of steps at
+#: which to rest) -> where it is then.
+Advance = Callable[[Underway, Array, int, int], Underway]
+GOALS = 33  # requested times in one call, and the one before them
+STEPS = 256  # in one call
+
+
+def follow_stretches(
+    advance: Advance,
+    begin: Underway,
+    clock: Array,
+    settings: Settings,
+    look_ahead: LookAhead | None = None,
+    conserved: str = "",
+) -> Followed:
+    """What `driver.follow` finds, for one motion.
+
+    Parameters
+    ----------
+    advance : the steps of the motion.
+    begin : before its first step.
+    clock, settings, look_ahead, conserved : as of `driver.follow`.
+    """
+    found, whole = Followed.at_beginning(np.asarray(begin.states[:1]), len(clock)), float(clock[-1])
+    at, reached, tried, looked = begin, 0, int(begin.tried), False
+    while reached < len(clock) - 1:
+        ahead = clock[reached : reached + GOALS]
+        goals = np.concatenate([ahead, np.full(GOALS - len(ahead), whole)])
+        at, target, ended = at._replace(target=begin.target), 1, False
+        while target < len(ahead) and not ended:
+            at = advance(at, goals, len(ahead), tried + STEPS)
+            target, ended, tried = int(at.target), bool(at.ended), int(at.tried)
+        new = slice(reached + 1, reached + target)
+        found.states[0, new] = np.asarray(at.states)[1:target]
+        found.drift[0, new] = np.asarray(at.drift)[1:target]
+        reached += target - 1
+        if not ended:
+            continue
+        state, first, scale = np.asarray(at.state), float(at.first), float(at.scale)
+        drift = float(drifts(state[5, 0], scale, first))
+        drifted = drift > settings.drift
+        if tried > settings.max_steps:
+            why = too_many(settings.max_steps)
+        elif not drifted and look_ahead is not None and not looked:
+            look_ahead(0, float(at.s), state)
+            longest = settings.lengths(abs(whole), 1.0)[1]
+            at, looked = at._replace(ended=begin.ended, h=np.copysign(longest, whole)), True
+            continue
+        else:
+            why = TOO_SHORT
+        if drifted:
+            why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
+        if reached < len(clock) - 1:
+            found.stopped[0] = Stopped.at(float(at.s), state, why, whole)
+        break
+    found.last[0], found.steps[0] = clock[reached], tried
+    return found
