@@ -224,7 +224,7 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
         leaves_rest=false,
         ended=false,
         states=numpy.concatenate([y0[None], later]),
-        drift=numpy.concatenate([numpy.zeros(1), later[:, 0]]),
+        drift=numpy.concatenate([numpy.zeros(1), numpy.full(len(later), numpy.nan)]),
         steps=steps,
     )
 
