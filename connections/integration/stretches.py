@@ -58,18 +58,17 @@ def follow_stretches(
             continue
         state, first, scale = np.asarray(at.state), float(at.first), float(at.scale)
         drift = float(drifts(state[5, 0], scale, first))
-        drifted = drift > settings.drift
-        if tried > settings.max_steps:
+        if drift > settings.drift:
+            why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
+        elif tried > settings.max_steps:
             why = too_many(settings.max_steps)
-        elif not drifted and look_ahead is not None and not looked:
+        elif look_ahead is None or looked:
+            why = TOO_SHORT
+        else:
             look_ahead(0, float(at.s), state)
             longest = settings.lengths(abs(whole), 1.0)[1]
             at, looked = at._replace(ended=begin.ended, h=np.copysign(longest, whole)), True
             continue
-        else:
-            why = TOO_SHORT
-        if drifted:
-            why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         if reached < len(clock) - 1:
             found.stopped[0] = Stopped.at(float(at.s), state, why, whole)
         break

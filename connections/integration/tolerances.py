@@ -75,6 +75,23 @@ class Layout(NamedTuple):
     groups: tuple[slice, ...]
 
 
+class LayoutKey(NamedTuple):
+    """A `Layout` that can be hashed, for functions that are compiled for it."""
+
+    points: tuple[bool, ...]
+    groups: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, layout: Layout) -> LayoutKey:
+        """Of a layout."""
+        return cls(tuple(layout.points.tolist()), tuple((g.start, g.stop) for g in layout.groups))
+
+    @property
+    def layout(self) -> Layout:
+        """The layout."""
+        return Layout(np.array(self.points, dtype=bool), tuple(slice(*ends) for ends in self.groups))
+
+
 class Tolerances(NamedTuple):
     """The tolerances of a step.
 

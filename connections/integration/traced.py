@@ -26,6 +26,7 @@ from connections.integration.tolerances import (
     NO_LONGER,
     SHORTEST,
     Layout,
+    LayoutKey,
     at_beginning,
     clock_counts,
     drifts,
@@ -80,21 +81,9 @@ def solve(
     plain_rate, rate_constants = _without_closure(rate, y0)
     plain_units, unit_constants = _without_closure(scales_at, y0)
     others = scales, unit_constants, Settings(*map(jnp.asarray, settings))
-    judge = _Judge(tuple(layout.points.tolist()), tuple((g.start, g.stop) for g in layout.groups))
-    found: jax.Array = _solve((plain_rate, plain_units, judge), y0, clock, rate_constants, others)
+    functions = plain_rate, plain_units, LayoutKey.of(layout)
+    found: jax.Array = _solve(functions, y0, clock, rate_constants, others)
     return found
-
-
-class _Judge(NamedTuple):
-    """A `Layout` that can be hashed."""
-
-    points: tuple[bool, ...]
-    groups: tuple[tuple[int, int], ...]
-
-    @property
-    def layout(self) -> Layout:
-        """The layout."""
-        return Layout(np.array(self.points, dtype=bool), tuple(slice(*ends) for ends in self.groups))
 
 
 def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., jax.Array], tuple[Any, ...]]:
@@ -113,19 +102,21 @@ class Course(NamedTuple):
 
     Parameters
     ----------
-    scales, layout : as of `tolerances.judged`.
+    scales : as of `tolerances.judged`.
     clock : (T,) the requested times.
     count : how many of them are real; the others fill up a length.
     whole, sign : how long the motion is, and the direction of time.
+    first, longest : lengths of steps.
     settings : of the steps.
     """
 
     scales: Any
-    layout: Layout
     clock: Any
     count: Any
     whole: Any
     sign: Any
+    first: Any
+    longest: Any
     settings: Settings
 
 
@@ -177,7 +168,7 @@ def _followed(
     functions: Any, y0: jax.Array, clock: jax.Array, constants: Any, others: Any, room: int
 ) -> Underway:
     """The motion; if `room` is not zero, also its first `room` kept steps, as in `_Kept`."""
-    plain_rate, plain_units, judge = functions
+    plain_rate, plain_units, key = functions
     scales, unit_constants, settings = others
 
     def rate(s: jax.Array, y: jax.Array) -> jax.Array:
@@ -188,11 +179,11 @@ def _followed(
         value: jax.Array = plain_units(s, y, *unit_constants)
         return value
 
-    course = Course(
-        scales, judge.layout, clock, len(clock), jnp.abs(clock[-1]), jnp.sign(clock[-1]), settings
-    )
+    whole = jnp.abs(clock[-1])
+    first, longest = settings.lengths(whole, FIRST_STEP, jnp)
+    course = Course(scales, clock, len(clock), whole, jnp.sign(clock[-1]), first, longest, settings)
     begin = beginning(y0, course, room, jnp)
-    found = advanced(rate, units, course, begin, np.inf)
+    found = advanced(rate, units, key.layout, course, begin, np.inf)
     return found._replace(states=found.states[:-1], steps=tuple(array[:-1] for array in found.steps))
 
 
@@ -206,7 +197,6 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
     room : how many steps are stored.
     numpy : NumPy, or a module with the same functions.
     """
-    first_step, _ = course.settings.lengths(course.whole, FIRST_STEP, numpy)
     nothing, false = numpy.zeros((), dtype=numpy.int32), numpy.zeros((), dtype=bool)
     steps: Any = ()
     if room:
@@ -214,7 +204,7 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
     later = numpy.full((len(course.clock), len(y0)), numpy.nan)
     return Underway(
         s=numpy.zeros(()),
-        h=course.sign * first_step,
+        h=course.sign * course.first,
         state=at_beginning(y0, course.scales[0], numpy),
         scale=numpy.zeros(()),
         first=numpy.zeros(()),
@@ -229,19 +219,21 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
     )
 
 
-def advanced(rate: Function, scales_at: Function, course: Course, begin: Underway, until: Any) -> Underway:
+def advanced(
+    rate: Function, scales_at: Function, layout: Layout, course: Course, begin: Underway, until: Any
+) -> Underway:
     """A motion at its last requested time, where it ends, or after `until` steps; JAX-traceable.
 
     Parameters
     ----------
     rate, scales_at : the rate and the scales of `step_at`.
+    layout : as of `tolerances.judged`.
     course : what the motion keeps to.
     begin : where it is.
     until : the count of steps, of `Underway.tried`, at which it rests.
     """
-    scales, layout, clock, count, whole, sign, settings = course
+    scales, clock, count, whole, sign, _, longest, settings = course
     last, room = len(clock), len(begin.steps[1]) - 1 if begin.steps else 0
-    _, longest = settings.lengths(whole, FIRST_STEP, jnp)
     shortest = SHORTEST * whole
 
     def goes_on(at: Underway) -> jax.Array:

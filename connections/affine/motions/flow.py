@@ -1,8 +1,8 @@
 """Flows: differential equations on a manifold, with their public boundary.
 
 A `Flow` defines the differential equation. `Trajectories` solves it, from public arguments to arrays at the
-requested times; an error says when and where a motion leaves its domain. Only one step is compiled. The loop
-over steps is `integration.driver`, for one motion and for many; under tracing it is `integration.traced`.
+requested times; an error says when and where a motion leaves its domain. The loop
+over steps is `integration.driver`; for one motion of JAX, and under tracing, it is `integration.traced`.
 """
 
 from __future__ import annotations

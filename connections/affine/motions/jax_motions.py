@@ -25,7 +25,7 @@ from connections.integration.driver import PLACES, Attempts
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
 from connections.integration.stretches import GOALS, Advance
-from connections.integration.tolerances import Layout, judged
+from connections.integration.tolerances import FIRST_STEP, Layout, LayoutKey, judged
 from connections.integration.traced import Course, Underway, advanced, beginning
 
 Array = NDArray[np.float64]
@@ -131,9 +131,9 @@ class JaxMotions:
         self._make, self.places = make, PLACES
         self._start, self._record = (compiled(at, make) for at in (_started, _recorded))
         if layout is not None:
-            groups = tuple((group.start, group.stop) for group in layout.groups)
-            self._layout, own = layout, (make, tuple(layout.points.tolist()), groups)
-            self._step, self._stretch = compiled(_stepped, *own), compiled(_stretched, *own)
+            self._step, self._stretch = (
+                compiled(at, make, LayoutKey.of(layout)) for at in (_stepped, _stretched)
+            )
 
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
@@ -166,14 +166,16 @@ class JaxMotions:
         self, t0: float, started: Started, scales: Array, whole: float, settings: Settings
     ) -> tuple[Advance, Underway]:
         """The steps of the only motion for `follow_stretches`, and its beginning; `whole` has a sign."""
-        given, sign = [array[0] for array in started.given], math.copysign(1.0, whole)
+        given, span = [array[0] for array in started.given], abs(whole)
+        lengths = settings.lengths(span, FIRST_STEP)
+        sign = math.copysign(1.0, whole)
+        course = Course(scales[:, 0], np.zeros(GOALS), GOALS, span, sign, *lengths, settings)
 
         def advance(at: Underway, goals: Array, count: int, until: int) -> Underway:
-            numbers = np.array([t0, count, until, abs(whole), sign, *settings])
-            further: Underway = self._stretch(at, goals, numbers, scales[:, 0], *given)
+            own = course._replace(clock=goals, count=count)
+            further: Underway = self._stretch(t0, own, at, until, *given)
             return further
 
-        course = Course(scales[:, 0], self._layout, np.zeros(GOALS), GOALS, abs(whole), sign, settings)
         return advance, beginning(started.y[0], course)
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
@@ -333,29 +335,23 @@ def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) 
     return _rows(lambda _, *given: motion.start(*given), (index, *rows))
 
 
-def _stepped(make: Callable[[], OneMotion], points: Any, groups: Any, *rows: jax.Array) -> Any:
-    return _rows(partial(make().step, _layout_of(points, groups)), rows)
+def _stepped(make: Callable[[], OneMotion], key: LayoutKey, *rows: jax.Array) -> Any:
+    return _rows(partial(make().step, key.layout), rows)
 
 
 def _stretched(
     make: Callable[[], OneMotion],
-    points: Any,
-    groups: Any,
+    key: LayoutKey,
+    t0: jax.Array,
+    course: Course,
     at: Underway,
-    goals: jax.Array,
-    numbers: jax.Array,
-    scales: jax.Array,
+    until: jax.Array,
     *given: jax.Array,
 ) -> Underway:
-    """`traced.advanced` to the first of the goals; numbers (t0, count, until, whole, sign, *settings)."""
-    motion, (t0, count, until, whole, sign, *settings) = make(), numbers
+    """`traced.advanced`, with its functions from outside."""
+    motion = make()
     rate, scales_at = (lambda s, y, f=f: f(t0, s, y, *given) for f in (motion.rate, motion.scales))
-    course = Course(scales, _layout_of(points, groups), goals, count, whole, sign, Settings(*settings))
-    return advanced(rate, scales_at, course, at, until)
-
-
-def _layout_of(points: Any, groups: Any) -> Layout:
-    return Layout(np.array(points, dtype=bool), tuple(slice(*ends) for ends in groups))
+    return advanced(rate, scales_at, key.layout, course, at, until)
 
 
 def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
