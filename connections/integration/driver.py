@@ -310,9 +310,10 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         over = _watched(run, of, kept, which, sign, (s, later), (state, tried))
         s, state = later, _moved(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
-        drifted = False
+        drifted, drift = False, no_grain
         if count % _LOOK == 0 or of.any(arrived):
-            drifted = of.numbers(kept_by.drifted(state, which))
+            drift = kept_by.drifts(state, which)
+            drifted = of.numbers(drift > run.most_drift)  # not if it is unknown: the state then is no state
             arrived = arrived > drifted  # of booleans: and not
         if over is not None:  # an event at the requested time itself is on time
             arrived = arrived > (over & of.numbers(_early(run, which, sign * later)))
@@ -320,7 +321,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             rows, at = np.flatnonzero(arrived), of.row(target)
             found.states[which[rows], at[rows]] = state[0, rows]
             found.last[which[rows]] = run.clock[at[rows]]
-            found.drift[which[rows], at[rows]] = kept_by.drifts(state, which)[rows]
+            found.drift[which[rows], at[rows]] = drift[rows]
             target = target + arrived
             goal = of.numbers(reach[of.row(target)])
         # Motions end at the last time, at a rejected step of the shortest length, or after `max_steps`.
@@ -339,7 +340,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
                     continue
                 why = TOO_SHORT if of.row(lost)[i] else too_many(run.max_steps)
                 if of.any(drifted) and of.row(drifted)[i]:
-                    why = kept_by.why(state, which, i)
+                    why = kept_by.why(state, which, i, drift[i])
                 stop = Stopped.at(sign * float(of.row(s)[i]), state[:, i], why, sign * run.whole)
                 found.stopped[int(which[i])] = stop
             if len(rows) == m:
@@ -378,13 +379,8 @@ class _Conserved:
         change: Array = drifts(value, scale, self._first[which])
         return change
 
-    def drifted(self, state: Array, which: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Whether that is too much, (w,); not if it is unknown, because the state then is no state."""
-        return self.drifts(state, which) > self._most
-
-    def why(self, state: Array, which: NDArray[np.int64], i: int) -> str:
-        """In words, for row i."""
-        drift = self.drifts(state, which)[i]
+    def why(self, state: Array, which: NDArray[np.int64], i: int, drift: float) -> str:
+        """Why a motion ends with this drift, in words, for row i."""
         before, now = self._first[which[i]], state[5, i, 0]
         return drift_in_words(self._name, before, now, drift, self._most)
 
