@@ -8,7 +8,8 @@ requested times. The loop is written in Python, so that Ctrl-C ends it; what was
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,14 +148,20 @@ def follow(
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift
     run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
+    with keeping(found), np.errstate(all="ignore"):  # what is not finite only makes the next step shorter
+        start = _first_states(attempts, at_beginning(y0, origin), places)
+        _follow(attempts, start, places, run, _Number if m == 1 else _Row)
+    return found
+
+
+@contextmanager
+def keeping(found: Followed) -> Iterator[None]:
+    """A block that Ctrl-C ends with what was found until then."""
     try:
-        with np.errstate(all="ignore"):  # a state that is not finite only makes the next step shorter
-            start = _first_states(attempts, at_beginning(y0, origin), places)
-            _follow(attempts, start, places, run, _Number if m == 1 else _Row)
+        yield
     except KeyboardInterrupt as interrupt:
         keep_motion(interrupt, found)
         raise
-    return found
 
 
 class _Run(NamedTuple):

@@ -2,7 +2,7 @@
 
 A call of a compiled function takes as long as ten steps of a small motion. So the loop over steps in Python
 (`driver`) is left to batches, to events, and to rates that are not JAX's. Each call (`traced.advanced`) rests
-after some hundred steps, so that an interrupt ends a long motion.
+after some hundred steps, so that Ctrl-C ends a long motion.
 """
 
 from __future__ import annotations
@@ -12,7 +12,16 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.integration.driver import TOO_SHORT, Followed, LookAhead, Stopped, drift_in_words, too_many
+from connections.integration.driver import (
+    TOO_SHORT,
+    Followed,
+    LookAhead,
+    Stopped,
+    Tick,
+    drift_in_words,
+    keeping,
+    too_many,
+)
 from connections.integration.solver import Settings
 from connections.integration.tolerances import drifts
 from connections.integration.traced import Underway
@@ -32,6 +41,7 @@ def follow_stretches(
     settings: Settings,
     look_ahead: LookAhead | None = None,
     conserved: str = "",
+    tick: Tick | None = None,
 ) -> Followed:
     """What `driver.follow` finds, for one motion.
 
@@ -39,38 +49,55 @@ def follow_stretches(
     ----------
     advance : the steps of the motion.
     begin : before its first step.
-    clock, settings, look_ahead, conserved : as of `driver.follow`.
+    clock, settings, look_ahead, conserved, tick : as of `driver.follow`.
+
+    Raises
+    ------
+    KeyboardInterrupt : and it has what was found (`checks.keep_motion`), `Followed`.
     """
-    found, whole = Followed.at_beginning(np.asarray(begin.states[:1]), len(clock)), float(clock[-1])
-    at, reached, tried, looked = begin, 0, int(begin.tried), False
+    found = Followed.at_beginning(np.asarray(begin.states[:1]), len(clock))
+    with keeping(found):
+        _follow(advance, begin, clock, settings, look_ahead, conserved, tick, found)
+    return found
+
+
+def _follow(
+    advance: Advance,
+    at: Underway,
+    clock: Array,
+    settings: Settings,
+    look_ahead: LookAhead | None,
+    conserved: str,
+    tick: Tick | None,
+    found: Followed,
+) -> None:
+    whole, reached, tried, none = float(clock[-1]), 0, int(at.tried), at
     while reached < len(clock) - 1:
         ahead = clock[reached : reached + GOALS]
         goals = np.concatenate([ahead, np.full(GOALS - len(ahead), whole)])
-        at, target, ended = at._replace(target=begin.target), 1, False
-        while target < len(ahead) and not ended:
-            at = advance(at, goals, len(ahead), tried + STEPS)
-            target, ended, tried = int(at.target), bool(at.ended), int(at.tried)
+        at = advance(at._replace(target=none.target), goals, len(ahead), tried + STEPS)
+        target, ended, tried = int(at.target), bool(at.ended), int(at.tried)
         new = slice(reached + 1, reached + target)
         found.states[0, new] = np.asarray(at.states)[1:target]
         found.drift[0, new] = np.asarray(at.drift)[1:target]
         reached += target - 1
-        if not ended:
+        found.last[0], found.steps[0] = clock[reached], tried
+        if tick is not None:
+            tick(float(at.s) / whole)
+        if not ended or reached == len(clock) - 1:
             continue
-        state, first, scale = np.asarray(at.state), float(at.first), float(at.scale)
-        drift = float(drifts(state[5, 0], scale, first))
+        state, first = np.asarray(at.state), float(at.first)
+        drift = float(drifts(state[5, 0], float(at.scale), first))
         if drift > settings.drift:
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)
-        elif look_ahead is None or looked:
+        elif look_ahead is None:
             why = TOO_SHORT
         else:
             look_ahead(0, float(at.s), state)
             longest = settings.lengths(abs(whole), 1.0)[1]
-            at, looked = at._replace(ended=begin.ended, h=np.copysign(longest, whole)), True
+            at, look_ahead = at._replace(ended=none.ended, h=np.copysign(longest, whole)), None
             continue
-        if reached < len(clock) - 1:
-            found.stopped[0] = Stopped.at(float(at.s), state, why, whole)
-        break
-    found.last[0], found.steps[0] = clock[reached], tried
-    return found
+        found.stopped[0] = Stopped.at(float(at.s), state, why, whole)
+        return

@@ -1,8 +1,8 @@
 """Flows: differential equations on a manifold, with their public boundary.
 
 A `Flow` defines the differential equation. `Trajectories` solves it, from public arguments to arrays at the
-requested times; an error says when and where a motion leaves its domain. The loop
-over steps is `integration.driver`; for one motion of JAX, and under tracing, it is `integration.traced`.
+requested times; an error says when and where a motion leaves its domain. The loop over steps is
+`integration.driver`, or `integration.stretches` for one motion of JAX; under tracing it is `integration.traced`.
 """
 
 from __future__ import annotations
@@ -358,7 +358,16 @@ class Trajectories(Parametrized):
             whole = abs(float(clock[-1]))
             events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
         following = partial(
-            follow, attempts, started.y, started.origin, clock, settings, motions.places, events, look, name_of
+            follow,
+            attempts,
+            started.y,
+            started.origin,
+            clock,
+            settings,
+            motions.places,
+            events,
+            look,
+            name_of,
         )
         if isinstance(motions, JaxMotions) and started.y.size and count == 1 and events is None:
             beginning = motions.stretches(float(times[0]), started, scales, float(clock[-1]), settings)
