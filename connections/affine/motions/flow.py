@@ -2,7 +2,7 @@
 
 A `Flow` defines the differential equation. `Trajectories` solves it, from public arguments to arrays at the
 requested times; an error says when and where a motion leaves its domain. The loop over steps is
-`integration.driver`, or `integration.stretches` for one motion of JAX; under tracing it is `integration.traced`.
+`integration.driver`, for one motion of JAX `integration.stretches`, under tracing `integration.traced`.
 """
 
 from __future__ import annotations
