@@ -126,7 +126,7 @@ def test_interrupts(run):
     """Half a second passes before the interrupt, and at most one after it; the motion until then is kept."""
     passed, reached, error = printed(START, run, INTERRUPTED)
     assert 0.4 < passed < 1.5
-    assert reached > 2 and error < 1e-12  # ten times as many on a machine that does nothing else
+    assert reached > 2 and error < 1e-9  # ten times as many on a machine that does nothing else
 
 
 @pytest.mark.further
