@@ -312,6 +312,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             still = of.numbers(clock_counts(tried, state, run.whole).any(axis=-1))
             rest = of.where(kept, taken | (rest & still), rest)
             resting = of.any(rest)
+        kept_by.see(tried, which, of.row(kept))
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
         later = of.where(kept, of.where(ends, goal, s + length), s)
         over = _watched(run, of, kept, which, sign, (s, later), (state, tried))
@@ -377,13 +378,21 @@ class _Conserved:
         self._scale = np.zeros(len(first)) if empty else first[:, -1].copy()
         self._most, self._name, self._empty = most, name, empty
 
+    def see(self, tried: Array, which: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
+        """Look at the scale after steps, where they are accepted."""
+        if self._empty:
+            return
+        if len(which) == 1:  # numbers are several times as fast
+            if kept[0] and tried[5, 0, -1] > self._scale[which[0]]:
+                self._scale[which[0]] = tried[5, 0, -1]
+            return
+        self._scale[which[kept]] = np.fmax(self._scale[which[kept]], tried[5, kept, -1])
+
     def drifts(self, state: Array, which: NDArray[np.int64]) -> Array:
         """The relative change (w,) of these motions."""
         if self._empty:
             return np.zeros(len(which))
-        value, scale = state[5, :, 0], np.fmax(self._scale[which], state[5, :, -1])
-        self._scale[which] = scale
-        change: Array = drifts(value, scale, self._first[which])
+        change: Array = drifts(state[5, :, 0], self._scale[which], self._first[which])
         return change
 
     def why(self, state: Array, which: NDArray[np.int64], i: int, drift: float) -> str:

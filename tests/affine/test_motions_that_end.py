@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from cases import always
 from scipy.integrate import solve_ivp
+from scipy.special import ellipk
 
 import connections as cn
 from connections import multibody as mb
@@ -263,6 +264,20 @@ def test_the_drift_of_what_is_conserved(rng):
     lossy = cn.ContorsionConnection(PLANE.metric, lambda q: 0.1 * jnp.ones((2, 2, 2)))
     found = cn.geodesic(lossy, np.zeros(2), np.ones(2), [0.0, 1.0])
     assert found.drift is None and abs(found.v[1] @ found.v[1] - 2.0) > 0.1
+
+
+@pytest.mark.parametrize("angle", [0.05, 1.0, 2.5])
+@pytest.mark.parametrize("turns", [0.5, 1.0, 3.0])
+def test_a_motion_from_rest_to_rest(angle, turns):
+    """Half periods of a pendulum: at both requested times its kinetic energy, the scale of drifts, is zero."""
+    end = turns * 4.0 * ellipk(np.sin(0.5 * angle) ** 2)
+    alone = PENDULUM.simulate([angle], [0.0], [0.0, end])
+    batch = PENDULUM.simulate([[angle], [0.0]], [0.0], [0.0, end]).member(0)
+    traced = jax.jit(lambda q: PENDULUM.simulate(q, [0.0], [0.0, end]))(np.array([angle]))
+    for motion in (alone, batch, traced):
+        np.testing.assert_allclose(motion.q[-1], [np.cos(2.0 * np.pi * turns) * angle], rtol=1e-8)
+    for motion in (alone, batch):
+        assert motion.drift[-1] < 1e-8
 
 
 def test_a_drift_is_refused():
