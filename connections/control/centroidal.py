@@ -64,7 +64,7 @@ class CentroidalCoordinates:
     @property
     def mass(self) -> float:
         """The total mass M, kg."""
-        return float(self.model.kinematics.tree.inertias[:, 5, 5].sum())
+        return self.model.kinematics.tree.mass
 
     def jacobian_at(self, q: jax.Array) -> jax.Array:
         """J (3, nv), cdot = J v in world axes, at q (nq,): sum_b m_b R_b (u_b + w_b x c_b) / M."""

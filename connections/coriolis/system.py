@@ -360,8 +360,7 @@ class MechanicalSystem(Described, Parametrized):
         kept = None if timed else energy_of(self._nabla, self.metric, self.potential_at)
         flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
         host = self.host_motion(control)
-        # In NumPy there is no potential energy, but no singular coordinates either.
-        return flow if host is None else replace(flow, conserved=None, host=host)
+        return flow if host is None else replace(flow, host=host)
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

@@ -91,6 +91,7 @@ class Followed(NamedTuple):
     last : (m,) the last requested time that each reached.
     steps : (m,) steps that each took, accepted or not.
     drift : (m, T) the relative change of what is conserved; zero if nothing is.
+    conserved : (2, m, T) what steps compute of what is conserved, and the largest of its scales until then.
     stopped : the motions that end too early.
     ended : the motions that an event has ended, and when.
     """
@@ -99,6 +100,7 @@ class Followed(NamedTuple):
     last: Array
     steps: NDArray[np.int64]
     drift: Array
+    conserved: Array
     stopped: dict[int, Stopped]
     ended: dict[int, float]
 
@@ -108,7 +110,8 @@ class Followed(NamedTuple):
         m, k = y0.shape
         states, drift = np.full((m, count, k), np.nan), np.full((m, count), np.nan)
         states[:, 0], drift[:, 0] = y0, 0.0
-        return cls(states, np.zeros(m), np.zeros(m, dtype=int), drift, {}, {})
+        kept = np.full((2, m, count), np.nan)
+        return cls(states, np.zeros(m), np.zeros(m, dtype=int), drift, kept, {}, {})
 
 
 def follow(
@@ -122,6 +125,7 @@ def follow(
     look_ahead: LookAhead | None = None,
     conserved: str = "",
     tick: Tick | None = None,
+    looked_at: bool = True,
 ) -> Followed:
     """Solve dy/ds = f(s, y) with y(0) = y0 for m motions.
 
@@ -136,6 +140,8 @@ def follow(
     look_ahead : changes the tolerances of a motion that needs too short steps, once, or None.
     conserved : the name of what is conserved, for errors; empty if nothing is.
     tick : called with the share of the work that is done, after every step.
+    looked_at : whether what steps compute is all of what is conserved; if not, the caller adds the rest, and
+        calls `stop_at_drifts`.
 
     Raises
     ------
@@ -146,7 +152,7 @@ def follow(
         return found
     whole, places = abs(float(clock[-1])), min(places, m)
     lengths = settings.lengths(whole, FIRST_STEP)
-    most = settings.max_steps, settings.drift
+    most = settings.max_steps, settings.drift if looked_at else math.inf
     run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
     with keeping(found), np.errstate(all="ignore"):  # what is not finite only makes the next step shorter
         start = _first_states(attempts, at_beginning(y0, origin), places)
@@ -285,7 +291,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
     lanes = _at_start(start, np.arange(places), 0, run)
     lanes = _Lanes._make([*map(of.numbers, lanes[:6]), *lanes[6:]])
     reach, found, m = np.append(np.abs(run.clock), math.inf), run.found, start.shape[1]
-    kept_by = _Conserved(start[5], run.most_drift, run.conserved)
+    kept_by = _Conserved(start[5], run.conserved, run.most_drift < math.inf)
+    kept_by.record(found, start, np.arange(m), np.arange(m), np.zeros(m, dtype=int))
     resting, no_grain = False, np.zeros(places)  # whether any motion leaves a state of rest
     looked: set[int] = set()  # motions that have looked ahead
     while len(lanes.which):
@@ -330,6 +337,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             found.states[which[rows], at[rows]] = state[0, rows]
             found.last[which[rows]] = run.clock[at[rows]]
             found.drift[which[rows], at[rows]] = drift[rows]
+            kept_by.record(found, state, which, rows, at)
             target = target + arrived
             goal = of.numbers(reach[of.row(target)])
         # Motions end at the last time, at a rejected step of the shortest length, or after `max_steps`.
@@ -348,7 +356,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
                     continue
                 why = TOO_SHORT if of.row(lost)[i] else too_many(run.max_steps)
                 if of.any(drifted) and of.row(drifted)[i]:
-                    why = kept_by.why(state, which, i, drift[i])
+                    before, now = found.conserved[0, which[i], 0], state[5, i, 0]
+                    why = drift_in_words(run.conserved, before, now, drift[i], run.most_drift)
                 stop = Stopped.at(sign * float(of.row(s)[i]), state[:, i], why, sign * run.whole)
                 found.stopped[int(which[i])] = stop
             if len(rows) == m:
@@ -368,15 +377,31 @@ class _Conserved:
     Parameters
     ----------
     first : (m, k) the row of the state at the beginning: the value first, its scale last.
-    most : the largest drift.
     name : of what is conserved; empty if nothing is.
+    looked_at : whether it is compared.
     """
 
-    def __init__(self, first: Array, most: float, name: str) -> None:
-        empty = first.shape[1] == 0 or not name
-        self._first = np.zeros(len(first)) if empty else first[:, 0].copy()
-        self._scale = np.zeros(len(first)) if empty else first[:, -1].copy()
-        self._most, self._name, self._empty = most, name, empty
+    def __init__(self, first: Array, name: str, looked_at: bool) -> None:
+        self._looked_at = looked_at
+        self._empty = first.shape[1] == 0 or not name
+        self._first = np.zeros(len(first)) if self._empty else first[:, 0].copy()
+        self._scale = np.zeros(len(first)) if self._empty else first[:, -1].copy()
+
+    def drifts(self, state: Array, which: NDArray[np.int64]) -> Array:
+        """The relative change (w,) of these motions."""
+        if self._empty or not self._looked_at:
+            return np.zeros(len(which))
+        if len(which) == 1:  # numbers are several times as fast
+            value, at = float(state[5, 0, 0]), which[0]
+            change = abs(value - self._first[at])
+            return np.array([change / (self._scale[at] or 1.0)])
+        return np.asarray(drifts(state[5, :, 0], self._scale[which], self._first[which]))
+
+    def record(self, found: Followed, state: Array, which: NDArray[np.int64], rows: Any, at: Any) -> None:
+        """Write what these rows have at requested times, with these indices."""
+        if not self._empty:
+            found.conserved[0, which[rows], at[rows]] = state[5, rows, 0]
+            found.conserved[1, which[rows], at[rows]] = self._scale[which[rows]]
 
     def see(self, tried: Array, which: NDArray[np.int64], kept: NDArray[np.bool_]) -> None:
         """Look at the scale after steps, where they are accepted."""
@@ -388,17 +413,30 @@ class _Conserved:
             return
         self._scale[which[kept]] = np.fmax(self._scale[which[kept]], tried[5, kept, -1])
 
-    def drifts(self, state: Array, which: NDArray[np.int64]) -> Array:
-        """The relative change (w,) of these motions."""
-        if self._empty:
-            return np.zeros(len(which))
-        change: Array = drifts(state[5, :, 0], self._scale[which], self._first[which])
-        return change
 
-    def why(self, state: Array, which: NDArray[np.int64], i: int, drift: float) -> str:
-        """Why a motion ends with this drift, in words, for row i."""
-        before, now = self._first[which[i]], state[5, i, 0]
-        return drift_in_words(self._name, before, now, drift, self._most)
+def stop_at_drifts(
+    found: Followed, clock: Array, name: str, conserved: tuple[Array, Array], most: float
+) -> None:
+    """Stop motions at the first requested time at which what they conserve has drifted.
+
+    Parameters
+    ----------
+    found : the motions, which are changed.
+    clock : (T,) the requested times.
+    name : of what is conserved.
+    conserved : (m, T) its values and the scales; NaN at times that a motion has not reached.
+    most : the largest drift.
+    """
+    value, scale = conserved
+    largest = np.maximum.accumulate(np.nan_to_num(scale), axis=1)
+    found.drift[:] = drifts(value, largest, value[:, :1])
+    for row in np.flatnonzero((found.drift > most).any(axis=1)):
+        at = int(np.argmax(found.drift[row] > most))
+        why = drift_in_words(name, value[row, 0], value[row, at], found.drift[row, at], most)
+        y = found.states[row, at].copy()
+        found.stopped[int(row)] = Stopped(float(clock[at]), y, why, y)
+        found.last[row] = clock[at - 1]
+        found.states[row, at:] = found.drift[row, at:] = np.nan
 
 
 def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:

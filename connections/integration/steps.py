@@ -53,13 +53,13 @@ def step_at(
     return jnp.concatenate([jnp.stack([new, K[-1]]), errors @ K, scales(s + h, new)])
 
 
-def numpy_attempt(rate: Rate, units: Callable[[float, Array], Array]) -> Attempt:
+def numpy_attempt(rate: Rate, scales: Callable[[float, Array], Array]) -> Attempt:
     """A step with NumPy functions.
 
     Parameters
     ----------
     rate : (s, y, out) writes dy/ds to out (k,).
-    units : (s, y) -> units of the components, (k,).
+    scales : (s, y) -> units of the components, and what is conserved, (2, k).
     """
 
     def attempt(s: float, h: float, y: Array, f: Array) -> Array:
@@ -67,13 +67,13 @@ def numpy_attempt(rate: Rate, units: Callable[[float, Array], Array]) -> Attempt
         found[0], new = y, y
         if h == 0.0:
             rate(s, y, found[1])
-            found[4] = units(s, y)
+            found[4:] = scales(s, y)
             return found
         K[0] = f
         for stage, row in enumerate(_ROWS[1:], 1):
             new = y + h * row.dot(K[:stage])
             rate(s + C[stage] * h, new, K[stage])
-        found[0], found[1], found[4] = new, K[-1], units(s + h, new)
+        found[0], found[1], found[4:] = new, K[-1], scales(s + h, new)
         found[2:4] = E @ K
         return found
 

@@ -88,6 +88,11 @@ class Tree:
         make_read_only(self)
 
     @property
+    def mass(self) -> float:
+        """Of all bodies that move, kg."""
+        return float(self.inertias[:, 5, 5].sum())
+
+    @property
     def supports(self) -> np.ndarray:
         """Whether joint j moves body b, (N, N) booleans indexed [b, j]."""
         count = len(self.parents)

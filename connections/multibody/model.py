@@ -503,7 +503,7 @@ def total_mass(model: Model) -> float:
     model : the robot.
     """
     require_type("model", model, Model)
-    return float(model.kinematics.tree.inertias[:, 5, 5].sum())
+    return model.kinematics.tree.mass
 
 
 def inertial_parameters(model: Model) -> np.ndarray:

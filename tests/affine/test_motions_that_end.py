@@ -269,7 +269,7 @@ def test_the_drift_of_what_is_conserved(rng):
 @pytest.mark.parametrize("angle", [0.05, 1.0, 2.5])
 @pytest.mark.parametrize("turns", [0.5, 1.0, 3.0])
 def test_a_motion_from_rest_to_rest(angle, turns):
-    """Half periods of a pendulum: at both requested times its kinetic energy, the scale of drifts, is zero."""
+    """Half periods of a pendulum: at both times its kinetic energy, the scale of drifts, is zero."""
     end = turns * 4.0 * ellipk(np.sin(0.5 * angle) ** 2)
     alone = PENDULUM.simulate([angle], [0.0], [0.0, end])
     batch = PENDULUM.simulate([[angle], [0.0]], [0.0], [0.0, end]).member(0)

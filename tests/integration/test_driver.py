@@ -16,7 +16,7 @@ def attempt_of(rate, units):
     def write(t, y, out):
         out[:] = rate(t, y)
 
-    return numpy_attempt(write, units)
+    return numpy_attempt(write, lambda t, y: np.stack([units(t, y), np.zeros_like(y)]))
 
 
 def followed(rate, y0, times, units=None, rtol=1e-10, **settings):

@@ -202,7 +202,7 @@ def test_the_step_of_a_linear_equation_is_that_by_its_rates(rng):
 
     first = np.empty(12)
     rate(T, y, first)
-    expected = numpy_attempt(rate, lambda t, y: y)(T, H, y, first)[:4]
+    expected = numpy_attempt(rate, lambda t, y: np.stack([y, y]))(T, H, y, first)[:4]
     linear = model.connection.host.linear_step
     np.testing.assert_allclose(linear(H, A, y, first)[:4], expected, rtol=0, atol=1e-14)
     A[3] += 1e-9

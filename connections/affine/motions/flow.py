@@ -44,7 +44,7 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Bound, Parametrized, derived
 from connections.geometry.frames import FrameField
-from connections.integration.driver import Attempts, Followed, Stopped, follow
+from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
 from connections.integration.tolerances import LONGEST, Layout, drifts, expected_sizes
@@ -357,22 +357,17 @@ class Trajectories(Parametrized):
             state_of = partial(_state_of, motions, started.given)
             whole = abs(float(clock[-1]))
             events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
-        following = partial(
-            follow,
-            attempts,
-            started.y,
-            started.origin,
-            clock,
-            settings,
-            motions.places,
-            events,
-            look,
-            name_of,
-        )
+        falls = isinstance(motions, HostMotions) and motions.falls
+        equation = attempts, started.y, started.origin, clock, settings
+        options = motions.places, events, look, name_of
+        following = partial(follow, *equation, *options, looked_at=not falls)
         if isinstance(motions, JaxMotions) and started.y.size and count == 1 and events is None:
             beginning = motions.stretches(float(times[0]), started, scales, float(clock[-1]), settings)
             following = partial(follow_stretches, *beginning, clock, settings, look, name_of)
         found, interrupt = followed(name, following)
+        if name_of and isinstance(motions, HostMotions) and falls:
+            energies = motions.energies(found.states, found.conserved)
+            stop_at_drifts(found, clock, name_of, energies, settings.drift)
         reached = int(np.count_nonzero(np.abs(times - times[0]) <= np.abs(found.last).max()))
         values, points, good = _recorded(motions, times, found.states[:, places], started.given, reached)
         more: dict[str, Any] = {"drift": found.drift[:, places]} if name_of else {}

@@ -13,6 +13,7 @@ import jax
 import numpy as np
 
 from connections.affine.host_mechanics import Array, HostMechanics
+from connections.affine.motions.units import energy_and_scale
 from connections.checks import ShapeError
 from connections.evaluation.compilation import compiled
 from connections.integration.dop853 import C
@@ -34,12 +35,12 @@ class _InNumPy(_OneKind):
     """A motion whose steps are computed from its rates."""
 
     rate: Callable[..., None]
-    units: Callable[..., Array]
+    scales: Callable[..., Array]
 
     def attempt(self, t0: float, y0: Array, given: tuple[Any, ...]) -> Attempt:
         """The steps of one motion from the time t0; the time of a step is counted from t0."""
         return numpy_attempt(
-            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.units(s, y, *given)
+            lambda s, y, out: self.rate(t0 + s, y, out, *given), lambda s, y: self.scales(s, y, *given)
         )
 
 
@@ -52,6 +53,8 @@ class HostMotion(_InNumPy):
     acceleration : (t, q, v, out) writes the acceleration to out (n,), the force included.
     steps : optional, (h, y, dy/dt) -> a whole step, as `Attempt`; and the same function for rows, (6, m, k),
         NaN where a step would raise an error.
+    potential : optional, q (rows, nq) -> the potential energy V (rows,) of what acts besides the connection,
+        if that is all; what steps call conserved is v^T H v.
     """
 
     def __init__(
@@ -59,8 +62,9 @@ class HostMotion(_InNumPy):
         host: HostMechanics,
         acceleration: Acceleration,
         steps: tuple[Callable[..., Array], Callable[..., Array]] | None = None,
+        potential: Callable[[Array], Array] | None = None,
     ) -> None:
-        self.host, self._acceleration = host, acceleration
+        self.host, self._acceleration, self._potential = host, acceleration, potential
         self._step: Callable[..., Array] | None = None
         self.steps: Callable[..., Array] | None = None
         if steps is not None:
@@ -92,11 +96,33 @@ class HostMotion(_InNumPy):
         self.host.velocity(q, v, out[: len(q)])
         self._acceleration(t, q, v, out[len(q) :])
 
-    def units(self, s: float, y: Array, *given: Array) -> Array:
-        """Units of the components of (q, v) (`motion_units`), (k,)."""
-        q, _ = self._split(y, given)
-        velocity = 1.0 / np.sqrt(np.diagonal(self.host.mass_matrix(q)))
-        return np.concatenate([np.abs(self.host.frame_matrix(q)) @ velocity, velocity])
+    def scales(self, s: float, y: Array, *given: Array) -> Array:
+        """Units of the components of (q, v) (`motion_units`), and v^T H v, (2, k)."""
+        q, v = self._split(y, given)
+        H, found = self.host.mass_matrix(q), np.zeros((2, len(y)))
+        velocity = 1.0 / np.sqrt(np.diagonal(H))
+        found[0, : len(q)], found[0, len(q) :] = np.abs(self.host.frame_matrix(q)) @ velocity, velocity
+        found[1, 0] = found[1, -1] = v @ H @ v
+        return found
+
+    @property
+    def falls(self) -> bool:
+        """Whether there is a potential."""
+        return self._potential is not None
+
+    def energies(self, states: Array, squares: Array) -> tuple[Array, Array]:
+        """The energies of states (..., k) and their scales (...,); NaN where a state is.
+
+        Parameters
+        ----------
+        states : (..., k).
+        squares : (2, ...) v^T H v, and the largest until then.
+        """
+        height, good = np.full(states.shape[:-1], np.nan), np.isfinite(states).all(axis=-1)
+        assert self._potential is not None
+        height[good] = self._potential(self.host.normalized(states[good][:, : self.host.nq]))
+        kinetic, largest = 0.5 * squares
+        return kinetic + height, energy_and_scale(largest, height)[1]
 
     def layout(self, k: int) -> Layout:
         """The first components are the point."""
@@ -180,9 +206,9 @@ class HostReading(_InNumPy):
     def rate(self, t: float, y: Array, out: Array, *given: Any) -> None:
         """Nothing, (0,)."""
 
-    def units(self, s: float, y: Array, *given: Any) -> Array:
-        """Nothing, (0,)."""
-        return y
+    def scales(self, s: float, y: Array, *given: Any) -> Array:
+        """Nothing, (2, 0)."""
+        return np.stack([y, y])
 
     def record(self, t: float, y: Array, *given: Any) -> tuple[Array, Array, bool]:
         """The covariant derivative (n,), the curve's point, and whether all is finite and tangent."""

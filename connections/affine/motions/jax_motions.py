@@ -217,6 +217,16 @@ class HostMotions:
         self._rows = functions if isinstance(functions, HostMotion) else None
         self.places = PLACES_OF_ROWS if self._rows and self._rows.steps else PLACES
 
+    @property
+    def falls(self) -> bool:
+        """Whether what is conserved has a potential besides what steps compute."""
+        return self._rows is not None and self._rows.falls
+
+    def energies(self, states: Array, squares: Array) -> tuple[Array, Array]:
+        """The energies of states (..., k) and their scales (...,), as of `HostMotion`."""
+        assert self._rows is not None
+        return self._rows.energies(states, squares)
+
     def start(self, rows: tuple[Array, ...], count: int) -> Started:
         """As `JaxMotions.start`; raises the error of an initial point that is not valid."""
         if self._rows:

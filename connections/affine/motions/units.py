@@ -70,8 +70,7 @@ def energy_of(
 ) -> Conserved | None:
     """What motions of vdot = -Gamma(v, v) - H^-1 dV conserve, for `Flow.conserved`; None if they need not.
 
-    Its scale is the kinetic energy and, for round-off, a millionth of the potential energy. Ideal constraints
-    that are linear in v do no work, so that their motions conserve it, too.
+    Ideal constraints that are linear in v do no work, so that their motions conserve it, too.
 
     Parameters
     ----------
@@ -84,7 +83,11 @@ def energy_of(
 
     def energy(t0: Any, s: Any, state: Any, *given: Any) -> tuple[Any, Any]:
         q, v = state[:2]
-        kinetic, height = 0.5 * v @ metric.matrix_at(q) @ v, potential(q)
-        return kinetic + height, kinetic + 1e-6 * jnp.abs(height)
+        return energy_and_scale(0.5 * v @ metric.matrix_at(q) @ v, potential(q))
 
     return "the energy", energy
+
+
+def energy_and_scale(kinetic: Any, potential: Any) -> tuple[Any, Any]:
+    """The energy, and its scale: the kinetic one and, for round-off, a millionth of the potential one."""
+    return kinetic + potential, kinetic + 1e-6 * abs(potential)

@@ -34,11 +34,17 @@ class HostRobot:
     ----------
     kinematics : of the robot.
     program : its recursions; without gravity in them, `free_acceleration` is the acceleration of geodesics.
+    weight : (3,) mass of all bodies times the acceleration of free fall, if motions fall; None for geodesics.
     """
 
-    def __init__(self, kinematics: Kinematics | ClosedKinematics, program: Program) -> None:
+    def __init__(
+        self,
+        kinematics: Kinematics | ClosedKinematics,
+        program: Program,
+        weight: Array | None = None,
+    ) -> None:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
-        self.nq = kinematics.nq
+        self.nq, self._weight = kinematics.nq, weight
         # The joints with a quaternion; X depends on q in their blocks only.
         self._turning = [each for each in kinematics.elements if each.joint.quaternion is not None]
         # The tree's slots, and for `motion_rows` the result, the stages' rates and y, k each, and two more.
@@ -103,7 +109,15 @@ class HostRobot:
         """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
         # With loops, every rate has to solve them, so there the step is made of single rates in NumPy.
         steps = (self._step, self._steps) if self._program.loops is None else None
-        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), steps)
+        potential = None if self._weight is None else self.potential
+        return HostMotion(self, lambda t, q, v, out: self.free_acceleration(q, v, out), steps, potential)
+
+    def potential(self, q: Array) -> Array:
+        """The potential energy of gravity at configurations (m, nq), (m,)."""
+        if self._weight is None or not self._weight.any():  # bodies without mass have no centre
+            return np.zeros(len(q))
+        height: Array = -self._program.evaluate("center_of_mass", (q,), None) @ self._weight
+        return height
 
     def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""

@@ -18,6 +18,7 @@ import numpy as np
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
+from connections.affine.motions.units import energy_of
 from connections.checks import (
     NonFiniteError,
     ShapeError,
@@ -203,11 +204,26 @@ class RobotSystem(MechanicalSystem):
                 tau = require_shape("control(t, q, v)", control(t, q, v), v.shape)
             return self.metric.frame.matrix_at(q) @ v, self.forward_dynamics_at(q, v, tau)
 
-        return replace(flow, rate=rate)
+        # The motion is that of the Levi-Civita connection, whatever C is.
+        free, kept = self.model.connection, None
+        if control is None:
+            kept = energy_of(free, free.metric, self._height_at)
+        return replace(flow, rate=rate, conserved=kept)
+
+    def _height_at(self, q: jax.Array) -> jax.Array:
+        """The potential energy by recursion, not by its definition, which takes longer to compile."""
+        if not self._weight.any():  # bodies without mass have no centre
+            return jnp.zeros(())
+        return -(jnp.asarray(self._weight) @ self.model.traced("center_of_mass", q))
 
     @cached_property
     def _host(self) -> HostRobot:
-        return HostRobot(self.model.kinematics, self.model.program)
+        return HostRobot(self.model.kinematics, self.model.program, self._weight)
+
+    @cached_property
+    def _weight(self) -> np.ndarray:
+        """Of all bodies, (3,), in world axes."""
+        return self.model.kinematics.tree.mass * np.array(self.model.gravity)
 
     @cached_property
     def _still(self) -> np.ndarray:
