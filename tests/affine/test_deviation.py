@@ -8,7 +8,7 @@ import systems
 from cases import further
 
 import connections as cn
-from connections.affine.motions.deviation import deviation_map_at
+from connections.affine.motions.deviation import _flow_units, deviation_map_at
 
 
 def push(t, q, v):
@@ -60,6 +60,17 @@ def test_jacobi_on_the_sphere():
     )
     np.testing.assert_allclose(Phi[:, 0, 2], np.sin(times), atol=1e-9)
     np.testing.assert_allclose(q[:, 1], 0.2 + times, atol=1e-9)
+
+
+def test_sizes_of_a_flow_are_those_of_its_blocks(rng):
+    """By a longer unit of time, velocities at the start move points farther, and points velocities less."""
+    q, v, q0 = 0.3 * rng.normal(size=(3, 3))
+    nabla, blocks = systems.LEVI_CIVITA, np.ones((3, 3))
+    sizes = [np.asarray(_flow_units(nabla, q0, T, q, v, jnp.eye(6))[-1]) for T in (2.0, 2.0 * 1e6)]
+    np.testing.assert_allclose(sizes[1] / sizes[0], np.kron([[1.0, 1e6], [1e-6, 1.0]], blocks), rtol=1e-12)
+    now, then = (np.sqrt(np.diag(nabla.metric.matrix(p))) for p in (q, q0))
+    ratio = then / now[:, None]  # of a field that keeps its length
+    np.testing.assert_allclose(sizes[0], np.kron([[1.0, 2.0], [0.5, 1.0]], ratio), rtol=1e-12)
 
 
 @pytest.mark.parametrize("force", [None, push], ids=["free", "forced"])

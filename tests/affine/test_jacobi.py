@@ -12,6 +12,7 @@ from scipy.integrate import solve_ivp
 
 import connections as cn
 from connections.affine import ConjugateTimes, GeodesicStability, JacobiField
+from connections.affine.conjugate_times import _grouped
 from connections.affine.motions import lagrangian_plane
 from connections.affine.motions.flow import Trajectories
 from connections.checks import IntegrationError, PointError, ShapeError
@@ -183,6 +184,28 @@ def test_the_plane_of_fields_stays_unitary(rng):
     U = np.asarray(real) + 1j * np.asarray(imaginary)
     np.testing.assert_allclose(U @ np.conj(np.swapaxes(U, 1, 2)), [np.eye(3)] * 4, atol=1e-14)
     np.testing.assert_allclose(U, np.swapaxes(U, 1, 2), atol=1e-14)
+
+
+def test_a_count_that_is_no_integer_is_refused(monkeypatch):
+    """The integral of the angles and the angles themselves, off by a thousandth of a turn."""
+    angles = np.array([[0.0, 0.0], [0.4, 3.0]])
+    U = np.exp(1j * angles)[:, :, None] * np.eye(2)
+    for error in (0.0, 1e-3):
+        total = angles.sum(axis=1) + 2.0 * np.pi * (np.array([0.0, 3.0]) + error)
+        monkeypatch.setattr(Trajectories, "run", lambda *_, t=total: (U.real, U.imag, t))
+        if error:
+            with pytest.raises(IntegrationError, match="no integer"):
+                lagrangian_plane.turns(S3, np.zeros(3), np.ones(3), 1.0, np.array([0.0, 1.0]))
+        else:
+            found = lagrangian_plane.turns(S3, np.zeros(3), np.ones(3), 1.0, np.array([0.0, 1.0]))
+            assert found.full.tolist() == [0, 3]
+
+
+def test_conjugate_times_that_differ_are_told_apart():
+    """Closer than 1e-8 of the whole time they are one, with both multiplicities; the last is the end."""
+    found = _grouped(np.array([1.0, 1.0 + 1e-9, 1.0 + 1e-6, 2.0 - 1e-9]), 2.0)
+    np.testing.assert_allclose(found.times, [1.0, 1.0 + 1e-6, 2.0], atol=1e-8)
+    assert found.multiplicities.tolist() == [2, 1, 1] and (found.index, found.nullity) == (3, 1)
 
 
 @pytest.mark.further

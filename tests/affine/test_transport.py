@@ -1,5 +1,6 @@
 """Parallel transport and holonomy: closed forms, isometry, composition, any curve, any connection."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import oracles
@@ -8,7 +9,8 @@ import systems
 from cases import further
 
 import connections as cn
-from connections.checks import PointError
+from connections.affine.motions.transport import _transport_flow
+from connections.checks import IntegrationError, PointError
 
 TURN = np.array([0.0, 2 * np.pi])
 
@@ -119,6 +121,38 @@ def test_torsion_changes_transport_but_not_geodesics():
         for nabla in (systems.LEVI_CIVITA, systems.ADMISSIBLE)
     ]
     assert np.abs(z[0] - z[1]).max() > 1e-2
+
+
+def test_sizes_of_what_is_carried_are_those_of_an_isometry():
+    """|P_ij| <= |X_j| at the start over |X_i| now, and not the other way round: H = exp(8 x) 1 along x."""
+    metric = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.exp(8.0 * q[0]) * jnp.eye(2))
+    nabla = cn.LeviCivita(metric)
+
+    def line(t):
+        return jnp.stack([t, 0.3 * jnp.sin(t)])
+
+    P = np.asarray(cn.parallel_transport(nabla, line, np.eye(2), [0.0, 1.0]))[:, -1].T
+    (sizes,) = _transport_flow(nabla, line).units(0.0, jnp.asarray(1.0), (jnp.eye(2),))
+    np.testing.assert_allclose(sizes, np.exp(-4.0), rtol=1e-12)
+    assert (np.abs(P) <= sizes * (1.0 + 1e-8)).all() and np.abs(P).max() > 0.5 * sizes.max()
+
+
+def test_an_inner_product_that_is_not_kept_is_refused():
+    """A metric whose derivatives JAX is not told: Gamma is zero, and carried vectors change their lengths."""
+    for told in (True, False):
+
+        def matrix(q, told=told):
+            x = q[0] if told else jax.lax.stop_gradient(q[0])
+            return jnp.diag(jnp.array([1.0, 1.0])) * jnp.exp(1e-4 * x)
+
+        nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), matrix))
+        curve = lambda t: jnp.stack([t, 0.0 * t])  # noqa: E731
+        if told:
+            z = cn.parallel_transport(nabla, curve, [1.0, 0.0], [0.0, 1.0])[-1]
+            np.testing.assert_allclose(z, [np.exp(-0.5e-4), 0.0], atol=1e-9)
+        else:
+            with pytest.raises(IntegrationError, match="the inner product of carried vectors"):
+                cn.parallel_transport(nabla, curve, [1.0, 0.0], [0.0, 1.0])
 
 
 def test_transport_there_and_back_and_in_pieces():

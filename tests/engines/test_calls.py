@@ -85,8 +85,10 @@ def test_workspaces_are_kept_and_never_shared():
     assert memory.tolist() == [0.0, 1.0, 2.0, 0.0, 0.0] and memory.ctypes.data % 64 == 0
 
 
-def test_pieces_cover_all_rows_once(monkeypatch):
-    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", 0.0)
+@pytest.mark.parametrize("worth", [0.0, np.inf], ids=["several threads", "one thread"])
+def test_pieces_cover_all_rows_once(monkeypatch, worth):
+    """Also if the rest is not worth a thread; a bad row counts among the first ones, and among the last."""
+    monkeypatch.setattr("connections.engines.thread_chunks.WORTH_A_THREAD", worth)
     threads = get_num_threads()
     for count in (1, 3):
         set_num_threads(count)
@@ -100,6 +102,7 @@ def test_pieces_cover_all_rows_once(monkeypatch):
 
             assert thread_chunks.in_pieces(rows, fill) and (filled == 1).all()
             assert thread_chunks.in_pieces(rows, lambda piece: piece.stop < 900) is (rows < 900)
+            assert not thread_chunks.in_pieces(rows, lambda piece: piece.start > 0)
     set_num_threads(threads)
 
 

@@ -12,7 +12,7 @@ from cases import always
 import connections as cn
 from connections.checks import NonFiniteError, PointError, ShapeError
 from connections.evaluation.compilation import compiled, flattened
-from connections.geometry.curves import SPLINE_DEGREE
+from connections.geometry.curves import SPLINE_DEGREE, kinks
 from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 CHART, SO3 = cn.CoordinateFrame(2), cn.SO3Frame()
@@ -37,6 +37,17 @@ def sampled(frame, curve, count, end=2.0):
 
 def slope(sizes, errors):
     return np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+
+
+@pytest.mark.parametrize("unit", [1e-3, 1.0, 1e3])
+def test_kinks_are_knots_where_a_curve_bends_suddenly_in_any_units(unit):
+    """A curve that breaks at t = 1 has kinks near it; a smooth one, of as many samples, has none."""
+    t = np.linspace(0.0, 2.0, 201)
+    for power, broken in ((3, True), (0, False)):
+        q = np.stack([np.sin(t), np.cos(t) + np.maximum(t - 1.0, 0.0) ** power * (power > 0)], axis=1)
+        found = kinks(cn.SampledCurve(CHART, unit * t, unit**2 * q)) / unit
+        assert (len(found) > 0) is broken
+        assert (np.abs(found - 1.0) < 0.15).all()
 
 
 @pytest.mark.parametrize("name", always(CURVES, "rotations"))

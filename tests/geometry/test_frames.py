@@ -191,6 +191,18 @@ def test_changed_frame(rng):
     assert np.abs(tensorial - direct.structure_functions(q)).max() > 1e-2
 
 
+def test_terms_bound_the_structure_functions(rng):
+    """|s| <= the sum of the terms' sizes, which is no larger than it must be: [d_x, e^x d_y] = e^x d_y."""
+    q = jnp.asarray(systems.points(rng))
+    for frame in (systems.FRAME, systems.FRAME.change(systems.change_of_frame)):
+        s, terms = frame.structure_functions_at(q), frame.structure_terms_at(q)
+        assert (jnp.abs(s) <= terms * (1.0 + 1e-12)).all()
+        assert terms.max() < 30.0 * jnp.abs(s).max()
+    frame = cn.CoordinateFrame(2).change(lambda q: jnp.diag(jnp.array([1.0, jnp.exp(q[0])])))
+    terms = frame.structure_terms_at(jnp.array([0.3, -0.4]))
+    np.testing.assert_allclose(terms, [np.zeros((2, 2)), [[0.0, 1.0], [1.0, 0.0]]], atol=1e-15)
+
+
 def test_bracket_does_not_depend_on_the_frame(rng):
     q = systems.points(rng)
     A = systems.change_of_frame

@@ -62,6 +62,21 @@ def test_induced_metric(rng):
     np.testing.assert_allclose(metric.matrix(q), np.full((3, 1, 1), expected), rtol=1e-13)
 
 
+def test_an_induced_metric_is_that_of_the_ambient_point(rng):
+    """A curve r = 1 + x^2, phi = x in polar coordinates: H = rdot^2 + r^2 phidot^2."""
+    polar = cn.MatrixMetric(
+        cn.CoordinateFrame(2), lambda p: jnp.diag(jnp.array([1.0, 1.0])).at[1, 1].set(p[0] ** 2)
+    )
+    metric = cn.InducedMetric(
+        polar,
+        cn.CoordinateFrame(1),
+        lambda x: jnp.stack([2.0 * x, jnp.ones(1)]),
+        lambda x: jnp.concatenate([1.0 + x**2, x]),
+    )
+    x = rng.standard_normal((3, 1))
+    np.testing.assert_allclose(metric.matrix(x)[:, 0], 4.0 * x**2 + (1.0 + x**2) ** 2, rtol=1e-13)
+
+
 def test_product_metric_is_block_diagonal(rng):
     product = cn.ProductMetric(systems.TOP, systems.METRIC)
     orientation, p = oracles.random_quaternion(rng), systems.points(rng)

@@ -13,6 +13,7 @@ from connections.checks import Check, ConstraintError, FrameError, MetricError, 
 from connections.geometry.numerics.scales import (
     balance,
     full_rank,
+    independent,
     lengths_of,
     row_units,
     sizes_of_array,
@@ -35,6 +36,16 @@ def test_a_frame_keeps_its_rank_in_any_units(rng):
         frame = cn.MatrixFrame(lambda p, c=c, a=a: c[:, None] * systems.FRAME.matrix_at(p / c) * a, 3, 3)
         X = frame.matrix(Q * c) / (c[:, None] * a)
         np.testing.assert_allclose(X, systems.FRAME.matrix(Q), rtol=1e-13)
+
+
+def test_a_column_next_to_its_pole_is_not_finite():
+    """1 / x at x: a billionth of the coordinate changes it by half where the pole is two billionths away."""
+
+    def fields(q):
+        return jnp.array([[1.0, 0.0], [0.0, 1.0 / (q[0] - 1.0)]])
+
+    for distance, regular in ((1e-10, False), (1e-9, False), (4e-9, True), (1e-6, True)):
+        assert bool(independent(fields, jnp.array([1.0 + distance, 0.3]))) is regular, distance
 
 
 def test_dependent_columns_stay_dependent_in_any_units(rng):

@@ -8,6 +8,7 @@ from connections.integration import dop853
 from connections.integration.driver import follow
 from connections.integration.solver import Settings
 from connections.integration.steps import judging, numpy_attempt, plain_layout
+from connections.integration.tolerances import Layout, expected_sizes
 
 
 def attempt_of(rate, units):
@@ -122,6 +123,32 @@ def test_tolerance_counts():
         for r in (1e-6, 1e-10)
     ]
     assert errors[1] < 1e-2 * errors[0] < 1e-6
+
+
+def test_a_step_that_is_cut_does_not_shorten_the_next_ones():
+    """Requested times a millionth apart cost a step each, not many short ones after it."""
+    calls = {}
+    for close in (False, True):
+        times, seen = np.arange(11.0), []
+        if close:
+            times = np.sort(np.concatenate([times, times[1:-1] + 1e-6]))
+
+        def rate(t, y, seen=seen):
+            seen.append(t)
+            return np.array([y[1], -y[0]])
+
+        solve(rate, np.array([0.0, 1.0]), times)
+        calls[close] = len(seen)
+    assert calls[True] - calls[False] < 2 * 9 * 12  # of twelve stages each
+
+
+def test_sizes_expected_of_a_motion_from_rest():
+    """The largest rate times the duration, of the components of a group; nothing is expected of a point."""
+    rates = np.array([[0.0, 0.0, 0.0, 0.0], [5.0, 0.3, -2.0, np.inf], [1.0, 0.1, 0.5, 1.0]])
+    layout = Layout(np.array([True, False, False, False]), (slice(0, 1), slice(1, 3), slice(3, 4)))
+    units = np.array([1.0, 1.0, 0.5, 1.0])
+    found = expected_sizes(rates, units, 4.0, layout)
+    np.testing.assert_allclose(found, [0.0, 16.0, 16.0, 0.0])  # 2 / 0.5 * 4
 
 
 def test_clocks_far_from_zero():

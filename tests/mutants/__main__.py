@@ -111,6 +111,7 @@ def row(verdict: Verdict) -> str:
     if verdict.killed:
         return line
     more = f"reason: {mutant.survives}" if mutant.survives else f"{mutant.file}: {mutant.breaks}"
+    more += f"; {verdict.output}" if verdict.output.startswith("no verdict") else ""
     return "\n".join([line, *textwrap.wrap(more, 80, initial_indent="    ", subsequent_indent="    ")])
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -18,10 +19,10 @@ import tempfile
 import time
 import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.mutants.forks import LOADED
 from tests.mutants.mutant import Mutant, MutantError
 
 LIMIT = 600  # seconds of a trial
@@ -62,7 +63,9 @@ class Verdict:
         return bool(self.by)
 
 
-def trials(mutants: Sequence[Mutant], root: Path, jobs: int, kept: Path | None) -> Iterator[Verdict]:
+def trials(
+    mutants: Sequence[Mutant], root: Path, jobs: int, kept: Path | None = None, loaded: Sequence[str] = LOADED
+) -> Iterator[Verdict]:
     """The verdicts, as they come in.
 
     Parameters
@@ -70,45 +73,73 @@ def trials(mutants: Sequence[Mutant], root: Path, jobs: int, kept: Path | None) 
     root : a checkout.
     jobs : trials at the same time.
     kept : the folder of JAX's cached code, which is only read; None if there is none.
+    loaded : what is imported once for all trials.
     """
     sources = [mutant.source(root) for mutant in mutants]  # all of them fit before the first one runs
     tasks = [
         (mutant, mutant.tests, {f"connections/{mutant.file}": source})
         for mutant, source in zip(mutants, sources, strict=True)
     ]
-    yield from _run(tasks, root, jobs, kept)
+    yield from _run(tasks, root, jobs, kept, loaded)
 
 
-def unharmed(tests: Iterable[tuple[str, ...]], root: Path, jobs: int, kept: Path | None) -> Iterator[Verdict]:
+def unharmed(
+    tests: Iterable[tuple[str, ...]], root: Path, jobs: int, kept: Path | None = None
+) -> Iterator[Verdict]:
     """The same for the sources as they are: nothing must fail."""
-    yield from _run([(None, each, {}) for each in tests], root, jobs, kept)
+    yield from _run([(None, each, {}) for each in tests], root, jobs, kept, LOADED)
 
 
 def _run(
-    tasks: list[tuple[Mutant | None, tuple[str, ...], dict[str, str]]],
+    tasks: Sequence[tuple[Mutant | None, tuple[str, ...], dict[str, str]]],
     root: Path,
     jobs: int,
     kept: Path | None,
+    loaded: Sequence[str],
 ) -> Iterator[Verdict]:
-    with tempfile.TemporaryDirectory(prefix="mutants-") as place:
-        scratch, files = Path(place), _files(root)
-        jax = scratch / "jax"
-        jax.mkdir(mode=0o700)
-        for path in [] if kept is None else kept.glob("*-cache"):
-            _link(path, jax / path.name)
+    files, waiting, began = _files(root), list(range(len(tasks)))[::-1], {}
+    with tempfile.TemporaryDirectory(prefix="mutants-") as place, _forks(Path(place), kept, loaded) as forks:
+        assert forks.stdin and forks.stdout
+        while waiting or began:
+            while waiting and len(began) < jobs:
+                number = waiting.pop()
+                tree = Path(place) / str(number)
+                _copy(root, tree, files, tasks[number][2])
+                report, output = f"{tree}.xml", f"{tree}.txt"
+                options = [*_OPTIONS, f"--junitxml={report}", *(f"tests/{test}" for test in tasks[number][1])]
+                asked = {"number": number, "tree": str(tree), "options": options, "output": output}
+                began[number] = time.monotonic()
+                forks.stdin.write(json.dumps({**asked, "limit": LIMIT}) + "\n")
+                forks.stdin.flush()
+            line = forks.stdout.readline()
+            if not line:
+                raise MutantError("the process that runs the trials has ended")
+            found = json.loads(line)
+            number, tree = found["number"], Path(place) / str(found["number"])
+            mutant, tests, _ = tasks[number]
+            yield _verdict(mutant, tests, found["code"], tree, time.monotonic() - began.pop(number))
+            shutil.rmtree(tree, ignore_errors=True)
 
-        def trial(number: int) -> Verdict:
-            mutant, tests, changed = tasks[number]
-            copy = scratch / str(number)
-            try:
-                _copy(root, copy / "tree", files, changed)
-                return _trial(mutant, tests, copy, jax)
-            finally:
-                shutil.rmtree(copy, ignore_errors=True)
 
-        with ThreadPoolExecutor(jobs) as pool:
-            for done in as_completed([pool.submit(trial, number) for number in range(len(tasks))]):
-                yield done.result()
+@contextlib.contextmanager
+def _forks(place: Path, kept: Path | None, loaded: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process of `forks.py`, whose compiled code of JAX is in a folder of its own."""
+    jax = place / "jax"
+    jax.mkdir(mode=0o700)
+    for path in [] if kept is None else kept.glob("*-cache"):
+        _link(path, jax / path.name)
+    environment = {
+        **{name: value for name, value in os.environ.items() if name not in _OTHERS},
+        **_OF_TESTS,
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
+        "JAX_COMPILATION_CACHE_DIR": str(jax),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
+        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    }
+    command = [sys.executable, str(Path(__file__).parent / "forks.py"), *loaded]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as forks:
+        yield forks  # the end of its input ends it
 
 
 def _files(root: Path) -> list[str]:
@@ -157,40 +188,20 @@ def _link(path: Path, new: Path) -> None:
             shutil.copy2(path, new)
 
 
-def _trial(mutant: Mutant | None, tests: tuple[str, ...], copy: Path, jax: Path) -> Verdict:
-    tree, report = copy / "tree", copy / "report.xml"
-    environment = {
-        **{name: value for name, value in os.environ.items() if name not in _OTHERS},
-        "PYTHONPATH": str(tree),
-        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
-        "XDG_CACHE_HOME": str(copy / "cache"),
-        "JAX_COMPILATION_CACHE_DIR": str(jax),
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-    }
-    options = [*_PLUGINS, "-q", "-x", "-n", "0", "--tb=short", f"--junitxml={report}"]
-    command = [sys.executable, "-m", "pytest", *options, *(f"tests/{test}" for test in tests)]
-    start = time.monotonic()
-    try:
-        done = subprocess.run(
-            command,
-            cwd=tree,
-            env=environment,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=LIMIT,
-        )
-    except subprocess.TimeoutExpired:
-        return Verdict(mutant, f"{LIMIT} s", time.monotonic() - start, "")
-    seconds, output = time.monotonic() - start, done.stdout + done.stderr
-    if done.returncode == 0:
+def _verdict(
+    mutant: Mutant | None, tests: tuple[str, ...], code: int | None, tree: Path, seconds: float
+) -> Verdict:
+    """What pytest's exit code, its report and its output say."""
+    output = Path(f"{tree}.txt").read_text(encoding="utf-8", errors="replace")
+    if code is None:  # a single test that hangs fails by itself
+        return Verdict(mutant, "", seconds, f"no verdict within {LIMIT} s")
+    if code == 0:
         return Verdict(mutant, "", seconds, output)
-    if done.returncode < 0:
-        return Verdict(mutant, f"a crash, signal {-done.returncode}", seconds, output)
-    by = _first_failure(report)
+    if code < 0:
+        return Verdict(mutant, f"a crash, signal {-code}", seconds, output)
+    by = _first_failure(Path(f"{tree}.xml"))
     # Wrong names of tests, all of them left out, or an import that fails for a reason other than the mutant.
-    if by is None or (done.returncode != 1 and not (mutant and f"connections/{mutant.file}:" in output)):
+    if by is None or (code != 1 and not (mutant and f"connections/{mutant.file}:" in output)):
         of = "the sources as they are" if mutant is None else mutant.name
         raise MutantError(f"{of}: {' '.join(tests)} did not run:\n{output[-2000:]}")
     return Verdict(mutant, by, seconds, output)
@@ -198,8 +209,12 @@ def _trial(mutant: Mutant | None, tests: tuple[str, ...], copy: Path, jax: Path)
 
 #: Variables that would lead a trial to other caches, options or sources.
 _OTHERS = {"NUMBA_CACHE_DIR", "PYTHONPYCACHEPREFIX", "PYTEST_ADDOPTS", "PYTHONPATH", "PYTEST_CURRENT_TEST"}
-#: Those that the tests need: the others of an environment take seconds to import.
-_PLUGINS = ["-p", "xdist", "-p", "timeout", "-p", "hypothesispytest", "-p", "no:cacheprovider"]
+#: What `tests/conftest.py` sets, and libraries read when they are imported.
+_OF_TESTS = {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0"}
+_OF_TESTS |= {"OPENBLAS_NUM_THREADS": "1", "CONNECTIONS_QUIET": "1"}
+#: The plugins are those that the tests need: the others of an environment take seconds to import.
+_OPTIONS = ["-p", "xdist", "-p", "timeout", "-p", "hypothesispytest", "-p", "no:cacheprovider"]
+_OPTIONS += ["-q", "-x", "-n", "0", "--tb=short"]
 
 
 def _first_failure(report: Path) -> str | None:

@@ -16,7 +16,7 @@ MUTANTS = (
         "affine/motions/lagrangian_plane.py",
         "total = omega * jnp.trace(one + real) + jnp.trace(K @ (one - real)) / omega",
         "total = omega * jnp.trace(one + real) + jnp.trace(K @ (one - real)) / omega / 2.0",
-        ("affine/test_jacobi.py",),
+        ("affine/test_jacobi.py::test_the_three_sphere",),
         "conjugate points are counted with half the curvature",
     ),
     Mutant(
@@ -24,7 +24,7 @@ MUTANTS = (
         "affine/motions/lagrangian_plane.py",
         "_WHOLE = 1e-6",
         "_WHOLE = 0.6",
-        ("affine/test_jacobi.py",),
+        ("affine/test_jacobi.py::test_a_count_that_is_no_integer_is_refused",),
         "a count of conjugate points that is no integer is rounded",
     ),
     Mutant(
@@ -32,7 +32,7 @@ MUTANTS = (
         "affine/conjugate_times.py",
         "np.diff(crossings) > RESOLUTION * t_end",
         "np.diff(crossings) > 1e6 * RESOLUTION * t_end",
-        ("affine/test_jacobi.py",),
+        ("affine/test_jacobi.py::test_conjugate_times_that_differ_are_told_apart",),
         "conjugate times a hundredth apart are one",
     ),
     Mutant(
@@ -40,7 +40,7 @@ MUTANTS = (
         "affine/connection.py",
         'jnp.einsum("mij,lmk->lkij", s, Gamma)',
         'jnp.einsum("mij,lkm->lkij", s, Gamma)',
-        ("affine/test_tensors.py",),
+        ("affine/test_tensors.py::test_curvature_by_its_definition_on_fields",),
         "R(X, Y) Z takes nabla_Z [X, Y] for nabla_[X, Y] Z",
     ),
     Mutant(
@@ -48,7 +48,7 @@ MUTANTS = (
         "affine/connection.py",
         'dA = jnp.einsum("mj,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))',
         'dA = jnp.einsum("jm,mlk->ljk", A, self.base.frame.lie_derivative_at(self.frame.change_at, q))',
-        ("affine/test_tensors.py", "affine/test_checks.py"),
+        ("affine/test_tensors.py::test_change_of_frame",),
         "coefficients in another frame differentiate along the wrong fields",
     ),
     Mutant(
@@ -56,7 +56,7 @@ MUTANTS = (
         "affine/motions/deviation.py",
         'differentiated = jnp.einsum("ijk,k->ij", Gamma, F)  # Gamma(., F)',
         'differentiated = jnp.einsum("ijk,j->ik", Gamma, F)  # Gamma(., F)',
-        ("affine/test_deviation.py",),
+        ("affine/test_deviation.py::test_covariant_and_left_trivialized",),
         "the deviation of forced motions differentiates along F what F is differentiated along",
     ),
     Mutant(
@@ -64,7 +64,7 @@ MUTANTS = (
         "affine/motions/deviation.py",
         "flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)",
         "flow = _blocks(ratio, ratio, ratio, ratio)",
-        ("affine/test_deviation.py", "affine/test_derivatives_of_motions.py"),
+        ("affine/test_deviation.py::test_sizes_of_a_flow_are_those_of_its_blocks",),
         "tolerances of a flow's derivatives depend on the unit of time",
     ),
     Mutant(
@@ -72,7 +72,7 @@ MUTANTS = (
         "affine/motions/transport.py",
         "return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)",
         "return (jnp.outer(inverse_lengths_of(then), lengths_of(now)),)",
-        ("affine/test_transport.py",),
+        ("affine/test_transport.py::test_sizes_of_what_is_carried_are_those_of_an_isometry",),
         "tolerances of transport are those of the opposite direction",
     ),
     Mutant(
@@ -80,7 +80,7 @@ MUTANTS = (
         "affine/motions/transport.py",
         "change = jnp.abs(state[0].T @ now @ state[0] - then)",
         "change = 0.0 * jnp.abs(state[0].T @ now @ state[0] - then)",
-        ("affine/test_transport.py",),
+        ("affine/test_transport.py::test_an_inner_product_that_is_not_kept_is_refused",),
         "lost inner products of carried vectors are not noticed",
     ),
     Mutant(
@@ -88,7 +88,10 @@ MUTANTS = (
         "affine/motions/events.py",
         "(up and direction >= 0.0) or (down and direction <= 0.0)",
         "(up and direction >= 0.0) or (down and direction < 0.0)",
-        ("affine/test_motion.py", "affine/test_motions_that_end.py"),
+        (
+            "affine/test_motions_that_end.py::test_events_are_those_of_scipy",
+            "affine/test_motions_that_end.py::test_an_event_ends_a_motion",
+        ),
         "an event without a direction is missed where its function falls",
     ),
     Mutant(
@@ -96,7 +99,10 @@ MUTANTS = (
         "affine/motions/stability.py",
         "orthonormal_basis(nabla.gram_at(q0))[1] / jnp.where(moved, elapsed, 1.0)",
         "orthonormal_basis(nabla.gram_at(q))[1] / jnp.where(moved, elapsed, 1.0)",
-        ("affine/test_jacobi.py",),
+        (
+            "explorer/test_robot.py::test_the_motion_is_a_geodesic",
+            "affine/test_jacobi.py",
+        ),
         "how far neighbours separate is measured in the metric of the end",
     ),
     Mutant(
@@ -104,7 +110,7 @@ MUTANTS = (
         "affine/constrained.py",
         'brackets = jnp.einsum("bij,bak->akij", B, dA) - jnp.transpose(dB, (1, 0, 2, 3))',
         'brackets = jnp.einsum("bij,bak->akij", B, dA) + jnp.transpose(dB, (1, 0, 2, 3))',
-        ("affine/test_constrained.py",),
+        ("affine/test_constrained.py::test_curvatures_are_tensors_and_differ_as_they_should",),
         "Schouten's curvature has a wrong sign in one bracket",
     ),
     Mutant(
@@ -112,7 +118,7 @@ MUTANTS = (
         "affine/constrained.py",
         "rate: jax.Array = free - P_perp @ free - turning @ V",
         "rate: jax.Array = free - P_perp @ free - P_perp @ turning @ V",
-        ("affine/test_constrained.py", "coriolis/test_nonholonomic.py"),
+        ("coriolis/test_nonholonomic.py::test_motion_agrees_with_the_equations_with_multipliers",),
         "constraints given as forms: the distribution's own turning is projected",
     ),
     Mutant(
@@ -120,7 +126,7 @@ MUTANTS = (
         "affine/symmetry.py",
         "return worst(B.T @ there @ B - H, scale",
         "return worst(B.T @ there @ B - H, 1e3 * scale",
-        ("affine/test_symmetry.py",),
+        ("affine/test_symmetry.py::test_the_heisenberg_group_keeps_its_form_and_not_the_euclidean_metric",),
         "a metric that changes by a millionth counts as invariant",
     ),
     Mutant(
@@ -128,7 +134,10 @@ MUTANTS = (
         "affine/logarithms/search.py",
         "arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]",
         "arrived = miss <= 1e4 * LOG_TOLERANCE * trial.length + end.grain[todo]",
-        ("affine/test_logarithm.py", "affine/test_closed_forms.py"),
+        (
+            "affine/test_logarithm.py::test_random_pairs",
+            "affine/test_logarithm.py::test_units_of_the_coordinates",
+        ),
         "a logarithm misses its end by ten thousand tolerances",
     ),
     Mutant(
@@ -136,7 +145,7 @@ MUTANTS = (
         "affine/independent_forms.py",
         "if independent.all():",
         "if independent.any():",
-        ("affine/test_constrained.py", "multibody/test_rolling.py", "test_vehicles.py"),
+        ("multibody/test_rolling.py::test_forms_that_become_dependent",),
         "a row of forms that depends on others at some points is kept",
     ),
 )

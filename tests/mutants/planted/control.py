@@ -32,7 +32,7 @@ MUTANTS = (
         "control/laws/closed_loop.py",
         "push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)",
         "push = self.mismatch_at(q, v, v_r, a_r)",
-        ("control/test_passivity.py",),
+        ("control/test_passivity.py::test_lyapunov_rate_is_the_derivative_along_the_motion",),
         "the recorded Vdot leaves out the plant's own forces",
     ),
     Mutant(
@@ -40,7 +40,7 @@ MUTANTS = (
         "control/laws/closed_loop.py",
         "H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))",
         "H_nabla_v - H @ (along + nabla.apply_at(q, v, v_r))",
-        ("control/test_passivity.py",),
+        ("control/test_passivity.py::test_covariant_form_holds_for_every_admissible_connection",),
         "the covariant form ignores that the reference depends on time",
     ),
     Mutant(
@@ -72,7 +72,7 @@ MUTANTS = (
         "control/linear/riccati.py",
         "rest = (pull @ (A - B @ K) if problem.discrete else pull) - R @ K",
         "rest = (pull @ A if problem.discrete else pull) - R @ K",
-        ("control/test_riccati.py",),
+        ("control/test_riccati.py::test_against_many_digits",),
         "Newton's step of a discrete gain leaves the old gain out",
     ),
     Mutant(
@@ -80,7 +80,7 @@ MUTANTS = (
         "control/linear/lqr.py",
         "+ K[k].T @ R @ K[k] + loop.T",
         "+ K[k].T @ K[k] + loop.T",
-        ("control/test_lqr.py",),
+        ("control/test_lqr.py::test_discrete_is_the_limit_of_finite_horizons",),
         "the cost to go of a step counts inputs without their weight",
     ),
     Mutant(
@@ -88,7 +88,10 @@ MUTANTS = (
         "control/contraction.py",
         "across = (delta * D_hat - S_hat - delta**2 * one) / omega",
         "across = (delta * D_hat - S_hat + delta**2 * one) / omega",
-        ("control/test_contraction.py",),
+        (
+            "control/test_contraction.py::test_the_bound_is_attained",
+            "control/test_contraction.py::test_isotropic_damping_has_a_closed_form",
+        ),
         "bounds of contraction are those of another stiffness",
     ),
     Mutant(
@@ -96,7 +99,10 @@ MUTANTS = (
         "control/contraction.py",
         "along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T",
         "along = nabla.frame.lie_derivative_at(lambda p: force(0.0 * t, p, v), q).T",
-        ("control/test_contraction.py",),
+        (
+            "control/test_contraction.py::test_an_open_loop_torque_is_a_stiffness",
+            "control/test_contraction.py::test_the_bound_holds_for_neighbouring_motions",
+        ),
         "the stiffness of a force is that of the time zero",
     ),
     Mutant(
@@ -104,7 +110,7 @@ MUTANTS = (
         "control/identification.py",
         "rigid = rate * (Y_p - _low_pass(t, Y_p, rate, Y_p[0])) - _low_pass(t, Y_e, rate)",
         "rigid = rate * (Y_p - _low_pass(t, Y_p, rate)) - _low_pass(t, Y_e, rate)",
-        ("control/test_identification.py",),
+        ("control/test_identification.py::test_exact_data_give_what_the_robot_does_on_another_motion",),
         "the filter starts with a momentum of zero",
     ),
     Mutant(
@@ -112,7 +118,7 @@ MUTANTS = (
         "control/identification.py",
         "(mean[k] - decay[k]) * x[k] + (1.0 - mean[k]) * x[k + 1]",
         "(1.0 - mean[k]) * x[k] + (mean[k] - decay[k]) * x[k + 1]",
-        ("control/test_identification.py",),
+        ("control/test_identification.py::test_the_filter_is_the_exact_solution_between_samples",),
         "the filter takes the two ends of a sample for each other",
     ),
     Mutant(
@@ -120,7 +126,10 @@ MUTANTS = (
         "control/controllability/kinematic.py",
         "products = (moved + jnp.swapaxes(moved, 1, 2) + turned) * units[:, None] * units",
         "products = (moved + moved + turned) * units[:, None] * units",
-        ("control/test_controllability.py",),
+        (
+            "control/test_controllability.py::test_decoupling_fields_of_a_passive_link",
+            "control/test_controllability.py::test_double_root",
+        ),
         "symmetric products of different inputs are not symmetric",
     ),
     Mutant(
@@ -128,7 +137,7 @@ MUTANTS = (
         "control/controllability/taylor_primitives.py",
         "half = np.tril(np.ones(a.shape[-2:])) - 0.5 * np.eye(a.shape[-1])",
         "half = np.tril(np.ones(a.shape[-2:]))",
-        ("control/test_controllability.py",),
+        ("control/test_controllability.py::test_taylor_polynomials",),
         "Taylor polynomials of a Cholesky factor have a doubled diagonal",
     ),
     Mutant(
@@ -136,7 +145,7 @@ MUTANTS = (
         "control/whole_body/compiled_law.py",
         "upper[i] = min(limits[1, j] / time**2 - place - 2.0 * u,",
         "upper[i] = min(limits[1, j] / time**2 - place - 1.0 * u,",
-        ("control/test_whole_body.py",),
+        ("control/test_whole_body.py::test_joints_stop_before_their_limits",),
         "an upper joint limit is passed by a fast joint",
     ),
     Mutant(
@@ -144,7 +153,7 @@ MUTANTS = (
         "control/whole_body/robot_state.py",
         "return R @ H[:3] + lever @ P, turned + lever @ P_dot + moving @ P",
         "return R @ H[:3] + lever @ P, turned + lever @ P_dot",
-        ("control/test_tasks.py", "control/test_whole_body.py"),
+        ("control/test_tasks.py::test_jacobian_and_its_rate",),
         "the rate of the angular momentum's matrix leaves out how the centre of mass moves",
     ),
     Mutant(
@@ -152,7 +161,7 @@ MUTANTS = (
         "control/contacts.py",
         "turn = [[-s * a * mu, -s * b * mu, -s, -a * Y, -b * X, mu * (X + Y)] for a, b, s in signs]",
         "turn = [[-s * a * mu, -s * b * mu, -s, -a * X, -b * Y, mu * (X + Y)] for a, b, s in signs]",
-        ("control/test_contacts.py",),
+        ("control/test_contacts.py::test_a_surface_bears_what_its_corners_bear",),
         "a sole bears moments about its normal that friction does not hold",
     ),
     Mutant(
@@ -160,7 +169,7 @@ MUTANTS = (
         "control/laws/attractors.py",
         "rate = -Lambda @ value - drift",
         "rate = -Lambda @ value",
-        ("control/test_references.py",),
+        ("control/test_references.py::test_task_space_error_decays",),
         "a reference that follows moving constraints lags behind them",
     ),
 )

@@ -8,7 +8,11 @@ MUTANTS = (
         "coriolis/audit/measurements.py",
         "relative=8.0 * n * _EPS + (noise / largest if largest > 0.0 else 0.0),",
         "relative=8.0 * n * _EPS,",
-        ("coriolis/test_audit.py",),
+        (
+            "coriolis/test_audit.py::test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too",
+            "coriolis/test_audit.py::test_single_precision_black_box",
+            "coriolis/test_audit.py::test_noise_widens_the_tolerance_and_keeps_the_verdict",
+        ),
         "the noise of a black box C is taken for a fault of its connection",
     ),
     Mutant(
@@ -16,7 +20,11 @@ MUTANTS = (
         "coriolis/audit/differences.py",
         "/ 70.0))",
         "/ 70.0) * 0.01)",
-        ("coriolis/test_audit.py",),
+        (
+            "coriolis/test_audit.py::test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too",
+            "coriolis/test_audit.py::test_noise_widens_the_tolerance_and_keeps_the_verdict",
+            "coriolis/test_audit.py::test_too_much_noise_forbids_a_verdict",
+        ),
         "the noise of a black box is measured as a hundredth of what it is",
     ),
     Mutant(
@@ -24,7 +32,11 @@ MUTANTS = (
         "coriolis/audit/measurements.py",
         "return max(in_v, in_q)",
         "return in_v",
-        ("coriolis/test_audit.py",),
+        (
+            "coriolis/test_audit.py::test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too",
+            "coriolis/test_audit.py::test_noise_widens_the_tolerance_and_keeps_the_verdict",
+            "coriolis/test_audit.py::test_too_much_noise_forbids_a_verdict",
+        ),
         "noise of C that depends on q only is not measured",
     ),
     Mutant(
@@ -32,7 +44,10 @@ MUTANTS = (
         "coriolis/audit/measurements.py",
         'bracket = np.einsum("kij,k,j->i", terms.s, H @ v, v)',
         'bracket = np.einsum("kji,k,j->i", terms.s, H @ v, v)',
-        ("coriolis/test_audit.py",),
+        (
+            "coriolis/test_audit.py::test_a_frame_in_which_velocity_is_not_the_coordinate_rate",
+            "coriolis/test_audit.py::test_on_the_rotation_group_beta_one_half_is_flat_and_found",
+        ),
         "the audited bias has the brackets of the frame with the other sign",
     ),
     Mutant(
@@ -40,7 +55,7 @@ MUTANTS = (
         "coriolis/nonholonomic.py",
         "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v",
         "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t)",
-        ("coriolis/test_nonholonomic.py", "verify/test_nonholonomic.py"),
+        ("coriolis/test_nonholonomic.py::test_constraint_forces_are_the_multipliers",),
         "constraint forces leave out how the basis turns",
     ),
     Mutant(
@@ -48,7 +63,10 @@ MUTANTS = (
         "coriolis/nonholonomic.py",
         "given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))",
         "given = self.inputs_at(q).T @ u + self.forces_at(0.0 * t, q, self.components_at(q, V))",
-        ("coriolis/test_nonholonomic.py", "affine/test_constrained.py"),
+        (
+            "coriolis/test_nonholonomic.py::test_a_pulse_between_steps",
+            "coriolis/test_nonholonomic.py::test_motion_agrees_with_the_equations_with_multipliers",
+        ),
         "forces of a nonholonomic system are those of the time zero",
     ),
     Mutant(
@@ -56,7 +74,7 @@ MUTANTS = (
         "coriolis/system.py",
         "self.coriolis_transpose_product_at(q, v) - self.gravity_at(q) + self.forces_at(t, q, v)",
         "self.coriolis_transpose_product_at(q, v) - self.gravity_at(q) + self.forces_at(0.0 * t, q, v)",
-        ("coriolis/test_system.py", "control/test_observer.py"),
+        ("control/test_observer.py::test_known_forces_are_taken_off_at_their_time",),
         "the rate of the momentum takes forces of the time zero",
     ),
     Mutant(
@@ -65,7 +83,10 @@ MUTANTS = (
         "A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ v,))",
         "A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ inclusion(q) @ "
         "metric.frame.lie_derivative_at(task, q).T @ v,))",
-        ("coriolis/test_matrix.py",),
+        (
+            "coriolis/test_matrix.py::test_task_space_matrix_along_the_task_velocity_only_is_not_skew",
+            "coriolis/test_matrix.py::test_task_space_mass_rate",
+        ),
         "the task's C is taken along the task's velocity, not along the robot's",
     ),
     Mutant(
@@ -73,7 +94,7 @@ MUTANTS = (
         "coriolis/matrix.py",
         "gap = jnp.abs(self.coriolis(q, v) - terms.sum(axis=1))",
         "gap = jnp.abs(self.coriolis(q, v) - terms.sum(axis=1)) * 1e-6",
-        ("coriolis/test_matrix.py",),
+        ("coriolis/test_matrix.py::test_a_coriolis_matrix_that_is_not_linear_has_no_connection",),
         "a C that is slightly nonlinear in v counts as a connection's",
     ),
     Mutant(
@@ -81,7 +102,7 @@ MUTANTS = (
         "coriolis/reduction.py",
         "return v, r_dot, A @ v_dot + A_dot @ v",
         "return v, r_dot, A @ v_dot",
-        ("coriolis/test_reduction.py",),
+        ("coriolis/test_reduction.py::test_reduced_motion_and_reconstruction_are_the_whole_motion",),
         "the reduced motion leaves out how the basis turns with the shape",
     ),
 )

@@ -10,7 +10,7 @@ MUTANTS = (
         _K + "coriolis.py",
         "store(C, j * nv + i, load(C, j * nv + i) + D)",
         "store(C, j * nv + i, load(C, j * nv + i) - D)",
-        ("multibody/test_recursions_passport.py",),
+        ("multibody/test_recursions_passport.py::test_torsion",),
         "C of the factor (v x*) I has a torsion that is not antisymmetric",
     ),
     Mutant(
@@ -18,7 +18,7 @@ MUTANTS = (
         _K + "newton_euler.py",
         "armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, -1.0, product)",
         "armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, 1.0, product)",
-        ("multibody/test_armature.py",),
+        ("multibody/test_armature.py::test_recursions_agree_with_the_definition",),
         "C^T w of rotors turns the wrong way",
     ),
     Mutant(
@@ -26,7 +26,10 @@ MUTANTS = (
         _K + "origins.py",
         "s[1] * d[1] - inner,",
         "s[1] * d[1] + inner,",
-        ("multibody/test_recursions_definition.py", "multibody/test_units.py"),
+        (
+            "multibody/test_recursions_definition.py::test_christoffel_symbols_of_all_pairs",
+            "multibody/test_recursions_definition.py::test_small_mechanisms",
+        ),
         "a body-level factor that is seen from a sliding part's origin has a wrong entry",
     ),
     Mutant(
@@ -34,7 +37,7 @@ MUTANTS = (
         _K + "regressor.py",
         "store(Y, at + 6, x[1] * beta[1] + z[1] * w[1] + trace)",
         "store(Y, at + 6, x[1] * beta[1] + z[1] * w[1])",
-        ("control/test_identification.py", "multibody/test_recursions_definition.py"),
+        ("multibody/test_recursions_passport.py::test_regressor",),
         "the regressor of one moment of inertia leaves out a gyroscopic term",
     ),
     Mutant(
@@ -42,7 +45,7 @@ MUTANTS = (
         _K + "articulated.py",
         "put(work, link + LINK.bias, add6(p, scale6(U, u * inverse)))",
         "put(work, link + LINK.bias, add6(p, scale6(U, -u * inverse)))",
-        ("multibody/test_recursions_identities.py",),
+        ("multibody/test_recursions_passport.py::test_inverse_dynamics",),
         "forward dynamics does not invert inverse dynamics",
     ),
     Mutant(
@@ -50,7 +53,10 @@ MUTANTS = (
         _K + "curvature.py",
         "return add6(scale6(twice, 2.0), momentum(",
         "return add6(scale6(twice, 1.0), momentum(",
-        ("multibody/test_curvature.py",),
+        (
+            "multibody/test_curvature.py::test_a_ball_turns_on_a_group_with_a_bi_invariant_metric",
+            "multibody/test_curvature.py::test_a_body_with_three_moments_of_inertia",
+        ),
         "the curvature of robots with spherical joints is wrong",
     ),
     Mutant(
@@ -58,7 +64,7 @@ MUTANTS = (
         _K + "motion_steps.py",
         "units = found[4, row, i] * (elapsed if i < points else 1.0)",
         "units = found[4, row, i]",
-        ("multibody/test_motion_step.py",),
+        ("multibody/test_motion_step.py::test_steps_are_judged_alike_by_compiled_code_and_by_numpy",),
         "the size of a change of q is that of a velocity, for robots",
     ),
     Mutant(
@@ -66,7 +72,7 @@ MUTANTS = (
         _K + "loop_geometry.py",
         "y_second = add3(y_second, cross3((V_y[0], V_y[1], V_y[2]), y_move))",
         "y_second = add3(y_second, cross3((V_x[0], V_x[1], V_x[2]), y_move))",
-        ("multibody/test_closure_kernel.py", "multibody/test_closed_derivatives.py"),
+        ("multibody/test_closure_kernel.py::test_loops_close_and_derivatives_are_those_of_differences",),
         "second derivatives of loops take the twist of the other body",
     ),
 )

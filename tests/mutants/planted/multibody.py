@@ -43,7 +43,11 @@ MUTANTS = (
         "multibody/curvature_extremes.py",
         "_CONVERGED = 1e-12",
         "_CONVERGED = 1e-3",
-        ("multibody/test_curvature_extremes.py",),
+        (
+            "multibody/test_curvature_extremes.py::test_more_starts_find_nothing_better",
+            "multibody/test_curvature_extremes.py::test_the_planes_attain_the_curvatures",
+            "multibody/test_curvature_extremes.py::test_three_moments_of_inertia",
+        ),
         "the search for extreme planes ends a thousandth before them",
     ),
     Mutant(
@@ -51,7 +55,11 @@ MUTANTS = (
         "multibody/curvature_extremes.py",
         "shift = np.where(norm > 0.0, 2.0 * norm, 1.0)",
         "shift = np.where(norm > 0.0, 0.0 * norm, 1.0)",
-        ("multibody/test_curvature_extremes.py",),
+        (
+            "multibody/test_curvature_extremes.py::test_the_planes_attain_the_curvatures",
+            "multibody/test_curvature_extremes.py::test_all_other_planes_are_within",
+            "multibody/test_curvature_extremes.py::test_three_moments_of_inertia",
+        ),
         "a plane may be spanned by a vector and itself",
     ),
     Mutant(
@@ -59,7 +67,7 @@ MUTANTS = (
         "multibody/program/polarization.py",
         "(2.0 / 3.0) * (np.einsum",
         "(1.0 / 3.0) * (np.einsum",
-        ("multibody/test_curvature.py", "multibody/test_closed_derivatives.py"),
+        ("multibody/test_curvature.py::test_closed_chains_against_differences",),
         "the curvature of closed chains is halved",
     ),
     Mutant(
@@ -67,7 +75,7 @@ MUTANTS = (
         "multibody/program/polarization.py",
         'np.einsum("jkil->ijkl", moved) + np.einsum("kijl->ijkl", moved)',
         'np.einsum("jkil->ijkl", moved) + np.einsum("kjil->ijkl", moved)',
-        ("multibody/test_curvature.py", "multibody/test_closed_derivatives.py"),
+        ("multibody/test_curvature.py::test_closed_chains_against_differences",),
         "derivatives of Gamma with torsion of closed chains swap two indices",
     ),
     Mutant(
@@ -75,7 +83,10 @@ MUTANTS = (
         "multibody/curvatures.py",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 2.0",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 4.0",
-        ("multibody/test_curvature.py",),
+        (
+            "multibody/test_curvature.py::test_a_sphere_has_constant_curvature",
+            "multibody/test_curvature.py::test_the_centre_of_mass_decouples",
+        ),
         "Ricci's tensor of robots of many velocities is wrong beside its diagonal",
     ),
     Mutant(
@@ -83,7 +94,7 @@ MUTANTS = (
         "multibody/linearization.py",
         "return frame.structure_functions_at(q) @ v",
         "return 0.5 * frame.structure_functions_at(q) @ v",
-        ("multibody/test_linearization.py",),
+        ("multibody/test_linearization.py::test_linear_prediction_errs_with_the_square_of_the_perturbation",),
         "the linearization of a floating robot turns its directions at half the rate",
     ),
     Mutant(
@@ -91,7 +102,7 @@ MUTANTS = (
         "multibody/displacements.py",
         "np.moveaxis((ahead - behind) / (2.0 * h if central else h), 0, -1)",
         "np.moveaxis((ahead - behind) / (2.0 * h if central else 2.0 * h), 0, -1)",
-        ("multibody/test_differences.py", "multibody/test_linearization.py"),
+        ("multibody/test_differences.py::test_observed_orders",),
         "differences one way are halved",
     ),
     Mutant(
@@ -99,7 +110,7 @@ MUTANTS = (
         "multibody/inertia.py",
         "inertia = rotation @ inertia @ rotation.T",
         "inertia = rotation.T @ inertia @ rotation",
-        ("multibody/test_inertia.py", "multibody/test_urdf.py", "multibody/test_mjcf.py"),
+        ("multibody/test_inertia.py::test_rotated_principal_axes",),
         "an inertia in axes of its own is turned the wrong way",
     ),
     Mutant(
@@ -107,7 +118,7 @@ MUTANTS = (
         "multibody/rolling.py",
         "point = jnp.asarray(self.center) + rotation.T @ spoke",
         "point = jnp.asarray(self.center) + rotation @ spoke",
-        ("multibody/test_rolling.py",),
+        ("multibody/test_rolling.py::test_forms_are_velocities_of_the_material_point_at_the_contact",),
         "a wheel's contact is at a point that turns with the wheel",
     ),
     Mutant(
@@ -116,9 +127,8 @@ MUTANTS = (
         'C -= np.einsum("ijk,...j->...ik", self._beta_part, v)',
         'C += np.einsum("ijk,...j->...ik", self._beta_part, v)',
         (
-            "multibody/test_recursions_passport.py",
-            "multibody/test_recursive_connection.py",
-            "control/test_robots.py",
+            "control/test_robots.py::test_product_of_a_member_with_torsion",
+            "control/test_robots.py::test_torsion_is_that_of_the_definition",
         ),
         "a robot's C with torsion has the torsion's other sign",
     ),
