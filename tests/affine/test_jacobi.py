@@ -364,6 +364,16 @@ def test_bad_arguments():
 # --- stability ---------------------------------------------------------------------------------------------
 
 
+def test_stability_in_the_half_plane():
+    """Curvature -1; across, neighbours part by sinh(d) / d of the length d, along they do not."""
+    q, v = np.array([0.2, 1.0]), np.array([0.4, 1.1])
+    found = cn.geodesic_stability(systems.HALF_PLANE_NABLA, q, v, TIMES)
+    d = np.linalg.norm(v) * TIMES[1:]
+    np.testing.assert_allclose(found.curvature, -1.0, rtol=1e-9)
+    np.testing.assert_allclose(found.stretch[0], 1.0)
+    np.testing.assert_allclose(found.stretch[1:], np.stack([np.ones(3), np.sinh(d) / d], axis=1), rtol=1e-8)
+
+
 @pytest.mark.further
 def test_stability_of_closed_forms():
     q, v = np.array([[np.pi / 2, 0.2]] * 2), np.array([[0.0, 1.0], [0.6, 0.8]])

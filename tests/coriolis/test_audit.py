@@ -2,6 +2,7 @@
 
 import html
 import json
+from functools import partial
 from itertools import combinations
 
 import jax
@@ -350,6 +351,23 @@ def test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too():
 
     report = audit_coriolis(coriolis, intro_mass_matrix, CoordinateFrame(2), INTRO_Q, INTRO_V)
     assert report.kind == "riemannian", str(report)
+
+
+def test_noise_of_a_coriolis_matrix_in_its_configuration_is_allowed_for():
+    """Of a C in polar coordinates that reads r in single precision, and is linear in v to the last digit."""
+
+    def coriolis(q, v, digits=float):
+        r = float(digits(q[0]))
+        return r * np.array([[0.0, -v[1]], [v[1], v[0]]])
+
+    def audited(digits):
+        q, v = rng().uniform(0.5, 1.5, (2, 3, 2))
+        C, H = partial(coriolis, digits=digits), lambda q: np.diag([1.0, q[0] ** 2])
+        return audit_coriolis(C, H, CoordinateFrame(2), q, v)
+
+    found, exact = audited(np.float32), audited(float)
+    assert found.kind == exact.kind == "riemannian", str(found)
+    assert found.noise["torsion_free"] > 1e3 * exact.noise["torsion_free"]
 
 
 def test_noise_floor_bounds_the_error_of_the_derivative():

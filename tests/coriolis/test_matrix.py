@@ -180,8 +180,9 @@ def test_round_trip(name, rng):
         lambda q, v: jnp.eye(3),
         lambda q, v: jnp.outer(v, v) / jnp.sqrt(v @ v + 1e-30),
         lambda q, v: jnp.eye(3) * jnp.abs(v[1]),
+        lambda q, v: jnp.eye(3) * (v[1] + 1e-6 * v[2] ** 2),
     ],
-    ids=["quadratic", "constant", "homogeneous", "absolute value"],
+    ids=["quadratic", "constant", "homogeneous", "absolute value", "nearly linear"],
 )
 def test_a_coriolis_matrix_that_is_not_linear_has_no_connection(coriolis, rng):
     with pytest.raises(SymmetryError, match=r"C\(q, v\) is not linear in v"):

@@ -1,8 +1,10 @@
 """Curvature of robots by recursion: against the definition, differences, closed forms and identities."""
 
 from functools import cache, partial
+from itertools import permutations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import further
@@ -23,8 +25,11 @@ import connections as cn
 from connections import multibody as mb
 from connections.checks import NonFiniteError, PointError, ShapeError
 from connections.evaluation import memory_chunks
+from connections.multibody import curvatures
 from connections.multibody.definition.recursions import DEFINITIONS, body_contorsion_at
+from connections.multibody.program.polarization import POLARIZED, _contorsion_change, polarized
 from connections.multibody.program.program import Program
+from connections.multibody.program.solution_layout import Solution
 
 #: Closed chains: of one cluster of three columns, under a free joint, with a ball and a cylinder in the loop.
 CHAINS = (
@@ -233,6 +238,60 @@ def test_closed_chains_against_differences(name, rng):
         C = partial(mb.coriolis_matrix, robot, body_factor=factor)
         expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v) + C(q, a)
         assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-8
+
+
+def test_ricci_of_many_velocities_is_the_trace_of_the_tensor(rng, monkeypatch):
+    """A column at a time, by polarization, as of robots whose tensor is not formed."""
+    robot = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
+    q, _ = sample(robot, rng, 2)
+    H, R = mb.mass_matrix(robot, q), mb.curvature(robot, q)
+    monkeypatch.setattr(curvatures, "_LARGEST", 0)
+    found = mb.ricci(robot, q)
+    assert gap(found, np.einsum("...ik,...ijkl->...jl", np.linalg.inv(H), R)) < 1e-10
+    assert (
+        np.abs(found - found * np.eye(robot.nv)).max() > 1e-2 * np.abs(found).max()
+    )  # not only its diagonal
+
+
+@pytest.mark.parametrize("name", POLARIZED)
+def test_tensors_of_a_tree_from_its_quadratic_forms(name, rng):
+    """What closed chains have no kernel for, on a robot whose kernels know it; joints with brackets."""
+    robot = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
+    q, _ = sample(robot, rng, 2)
+    found, expected = polarized(robot.program, name, q, None), getattr(mb, name)(robot, q)
+    assert gap(found, expected) < 1e-10
+    assert gap(np.swapaxes(found, 2, 3), expected) > 1e-2  # control
+
+
+def test_the_contorsion_of_a_closed_chain_is_that_of_its_tree_on_its_velocities(rng):
+    """L_l (D_abc G_ai G_bj G_ck) of a form D on R^4 and of q_s(q), G the Jacobian of q_s, by JAX."""
+    A, B, form = rng.normal(size=(4, 3)), rng.normal(size=(4, 3, 3)), rng.normal(size=(4, 4, 4, 4))
+    odd = sum(np.linalg.det(np.eye(3)[list(p)]) * np.transpose(form, (*p, 3)) for p in permutations(range(3)))
+
+    def spanning(q):
+        return A @ q + jnp.einsum("aij,i,j->a", B, q, q)
+
+    def D(q_s):
+        return jnp.einsum("abcd,d->abc", odd, jnp.sin(q_s))
+
+    def pulled(q):
+        G = jax.jacfwd(spanning)(q)
+        return jnp.einsum("abc,ai,bj,ck->ijk", D(spanning(q)), G, G, G)
+
+    class Tree:
+        def evaluate(self, name, given, out, chosen):
+            own = D if name == "christoffel_symbols" else jax.jacfwd(D)
+            return np.asarray(own(given[0])) * (chosen == ("christoffel",))
+
+    class Chain:
+        of_spanning_tree = Tree()
+
+        def solution(self, q, guess):
+            LG = np.swapaxes(jax.jacfwd(jax.jacfwd(spanning))(q), 1, 2)  # [s, j, k] along column j
+            return Solution(np.asarray(spanning(q)), np.asarray(jax.jacfwd(spanning)(q)), LG)
+
+    q = rng.normal(size=3)
+    assert gap(_contorsion_change(Chain(), q, None), jax.jacfwd(pulled)(q)) < 1e-12
 
 
 @pytest.mark.further

@@ -9,8 +9,6 @@ from cases import further
 from connections import multibody as mb
 from connections.sweeps import run_sweep, table_sweep
 
-MOMENTS = np.array([0.5, 0.7, 0.9])
-
 
 @pytest.fixture(scope="module")
 def arm():
@@ -64,13 +62,14 @@ def test_all_other_planes_are_within(arm, found, rng):
     assert not (elsewhere.lower <= least and greatest <= elsewhere.upper)
 
 
-def test_three_moments_of_inertia():
+@pytest.mark.parametrize("moments", [(0.5, 0.7, 0.9), (1.0, 1.1, 1.2)], ids=["of both signs", "positive"])
+def test_three_moments_of_inertia(moments):
     """Milnor's principal curvatures; with three velocities every bivector is a plane: bounds are attained."""
-    mechanism = mb.Mechanism()
-    mechanism.add_body("body", mass=1.0, center_of_mass=np.zeros(3), inertia=np.diag(MOMENTS))
+    mechanism, moments = mb.Mechanism(), np.array(moments)
+    mechanism.add_body("body", mass=1.0, center_of_mass=np.zeros(3), inertia=np.diag(moments))
     mechanism.add_joint("joint", "world", "body", mb.Spherical())
     body = mechanism.build()
-    lengths = MOMENTS / np.sqrt(np.prod(MOMENTS))
+    lengths = moments / np.sqrt(np.prod(moments))
     mu = lengths.sum() / 2.0 - lengths
     planes = [lengths[k] * mu[k] - mu[i] * mu[j] for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1))]
     found = mb.extreme_sectional_curvatures(body, [0.0, 0.0, 0.0, 1.0])

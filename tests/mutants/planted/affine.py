@@ -99,10 +99,7 @@ MUTANTS = (
         "affine/motions/stability.py",
         "orthonormal_basis(nabla.gram_at(q0))[1] / jnp.where(moved, elapsed, 1.0)",
         "orthonormal_basis(nabla.gram_at(q))[1] / jnp.where(moved, elapsed, 1.0)",
-        (
-            "explorer/test_robot.py::test_the_motion_is_a_geodesic",
-            "affine/test_jacobi.py",
-        ),
+        ("affine/test_jacobi.py::test_stability_in_the_half_plane",),
         "how far neighbours separate is measured in the metric of the end",
     ),
     Mutant(
@@ -116,10 +113,10 @@ MUTANTS = (
     Mutant(
         "constrained-basis-at-rest",
         "affine/constrained.py",
-        "rate: jax.Array = free - P_perp @ free - turning @ V",
-        "rate: jax.Array = free - P_perp @ free - P_perp @ turning @ V",
+        "direction = self.ambient.frame.matrix_at(q) @ V\n        P_perp, turning",
+        "direction = V\n        P_perp, turning",
         ("coriolis/test_nonholonomic.py::test_motion_agrees_with_the_equations_with_multipliers",),
-        "constraints given as forms: the distribution's own turning is projected",
+        "constraints given as forms turn at the rate of v, not of qdot",
     ),
     Mutant(
         "symmetry-scale",
@@ -133,12 +130,12 @@ MUTANTS = (
         "logarithm-accepts-misses",
         "affine/logarithms/search.py",
         "arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]",
-        "arrived = miss <= 1e4 * LOG_TOLERANCE * trial.length + end.grain[todo]",
+        "arrived = miss <= 1e8 * LOG_TOLERANCE * trial.length + end.grain[todo]",
         (
             "affine/test_logarithm.py::test_random_pairs",
             "affine/test_logarithm.py::test_units_of_the_coordinates",
         ),
-        "a logarithm misses its end by ten thousand tolerances",
+        "a logarithm misses its end by far more than the tolerance",
     ),
     Mutant(
         "independent-forms-everywhere",

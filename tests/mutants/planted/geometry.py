@@ -137,9 +137,9 @@ MUTANTS = (
     ),
     Mutant(
         "drift-not-watched",
-        "integration/driver.py",
-        "return self.drifts(state, which) > self._most",
-        "return self.drifts(state, which) > 1e6 * self._most",
+        "integration/solver.py",
+        "return DRIFT * (self.rtol + self.atol)",
+        "return 1e6 * DRIFT * (self.rtol + self.atol)",
         ("affine/test_motions_that_end.py::test_a_drift_is_refused",),
         "a motion whose energy drifts is returned",
     ),
