@@ -24,10 +24,18 @@ def _least_squares_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Arra
     return x, least_squares(K, right_dot - K_dot @ x)
 
 
-def least_sine(K: np.ndarray) -> float:
+RANK = 1e-6  # what is smaller than this, relative to the largest singular value or column, is round-off
+
+
+def least_sine(K: np.ndarray, size: float | None = None) -> float:
     """The least sine of the angle between a column of K and the span of the columns before it.
 
-    It is 0 if K has more columns than rows.
+    It is 0 if K has more columns than rows, or a column that is round-off: a direction is no angle then.
+
+    Parameters
+    ----------
+    K : (p, n), whose columns have one unit.
+    size : the largest norm of the columns of which K has some; by default of those of K.
     """
     if K.shape[1] == 0:
         return 1.0
@@ -35,6 +43,6 @@ def least_sine(K: np.ndarray) -> float:
         return 0.0
     R = np.linalg.qr(K, mode="r")
     norms = np.linalg.norm(R, axis=0)
-    if not (norms > 0.0).all():
+    if not (norms > RANK * (norms.max() if size is None else size)).all():
         return 0.0
     return float(np.min(np.abs(np.diagonal(R)) / norms))

@@ -20,7 +20,7 @@ from connections._shown import Shown
 from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array
 from connections.geometry.rigid.placements import perpendicular
-from connections.multibody.assembly.mobility import Conditions
+from connections.multibody.assembly.mobility import Conditions, rank_of
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
@@ -50,6 +50,9 @@ _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, 
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
 _APART = 1e-4  # rad, or of the size of a cluster: least difference of another assembly mode
 _NAMED = 4  # most joints that a sentence names
+#: Units, a part of them, and how often: where nothing moves, the way back is about half the way; where
+#: something does, 1e-4 of it.
+_WAY, _BACK, _DRAWS = 1e-4, 0.1, 3
 _STARTS = 24  # starts of Newton's method, if no reference is given
 _SECONDS = 20.0  # after this time no further starts are tried, if none has closed
 
@@ -311,12 +314,16 @@ class _Assembler:
             q = self.close(q, free)
             self._require_closed(q, "the reference")
             self._require_rank(q)
+            self._require_motions(q)
             return q, []
         neutral = self.spanning.neutral()
         if self.closed(neutral):
-            if self.conditions.quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE:
+            good = self.conditions.quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE
+            if good and self._stuck(neutral) is None:
                 return neutral, []
-        return self._search(neutral, everything, wanted)
+        q, others = self._search(neutral, everything, wanted)
+        self._require_motions(q)
+        return q, others
 
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
         q = self.spanning.neutral()
@@ -474,6 +481,35 @@ class _Assembler:
             if self._holds(nearby):
                 ranks.append(self.conditions.ranks(nearby))
         return np.asarray(np.max(ranks, axis=0))
+
+    def _require_motions(self, q: np.ndarray) -> None:
+        """Raise `ModelError` if there are velocities at the reference q that are no motions."""
+        cluster = self._stuck(q)
+        if cluster is not None:
+            raise ModelError(
+                f"the reference is singular for {self.conditions.names_of(cluster)}: not all velocities that "
+                "its conditions leave there are motions, as where an arm is stretched out; give another, "
+                "reference={joint: configuration}"
+            )
+
+    def _stuck(self, q: np.ndarray) -> int | None:
+        """The first cluster that cannot move as K lets it at q; None if all can.
+
+        A way t along such a velocity the conditions are open by t^2, and K has singular values of the size of
+        t, so that the way back is as long as the way there. Along a motion it is t^2.
+        """
+        rng = np.random.default_rng(4)
+        for cluster in self.conditions.tied:
+            members = self.conditions.members(cluster)
+            columns, K = self.conditions.columns_of(members), self.conditions.scaled(q, cluster, members)
+            left = np.linalg.svd(K)[2][rank_of(K) :]
+            for _ in range(_DRAWS if len(left) else 0):
+                along, step = rng.normal(size=len(left)) @ left, np.zeros(self.spanning.nv)
+                step[columns] = self.conditions.units[columns] * (_WAY / np.linalg.norm(along) * along)
+                phi, K = self.conditions.of_cluster(moved(self.spanning, q, step), cluster, members)
+                if np.linalg.norm(np.linalg.lstsq(K, phi, rcond=_DEPENDENT)[0]) > _BACK * _WAY:
+                    return int(cluster)
+        return None
 
     def _require_rank(self, q: np.ndarray) -> None:
         """Raise `ModelError` if the reference q is singular."""

@@ -6,9 +6,10 @@ joints are the earliest ones that determine the others well. If all joints have 
 greedy algorithm on a matroid, which finds the earliest set without trying any other. Joints of several
 velocities are taken whole; how many of them are independent is tried, few joints first.
 
-Columns are compared by angles, so their units do not matter; rows are scaled by the cluster's size
-(`lengths`). Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.4 (QR with pivoting);
-Edmonds, Matroids and the greedy algorithm, Mathematical Programming 1, 1971.
+Columns are compared by angles, but a column that is round-off of the largest one has no direction; columns
+are in units of velocities, and rows are scaled by the cluster's size (`lengths`). Source: Golub and Van
+Loan, Matrix Computations, 4th ed., section 5.4 (QR with pivoting); Edmonds, Matroids and the greedy
+algorithm, Mathematical Programming 1, 1971.
 """
 
 from __future__ import annotations
@@ -65,14 +66,14 @@ class Choice:
         """Whether there are more choices among joints of several velocities than are tried."""
         return next(itertools.islice(self._wide_sets(), MOST, None), None) is not None
 
+    def _least_sine(self, joints: Sequence[int]) -> float:
+        """`least_sine` of the columns (p, k) of K of these joints, in the order of the cluster."""
+        return least_sine(self.K[:, np.isin(self.joints, joints)], np.linalg.norm(self.K, axis=0).max())
+
     @property
     def widths(self) -> np.ndarray:
         """(m,) the number of velocities of each joint."""
         return np.bincount(self.joints, minlength=len(self.declared))
-
-    def _columns(self, joints: Sequence[int]) -> np.ndarray:
-        """The columns (p, k) of K of these joints, in the order of the cluster."""
-        return self.K[:, np.isin(self.joints, joints)]
 
     def _wide_sets(self) -> Iterator[tuple[int, ...]]:
         """Sets of joints of several velocities to be dependent, such that the total can be the rank.
@@ -104,12 +105,12 @@ class Choice:
         widths = self.widths
         required = [*map(int, np.flatnonzero(self.declared == 0)), *wide]
         count = int(widths[required].sum())
-        if count > self.rank or not least_sine(self._columns(required)) >= sine:
+        if count > self.rank or not self._least_sine(required) >= sine:
             return None
         taken = required
         for joint in np.flatnonzero((self.declared < 0) & (widths == 1))[::-1]:
             if count == self.rank:
                 break
-            if least_sine(self._columns([*taken, int(joint)])) >= sine:
+            if self._least_sine([*taken, int(joint)]) >= sine:
                 taken, count = [*taken, int(joint)], count + 1
         return taken if count == self.rank else None

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
-from connections.geometry.numerics.least_squares import least_sine
+from connections.geometry.numerics.least_squares import RANK, least_sine
 from connections.multibody.assembly.independence import MOST, Choice
 from connections.multibody.assembly.whole_joints import refuse_part_of_a_joint
 from connections.multibody.clusters import Rows
@@ -23,8 +23,6 @@ from connections.multibody.loops.closures import Loop
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
-
-_RANK = 1e-6  # singular values below this, relative to the largest, are zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,7 +72,7 @@ class Conditions:
 
     def ranks(self, q: np.ndarray) -> np.ndarray:
         """The rank of K of each cluster that has conditions."""
-        return np.array([_rank(self.scaled(q, cluster, self.members(cluster))) for cluster in self.tied])
+        return np.array([rank_of(self.scaled(q, cluster, self.members(cluster))) for cluster in self.tied])
 
     def members(self, cluster: int) -> np.ndarray:
         """The bodies of a cluster."""
@@ -90,10 +88,11 @@ class Conditions:
         for cluster, rank in zip(self.tied, ranks, strict=True):
             members = self.members(cluster)
             K = self.scaled(q, cluster, members)
-            if _rank(K) < rank:
+            if rank_of(K) < rank:
                 return 0.0
             if (wanted[members] >= 0).all():
-                worst = min(worst, least_sine(self.scaled(q, cluster, members[wanted[members] == 0])))
+                dependent = self.scaled(q, cluster, members[wanted[members] == 0])
+                worst = min(worst, least_sine(dependent, np.linalg.norm(K, axis=0).max()))
             elif rank:
                 singular = np.linalg.svd(K, compute_uv=False)
                 worst = min(worst, singular[rank - 1] / singular[0])
@@ -101,9 +100,12 @@ class Conditions:
 
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
         """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
-        columns = self.columns_of(members)
-        K = self.host.at(q)[1][np.ix_(self.owners[1] == cluster, columns)]
-        return np.asarray(K * self.units[columns])
+        return self.of_cluster(q, cluster, members)[1]
+
+    def of_cluster(self, q: np.ndarray, cluster: int, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Phi and `scaled` K of a cluster's conditions."""
+        (phi, K), own, columns = self.host.at(q), self.owners[1] == cluster, self.columns_of(members)
+        return phi[own], np.asarray(K[np.ix_(own, columns)] * self.units[columns])
 
     def names_of(self, cluster: int) -> str:
         """The loops and couplings of a cluster in words."""
@@ -116,7 +118,7 @@ class Conditions:
     def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
         """Which joints of a cluster are independent, (len(members),) booleans, chosen at the reference q."""
         K, owners = self.scaled(q, cluster, members), self.spanning.body_of[self.columns_of(members)]
-        rank = _rank(K)
+        rank = rank_of(K)
         widths = np.array([self.spanning.joints[body].nv for body in members])
         mobility = int(widths.sum()) - rank
         bodies = ", ".join(f"'{self.spanning.tree.body_names[body]}'" for body in members)
@@ -164,6 +166,6 @@ class Conditions:
         )
 
 
-def _rank(K: np.ndarray) -> int:
-    """Number of singular values that are not zero, relative to the largest (`_RANK`)."""
-    return int(np.linalg.matrix_rank(K, rtol=_RANK))
+def rank_of(K: np.ndarray) -> int:
+    """Number of singular values that are not zero, relative to the largest (`RANK`)."""
+    return int(np.linalg.matrix_rank(K, rtol=RANK))
