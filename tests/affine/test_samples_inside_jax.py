@@ -52,13 +52,17 @@ def carried(times, points):
     return cn.parallel_transport(NABLA, (times, points), Z, ENDS)
 
 
-@pytest.mark.further
 def test_transport_along_traced_samples():
-    """By `jit` and `vmap`; with times traced or not; as a `SampledCurve` that is made inside."""
     expected = carried(T, POINTS)
     assert np.abs(expected[-1] - Z).max() > 0.1
+    np.testing.assert_allclose(jax.jit(carried)(T, POINTS), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.further
+def test_what_is_traced_of_samples():
+    """Points or times or neither, by `vmap`, as a `SampledCurve` that is made inside."""
+    expected = carried(T, POINTS)
     for function in (
-        jax.jit(carried),
         jax.jit(lambda t, q: carried(T, q)),
         jax.jit(lambda t, q: carried(t, POINTS)),
         jax.jit(lambda t, q: carried(T, POINTS)),
