@@ -71,9 +71,9 @@ def two_threads(monkeypatch):
     ],
 )
 def test_a_result_that_is_not_finite_is_an_error(name, of, rng, two_threads):
-    """Of one configuration, or of a late row, here or in another thread."""
+    """Of one configuration, or of any row, here or in another thread."""
     robot = model(of)
-    for batch, row in (((), ()), ((11,), (10,)), ((2, 4), (1, 3)), ((300,), (290,))):
+    for batch, row in (((), ()), ((11,), (10,)), ((2, 4), (1, 3)), ((300,), (3,)), ((300,), (290,))):
         right = states(name, rng, *batch, of=robot)
         expected = call(name, *right, of=robot)
         wrong = overflowing(right, row)
