@@ -1,0 +1,123 @@
+"""Each rule of the derivatives inside JAX, on two joints and on the smallest loop, by differences.
+
+The cases are read from the tables of rules, so that a new rule is tested without a line here. Each is called
+as JAX calls it, with the tangent of one argument, the others being None, and with all of them.
+"""
+
+from functools import cache
+
+import jax
+import numpy as np
+import pytest
+from mechanisms import configuration_rate, move, random_mechanism
+from recursion_functions import configurations, model, with_tip
+
+from connections import multibody as mb
+from connections.multibody.in_jax import tangents
+from connections.multibody.in_jax.values import AT_REST
+from connections.multibody.program.table import BODY_FACTOR, FRAME, RECURSIONS
+
+STEPS, WEIGHTS = 1e-3 * np.array([-2.0, -1.0, 1.0, 2.0]), np.array([1.0, -8.0, 8.0, -1.0]) / 12e-3
+#: The fields of the first have brackets, so that terms of brackets and of torsion count.
+JOINTS = (mb.Spherical, mb.Helical)
+
+
+#: What these leave to the derivative of the definition, which compiles for ten seconds, is a difference here.
+SLOW = {"inverse_dynamics_hessian_product", "forward_dynamics_hessian_product"}
+
+
+@cache
+def two_joints():
+    return with_tip(random_mechanism(np.random.default_rng(6), 2, JOINTS))
+
+
+def choices(name):
+    """What a caller may choose of a recursion, each once."""
+    choice = RECURSIONS[name].choice if name in RECURSIONS else None
+    if choice is None:
+        return [()]
+    if choice is BODY_FACTOR:
+        return [("christoffel",), ("force_cross",)]
+    return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
+
+
+def given(name, robot, rng):
+    """q, and as many vectors as the recursion takes; products with H take one."""
+    vectors = 1 if name in AT_REST else len(RECURSIONS[name].vectors)
+    return [configurations(robot, rng)[0], *rng.standard_normal((vectors, robot.nv))]
+
+
+def difference(function, robot, x, k, along):
+    """The derivative of a function by the argument `k` along a vector (nv,), of fourth order."""
+    steps = STEPS[:, None] * along
+    points = move(robot, x[0], steps) if k == 0 else x[k] + steps
+    values = [np.asarray(function(*x[:k], point, *x[k + 1 :])) for point in points]
+    return np.tensordot(WEIGHTS, values, axes=1)
+
+
+def by_differences(name, of, at, along, chosen):
+    """In place of `tangents.by_definition`."""
+    at = [np.asarray(x) for x in at]
+    changes = [
+        difference(lambda *x: of(name, *x, chosen=chosen), of.robot, at, k, np.asarray(x_dot))
+        for k, x_dot in enumerate(along)
+        if x_dot is not None
+    ]
+    return sum(changes)
+
+
+def check(name, robot, choice, rng):
+    """The derivative by each argument, and by all of them, is that of differences of the values."""
+    recursions = robot.traced.weightless if name in AT_REST else robot.traced
+
+    def function(*x):
+        return recursions(name, *x, chosen=choice)
+
+    x = given(name, robot, rng)
+    along = rng.standard_normal((len(x), robot.nv))
+    tangent = [configuration_rate(robot, x[0], along[0]), *along[1:]]
+    expected = []
+    for k in range(len(x)):
+        expected.append(difference(function, robot, x, k, along[k]))
+        found = jax.jvp(lambda y, k=k: function(*x[:k], y, *x[k + 1 :]), (x[k],), (tangent[k],))[1]
+        compare(found, expected[k])
+    compare(jax.jvp(function, tuple(x), tuple(tangent))[1], sum(expected))
+
+
+def compare(found, expected):
+    size = np.max(np.abs(expected))
+    assert size > 1e-6  # a control: zero would agree with zero
+    np.testing.assert_allclose(found, expected, rtol=0.0, atol=1e-7 * size)
+
+
+def cases():
+    """Every rule with every choice on a tree; on a loop, those that are not of trees alone."""
+    for name in tangents.RULES:
+        for choice in choices(name):
+            for of in ("two joints", "four-bar"):
+                if of == "two joints" or name not in tangents.OF_TREES:
+                    yield pytest.param(name, choice, of, id=" ".join((name, *choice, "of", of)))
+
+
+@pytest.mark.parametrize(("name", "choice", "of"), [*cases()])
+def test_rule(name, choice, of, rng, monkeypatch):
+    if name in SLOW:
+        monkeypatch.setattr(tangents, "by_definition", by_differences)
+    check(name, two_joints() if of == "two joints" else model(of), choice, rng)
+
+
+def test_the_rules_of_trees_are_rules():
+    assert set(tangents.RULES) > tangents.OF_TREES
+
+
+def test_a_millionth_of_a_rule_is_noticed(rng, monkeypatch):
+    """The control: with it the derivative by q alone is wrong, which the one by v would hide in a sum."""
+    rule = tangents.RULES["nonlinear_effects"]
+
+    def other(of, at, along, chosen):
+        return rule(of, at, along, chosen) * (1.0 if along[0] is None else 1.0 + 1e-6)
+
+    monkeypatch.setitem(tangents.RULES, "nonlinear_effects", other)
+    robot = random_mechanism(np.random.default_rng(6), 2, JOINTS)  # its rules are made anew
+    with pytest.raises(AssertionError):
+        check("nonlinear_effects", robot, (), rng)
