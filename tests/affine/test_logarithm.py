@@ -13,7 +13,8 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import MARGIN, free_of_conjugate_points
-from connections.affine.logarithms.ray_guesses import by_fan, directions, distance
+from connections.affine.logarithms.misses import distance
+from connections.affine.logarithms.ray_guesses import by_fan, directions
 from connections.affine.logarithms.search import searched
 from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
@@ -306,7 +307,7 @@ def test_the_straight_line_bounds_the_fan():
     start, end = (shooting.ground(np.array(q)) for q in ([[0.0, 2.0], [1.0, 0.5]], [[3.0, 2.0], [1.0, 4.0]]))
     chords = Chords(shooting, start, end)
     np.testing.assert_allclose(chords.length, [1.5, np.log(8.0)], rtol=1e-3)
-    middle = chords.nodes(1, 3).q[1]
+    middle = chords.nodes(1, np.linspace(0.0, 1.0, 3)).q[1]
     np.testing.assert_allclose(middle, [1.0, np.sqrt(2.0)], rtol=1e-2)
     for n, count in ((1, 2), (2, 32), (3, 62), (6, 62)):
         unit = directions(n, count)

@@ -8,7 +8,8 @@ import numpy as np
 
 from connections.affine.logarithms.shooting import Ground, Shooting, on
 
-_FINE = np.linspace(0.0, 1.0, 129)
+_PIECES = 128
+_ROUNDS = 10  # in each, pieces of equal length by the lengths measured before: a scale of 1e40 is resolved
 
 
 class Chords:
@@ -28,24 +29,28 @@ class Chords:
 
     def __init__(self, shooting: Shooting, start: Ground, end: Ground) -> None:
         self.shooting, self.start, self.end = shooting, start, end
-        self.aim, pieces = shooting.mapped(_chord_at, start.q, end.q)
-        # From q0 to the parameters `_FINE`, (m, 129).
+        self.aim, self._places, pieces = shooting.mapped(_chord_at, start.q, end.q)
+        # From q0 to the parameters `_places`, (m, 129).
         self._travelled = np.pad(np.cumsum(np.nan_to_num(pieces), axis=1), ((0, 0), (1, 0)))
         self.length = self._travelled[:, -1]
         towards = on(start.root, on(start.dual, self.aim - start.q))
         size = np.linalg.norm(towards, axis=1)
         self.velocity = towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
 
-    def nodes(self, pair: int, count: int) -> Ground:
-        """Frame and metric at `count` points on one line at equal distances."""
+    def nodes(self, pair: int, parts: np.ndarray) -> Ground:
+        """Frame and metric at points on one line, at these parts (k,) of its length."""
         travelled = self._travelled[pair]
-        s = np.interp(np.linspace(0.0, travelled[-1], count), travelled, _FINE)
+        s = np.interp(travelled[-1] * parts, travelled, self._places[pair])
         line = self.start.q[pair] + s[:, None] * (self.aim - self.start.q)[pair]
         return self.shooting.ground(line)
 
 
-def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The representative of q1 that is nearest to q0, and the lengths of the line's pieces (128,)."""
+def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The representative of q1 that is nearest to q0, parameters (129,), and lengths between them (128,).
+
+    Even pieces do not resolve a line along which lengths change by orders of magnitude, such as that
+    from 1 to e^20 in the half plane. So the pieces are made equally long by the lengths found before.
+    """
     nabla, frame = shooting.nabla, shooting.nabla.frame
     aim = frame.align_at(q1, q0)
 
@@ -56,7 +61,16 @@ def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Arr
         v = frame.dual_at(middle) @ step
         return jnp.sqrt(v @ nabla.gram_at(middle) @ v)
 
-    ends, middles = (
-        jax.vmap(point)(s) for s in (jnp.asarray(_FINE), jnp.asarray(_FINE[1:] + _FINE[:-1]) / 2.0)
-    )
-    return aim, jax.vmap(length)(middles, jnp.diff(ends, axis=0))
+    def lengths(s: jax.Array) -> jax.Array:
+        ends, middles = jax.vmap(point)(s), jax.vmap(point)((s[1:] + s[:-1]) / 2.0)
+        return jax.vmap(length)(middles, jnp.diff(ends, axis=0))
+
+    def evened(_: int, s: jax.Array) -> jax.Array:
+        travelled = jnp.concatenate([jnp.zeros(1), jnp.cumsum(jnp.nan_to_num(lengths(s)))])
+        return jnp.interp(travelled[-1] * jnp.asarray(_EVEN), travelled, s)
+
+    s = jax.lax.fori_loop(0, _ROUNDS, evened, jnp.asarray(_EVEN))
+    return aim, s, lengths(s)
+
+
+_EVEN = np.linspace(0.0, 1.0, _PIECES + 1)

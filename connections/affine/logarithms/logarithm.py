@@ -21,12 +21,14 @@ import numpy as np
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.search import logarithms, searched
+from connections.affine.logarithms.shooting import Shooting
 from connections.affine.motions.geodesics import exponential
 from connections.checks import as_array, is_traced, require_type
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
 from connections.evaluation.compilation import Structure, compiled, flattened
-from connections.geometry.numerics.definite import orthonormal_basis
+
+_MISSED = 1e-5  # of its length: a geodesic that ends farther from q1 has no derivative
 
 
 def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
@@ -42,13 +44,15 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     Returns
     -------
     (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
-    q1), has no conjugate point before q1 or within 1e-6 of its length behind it, and is the shortest that was
-    found; for a connection without a metric, the one with the smallest initial rate qdot, in the units of q.
-    Under tracing, the search is a callback to NumPy, and v is NaN where there would be an error.
+    q1); a long one consists of pieces that join as well. It has no conjugate point before q1 or within 1e-6
+    of its length behind it, and is the shortest that was found; for a connection without a metric, the one
+    with the smallest initial rate qdot, in the units of q.
+    Under tracing, the search is a callback to NumPy, and v is NaN where there would be an error. Derivatives
+    are NaN if the geodesic is so long that v in floats does not lead to q1.
 
     Raises
     ------
-    ConvergenceError : no such geodesic was found.
+    ConvergenceError : no such geodesic was found, or the coordinates of q1 have too few digits for it.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     """
     require_type("nabla", nabla, AffineConnection)
@@ -99,15 +103,17 @@ def _logarithm_jvp(structure: Structure, primals: Any, tangents: Any) -> tuple[j
 
 def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -> jax.Array:
     """The derivative of the root v (n,), for `tangents` of the parameters and of both points."""
-    _, along = jax.linearize(partial(_miss, structure), *primals, v)
+    missed, along = jax.linearize(partial(_miss, structure), *primals, v)
     moved, still = along(*tangents, jnp.zeros_like(v)), jax.tree_util.tree_map(jnp.zeros_like, primals)
     by_v = jax.vmap(lambda w: along(*still, w), 0, 1)(jnp.eye(len(v)))
     # Solved in orthonormal bases of both ends, which are constants here, so that units do not matter.
-    numbers, *ends = jax.lax.stop_gradient(primals)
-    nabla = structure.made_of(numbers)
-    (_, basis), (root, _) = (orthonormal_basis(nabla.gram_at(q)) for q in ends)
+    numbers, q0, q1 = jax.lax.stop_gradient(primals)
+    shooting = Shooting(structure.made_of(numbers))
+    (*_, first, basis, _, _), (*_, root, _, grain, _) = map(shooting.ground_at, (q0, q1))
     slope: jax.Array = -basis @ jnp.linalg.solve(root @ by_v @ basis, root @ moved)
-    return slope
+    missed, length = jnp.linalg.norm(root @ missed), jnp.linalg.norm(first @ v)
+    near = jax.lax.stop_gradient(missed <= _MISSED * length + grain)
+    return slope * jnp.where(near, 1.0, jnp.nan)
 
 
 def _miss(

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.logarithms.chord_guesses import Chords
-from connections.affine.logarithms.shooting import ROUGH, ROUND_OFF, Shooting, on
+from connections.affine.logarithms.misses import distance
+from connections.affine.logarithms.shooting import ROUGH, Shooting, on
 
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
 _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
@@ -77,21 +78,6 @@ def _evenly(n: int, count: int) -> np.ndarray:
     for _ in range(64):
         x = (1.0 + x) ** (1.0 / (n + 1))
     return (0.5 + np.arange(1, count + 1)[:, None] * x ** -np.arange(1.0, n + 1)) % 1.0
-
-
-def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, root: jax.Array) -> jax.Array:
-    """The length of a small difference `gap` (..., nq) of coordinates at q (nq,), with its normal part.
-
-    A normal part within the round-off of q is left out: far out on a hyperboloid it is a large vector.
-    """
-    tangent = gap @ dual.T
-    if dual.shape[0] == dual.shape[1]:
-        return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1))
-    normal = jnp.abs(gap - tangent @ frame.T)
-    grain = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
-    normal = jnp.maximum(normal - grain, 0.0)
-    scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))
-    return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1) + scale**2 * jnp.sum(normal**2, axis=-1))
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
     bends *= _BEND / np.sqrt(n) * (np.arange(starts) > 0)[:, None, None]
     for pair in pairs:
         # Nodes on the chord, and length E there, which maps a series to displacements in coordinates.
-        ground = chords.nodes(pair, _PIECES + 1)
+        ground = chords.nodes(pair, np.linspace(0.0, 1.0, _PIECES + 1))
         points, along = ground.q, chords.length[pair] * (ground.frame @ ground.basis)
         mine: list[tuple[int, np.ndarray, np.ndarray]] = []
         for bend in bends:

@@ -2,27 +2,30 @@
 
 A fan of geodesics leaves q0 in all directions. Those that come near q1 are the initial guesses of Newton's
 method with the exact derivative of the exponential. If none of them converges, the target moves from q0 to q1
-in stages. A geodesic that arrives is refused unless it is proven free of conjugate points (`conjugate.py`).
-The result is the shortest of the others. Vectors are measured by the connection's own metric, in an
-orthonormal basis at each end, so that the result does not depend on coordinates and units.
+in stages, and long geodesics are sought in pieces (`broken.py`). A geodesic that arrives is refused unless it
+is proven free of conjugate points (`conjugate.py`). The result is the shortest of the others. Vectors are
+measured by the connection's own metric, in an orthonormal basis at each end, so that the result does not
+depend on coordinates and units.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-import jax
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.logarithms.broken import SENSITIVE, Broken, by_pieces
 from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
-from connections.affine.logarithms.ray_guesses import by_fan, distance
+from connections.affine.logarithms.misses import blur, gap_at
+from connections.affine.logarithms.ray_guesses import by_fan
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
 from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
 from connections.checks import ConvergenceError
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
+BLURRED = 1e-6  # the largest round-off of a point that is allowed beside it, the same
 _NEAR = 1e-3  # the same, at which the search with loose tolerances ends
 _ONE = 0.01  # velocities that differ by less, relative to their size, belong to one geodesic
 _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
@@ -34,6 +37,7 @@ _REASONS = (
     "",
     "shooting does not converge",
     "what leads there passes a conjugate point or leaves the domain",
+    "the round-off of q1 and of H there is a large distance: take coordinates with more digits there",
 )
 
 
@@ -102,8 +106,9 @@ class _Search:
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """v (m, n), and the reasons (m,)."""
+        left = np.arange(len(self.reason))
         for level in (0, 1):
-            left = np.flatnonzero(self.reason)
+            left = left[self.reason[left] > 0] if level == 0 else self._by_pieces(left)
             if len(left):
                 if self._starts[level]:
                     self._settle(self._followed(by_relaxation(self.chords, left, self._starts[level])))
@@ -111,6 +116,34 @@ class _Search:
                 guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
         return on(self.start.basis, self.best), self.reason
+
+    def _by_pieces(self, pairs: np.ndarray) -> np.ndarray:
+        """Look for long geodesics to pairs without an answer; the pairs for which more rays may help."""
+        more = []
+        for pair in pairs[self.reason[pairs] > 0]:
+            found = by_pieces(self.chords, pair)
+            if found is None or not self._joins(found):
+                if self._unresolved(pair):
+                    self.reason[pair] = 3
+                else:
+                    more.append(pair)
+                continue
+            self.best[pair], self.reason[pair] = found.w, 0
+            if found.growth < SENSITIVE:
+                more.append(pair)
+        return np.array(more, dtype=int)
+
+    def _joins(self, found: Broken) -> bool:
+        """Whether a broken geodesic is one geodesic, inside the domain, without conjugate points."""
+        length = np.linalg.norm(found.w)
+        allowed = LOG_TOLERANCE * length + np.minimum(found.blur, BLURRED * length)
+        near = (found.gaps <= allowed).all()
+        sharp = np.linalg.norm(found.error) <= allowed[-1]
+        return bool(near and sharp and found.inside and found.free)
+
+    def _unresolved(self, pair: int) -> bool:
+        """Whether q1 and H there have too few digits."""
+        return bool(blur(self.end)[pair] > BLURRED * self.chords.length[pair])
 
     def _settle(self, found: _Guesses) -> None:
         """Prove the shortest geodesics found, and store for each pair the shortest one that is proven."""
@@ -202,23 +235,8 @@ class _Search:
         """Newton's corrections (c, n), the misses (c,), and the shots."""
         shots = self._spread(guesses, tol, keep)
         spread = shots.linear[:, : self.shooting.nq]
-        gap, derivative, miss = self.shooting.mapped(_gap_at, shots.q, spread, *end[:4])
+        gap, derivative, miss = self.shooting.mapped(gap_at, shots.q, spread, *end[:4])
         return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
-
-
-def _gap_at(
-    shooting: Shooting, q: jax.Array, spread: jax.Array, q1: jax.Array, *measures: jax.Array
-) -> tuple[jax.Array, ...]:
-    """The gap between q and q1 in an orthonormal basis there, its derivative, and its norm.
-
-    Parameters
-    ----------
-    measures : the frame field, its left inverse and the root of the Gram matrix at q1.
-    """
-    frame, (_, dual, root) = shooting.nabla.frame, measures
-    gap, along = jax.linearize(lambda p: frame.align_at(frame.project_at(p), q1) - q1, q)
-    measure = root @ dual
-    return measure @ gap, measure @ jax.vmap(along, 1, 1)(spread), distance(gap, q1, *measures)
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:

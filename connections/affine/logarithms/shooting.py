@@ -25,7 +25,7 @@ from connections.integration.dop853 import A_DENSE, DENSE, A, E
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomial that interpolates a step
-MAX_STEPS = 5_000
+MAX_STEPS, MAX_STEPS_OF_PIECES = 5_000, 200
 SMALLEST_STEP = 1e-9
 _FIRST_STEP = 1 / 16
 ROUND_OFF = 8 * np.finfo(float).eps  # of each coordinate: no step has to be more accurate
@@ -45,6 +45,7 @@ class Pieces(NamedTuple):
     q, q_dot : (s, 2, nq) points, not projected, and their derivatives at both ends.
     spread : (s, 8, nq, n) the derivatives of the point in the initial velocity: values at the beginning, and
         seven coefficients of their polynomial (`connections.affine.logarithms.conjugate`); or (s, 0, nq, n).
+        2 n columns in place of n if they are by the initial point and velocity.
     """
 
     row: np.ndarray
@@ -61,7 +62,7 @@ class Shots(NamedTuple):
     Parameters
     ----------
     ok : (m,) whether the geodesic arrived; the other fields are undefined for those that did not.
-    q : (m, nq) points, not projected.
+    q, v : (m, nq) points, not projected, and (m, n) velocities.
     linear : (m, nq + n, k) columns integrated along the geodesic: derivatives of (q, v) in the components of
         the initial velocity in the basis of `Ground`, or, in its last n rows, transported vectors; k may be
         0.
@@ -70,6 +71,7 @@ class Shots(NamedTuple):
 
     ok: np.ndarray
     q: np.ndarray
+    v: np.ndarray
     linear: np.ndarray
     pieces: Pieces
 
@@ -151,6 +153,17 @@ class Shooting(Parametrized):
         linear[:, self.nq :] = start.basis
         return self._run("spread", start, v, linear, tol, keep)
 
+    def spread_of_states(self, start: Ground, v: np.ndarray, tol: np.ndarray, keep: bool = False) -> Shots:
+        """The same for short geodesics, with 2 n columns: derivatives in the initial point and velocity.
+
+        The first n belong to the directions of the orthonormal basis in which the point moves, with the same
+        components of v. `tol` is (m,).
+        """
+        n, nq = self.n, self.nq
+        linear = np.zeros((len(v), nq + n, 2 * n))
+        linear[:, :nq, :n], linear[:, nq:, n:] = start.frame @ start.basis, start.basis
+        return self._run("spread", start, v, linear, tol, keep, MAX_STEPS_OF_PIECES)
+
     def carry(self, start: Ground, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
         """The same, with vectors z (m, n) transported parallelly: ``linear[:, nq:, 0]`` at the end."""
         size = start.norm(z)
@@ -161,7 +174,16 @@ class Shooting(Parametrized):
 
     def ground(self, q: np.ndarray) -> Ground:
         """Frame and metric at points (m, nq)."""
-        return Ground(*self.mapped(Shooting._ground_at, q))
+        return Ground(*self.mapped(Shooting.ground_at, q))
+
+    def ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
+        """The fields of `Ground` at one point (nq,); JAX-traceable."""
+        frame = self.nabla.frame
+        p = frame.project_at(q)
+        H, dual = self.nabla.gram_at(p), frame.dual_at(p)
+        root, basis = orthonormal_basis(H)
+        grain = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
+        return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
 
     def mapped(self, function: Callable[..., Any], *rows: np.ndarray) -> Any:
         """`function` of every row, compiled for blocks of rows; NumPy in and out.
@@ -191,30 +213,30 @@ class Shooting(Parametrized):
 
     # --- private -----------------------------------------------------------------------------------------
 
-    def _ground_at(self, q: jax.Array) -> tuple[jax.Array, ...]:
-        frame = self.nabla.frame
-        p = frame.project_at(q)
-        H, dual = self.nabla.gram_at(p), frame.dual_at(p)
-        root, basis = orthonormal_basis(H)
-        grain = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
-        return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
-
     def _run(
-        self, mode: str, start: Ground, v: np.ndarray, linear: np.ndarray, tol: float, keep: bool
+        self,
+        mode: str,
+        start: Ground,
+        v: np.ndarray,
+        linear: np.ndarray,
+        tol: float | np.ndarray,
+        keep: bool,
+        most: int = MAX_STEPS,
     ) -> Shots:
         """Steps until each geodesic has arrived at time 1 or failed."""
         m, nq, split = len(v), self.nq, self.nq + self.n
         y = np.concatenate([start.q, v, linear.reshape(m, split * linear.shape[2])], axis=1)
         speed, t, h = start.norm(v), np.zeros(m), np.full(m, _FIRST_STEP)
-        ok, kept = np.isfinite(speed), [self._no_step(mode)]
+        tolerance = np.broadcast_to(tol, m)
+        ok, kept = np.isfinite(speed), [self._no_step(mode, linear.shape[2])]
         speed[speed == 0.0] = 1.0  # a point at rest has no scale; its error is zero too
         step = partial(self.mapped, _Step(mode))
-        for _ in range(MAX_STEPS):
+        for _ in range(most):
             todo = np.flatnonzero(ok & (t < 1.0))
             if not len(todo):
                 break
             length = np.minimum(h[todo], 1.0 - t[todo])
-            new, error, rates, dense = step(y[todo], length, speed[todo], np.full(len(todo), tol))
+            new, error, rates, dense = step(y[todo], length, speed[todo], tolerance[todo])
             good = error <= 1.0  # False for NaN
             known = np.maximum(np.nan_to_num(error, nan=np.inf), 1e-10)
             h[todo] = length * np.clip(0.9 * known**-0.125, 0.2, 6.0)
@@ -224,7 +246,9 @@ class Shooting(Parametrized):
                 kept.append((todo, t[todo], length, ends, rates[good], dense[good]))
             y[todo], t[todo] = new, np.where(length < 1.0 - t[todo], t[todo] + length, 1.0)
             ok &= (h > SMALLEST_STEP) | (t >= 1.0)
-        return Shots(ok & (t >= 1.0), y[:, :nq], y[:, split:].reshape(linear.shape), _in_order(kept))
+        return Shots(
+            ok & (t >= 1.0), y[:, :nq], y[:, nq:split], y[:, split:].reshape(linear.shape), _in_order(kept)
+        )
 
     def _rates_at(self, mode: str, y: jax.Array) -> jax.Array:
         nabla, frame, split = self.nabla, self.nabla.frame, self.nq + self.n
@@ -248,7 +272,7 @@ class Shooting(Parametrized):
     ) -> tuple[jax.Array, ...]:
         """The state after a step, its error over the tolerance, qdot at both ends, and the interpolant."""
         spread = mode == "spread"
-        stages = A_DENSE if spread else A
+        stages, columns = A_DENSE if spread else A, len(y) // (self.nq + self.n) - 1
 
         def stage(K: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
             index, weights = item
@@ -261,10 +285,10 @@ class Shooting(Parametrized):
         error = self._error_at(mode, y + change, fifth, third, speed, tol)
         rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
         if not spread:
-            return y + change, error, rates, jnp.zeros((0, self.nq, self.n))
+            return y + change, error, rates, jnp.zeros((0, self.nq, columns))
         first = (y, change, h * K[0] - change, 2.0 * change - h * (K[0] + K[_END]))
         dense = jnp.concatenate([jnp.stack(first), h * DENSE @ K])[:, self.nq + self.n :]
-        return y + change, error, rates, dense.reshape(1 + DEGREE, -1, self.n)[:, : self.nq]
+        return y + change, error, rates, dense.reshape(1 + DEGREE, -1, columns)[:, : self.nq]
 
     def _error_at(
         self, mode: str, y: jax.Array, fifth: jax.Array, third: jax.Array, speed: jax.Array, tol: jax.Array
@@ -275,7 +299,7 @@ class Shooting(Parametrized):
         round-off.
         """
         nq, split = self.nq, self.nq + self.n
-        _, _, dual, root, _, grain, _ = self._ground_at(y[:nq])
+        _, _, dual, root, _, grain, _ = self.ground_at(y[:nq])
 
         def sizes(row: jax.Array) -> jax.Array:
             columns = jnp.concatenate([row[:split, None], row[split:].reshape(split, -1)], axis=1)
@@ -289,9 +313,9 @@ class Shooting(Parametrized):
         five, three = sizes(fifth) / allowed, sizes(third) / allowed
         return jnp.max(five**2 / jnp.maximum(jnp.sqrt(five**2 + 0.01 * three**2), 1e-300))
 
-    def _no_step(self, mode: str) -> tuple[np.ndarray, ...]:
+    def _no_step(self, mode: str, columns: int) -> tuple[np.ndarray, ...]:
         count = 1 + DEGREE if mode == "spread" else 0
-        shapes = (), (), (), (2, self.nq), (2, self.nq), (count, self.nq, self.n)
+        shapes = (), (), (), (2, self.nq), (2, self.nq), (count, self.nq, columns)
         return tuple(np.zeros((0, *shape), dtype=float if k else int) for k, shape in enumerate(shapes))
 
 
