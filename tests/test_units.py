@@ -249,8 +249,7 @@ def path(t):
 MIXED = {name: OTHERS[name] for name in ("nanometres", "gigametres", "slow", "fast", "each its own", "all")}
 
 
-@pytest.mark.further
-@pytest.mark.parametrize("kind", ["levi_civita", "coefficients"])
+@pytest.mark.parametrize("kind", ["levi_civita", further("coefficients")])
 def test_geodesics_and_transport(kind):
     def quantities(u):
         metric, q, v, times = u.metric(systems.METRIC), u.c * Q, V * u.k / u.a, jnp.asarray(TIMES) / u.k

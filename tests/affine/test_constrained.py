@@ -189,7 +189,6 @@ def test_curvatures_are_tensors_and_differ_as_they_should():
     assert np.max(np.abs(K - R)) > 1e-2
 
 
-@pytest.mark.further
 def test_leaves_of_an_integrable_distribution_are_spheres():
     """D orthogonal to the radius in Euclidean space: both curvatures are those of spheres, 1 / r^2."""
     space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))

@@ -89,7 +89,6 @@ def test_flow_is_the_derivative_of_the_motion(force, rng):
     np.testing.assert_allclose(Phi[-1] @ direction, change, atol=2e-6)
 
 
-@pytest.mark.further
 def test_transport_flow_is_the_derivative_of_the_transport(rng):
     """Z against central differences of vectors transported along neighbouring geodesics."""
     nabla, times = GENERAL, np.array([0.0, 0.6])

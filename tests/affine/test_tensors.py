@@ -313,7 +313,6 @@ def test_family_dimension_and_sign(rng):
     np.testing.assert_allclose(C - C_star, 0.7 * cross.T, atol=1e-12)
 
 
-@pytest.mark.further
 def test_product_connection_is_block_diagonal(rng):
     import oracles
 

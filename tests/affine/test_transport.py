@@ -236,7 +236,6 @@ def embedded_latitude(theta, count):
     )
 
 
-@pytest.mark.further
 def test_holonomy_of_samples_is_of_order_six():
     """Foucault's angle, and how it is approached."""
     theta, counts = 0.8, np.array([17, 25, 33])
@@ -303,7 +302,6 @@ def test_covariant_derivative_of_samples_is_of_order_five():
     assert errors[0] > 1e-7
 
 
-@pytest.mark.further
 def test_fields_of_samples_are_checked():
     nabla, t = systems.GENERAL, np.linspace(0.0, 1.0, 9)
     with pytest.raises(PointError, match=r"times: 1 is outside the curve's samples \[0, 0.5\]"):

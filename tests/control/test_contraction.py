@@ -66,7 +66,6 @@ def bent(connection, q, v, H):
     return np.einsum("ml,lkij,k,j->mi", H, connection.curvature(q), v, v)
 
 
-@pytest.mark.further
 def test_terms_are_those_of_the_covariant_linearization():
     (q, v, t), system = states(4), swirling()
     nabla = cn.LeviCivita(system.metric)
@@ -127,7 +126,6 @@ def test_neighbouring_motions_part_as_predicted(error):
     assert gap < 1e-9 if error is None else gap > 1e-2
 
 
-@pytest.mark.further
 def test_volumes_of_states_shrink_at_the_rate():
     system, (q, v, _), times = swirling(), states(1, seed=3), np.linspace(0.0, 0.8, 41)
     nabla = cn.LeviCivita(system.metric)

@@ -71,13 +71,12 @@ def test_only_the_minus_sign_converges():
     assert ends[0] < 1e-2 < 1e2 < ends[1]
 
 
-@pytest.mark.further
 @pytest.mark.parametrize(
     ("frame", "trajectory"),
     [
-        further(SO3, turning, id="rotations"),
+        pytest.param(SO3, turning, id="rotations"),
         further(SE3, pose, id="poses"),
-        pytest.param(
+        further(
             cn.ProductFrame(SE3, cn.CoordinateFrame(3)),
             lambda t: jnp.concatenate([pose(t), curve(t)]),
             id="product",
@@ -240,9 +239,8 @@ def samples_of(trajectory, times=SAMPLE_TIMES):
     return times, np.stack([trajectory(t) for t in times])
 
 
-@pytest.mark.further
 @pytest.mark.parametrize(
-    ("frame", "trajectory"), [(cn.CoordinateFrame(3), curve), (SO3, turning), further(SE3, pose)]
+    ("frame", "trajectory"), [further(cn.CoordinateFrame(3), curve), (SO3, turning), further(SE3, pose)]
 )
 def test_samples_of_a_trajectory_stand_for_it(frame, trajectory, rng):
     q = np.asarray(frame.project_at(jnp.asarray(rng.normal(size=frame.ambient_dim))))

@@ -117,8 +117,7 @@ def inclusion(x):
     return jnp.linalg.solve(FRAME.matrix_at(surface(x)), jax.jacfwd(surface)(x) @ SURFACE_FRAME.matrix_at(x))
 
 
-@pytest.mark.further
-@pytest.mark.parametrize("name", always(ALL, "admissible", "none"))
+@pytest.mark.parametrize("name", always(ALL, "admissible"))
 def test_induced_law_with_differences(name, rng):
     x, v, nabla = 0.4 * rng.standard_normal(2), rng.standard_normal(2), ALL[name]
     A, A_dot, q = np.asarray(inclusion(x)), derivative_along(inclusion, SURFACE_FRAME, x, v), surface(x)

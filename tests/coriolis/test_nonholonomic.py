@@ -145,7 +145,6 @@ def test_the_drift_of_the_energy():
     assert system.simulate(*start, lambda t, q, v: jnp.ones(2)).drift is None
 
 
-@pytest.mark.further
 def test_components_undo_velocity_and_refuse_what_slides(rng):
     """By the multiplier equations' null space, not by the library's basis; sliding by 1e-6 is refused."""
     q, v = rng.standard_normal((5, 3)), rng.standard_normal((5, 2))
