@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from cases import further
 from mechanisms import MOVING, configuration_rate, derivative_along, mechanism_of_all_pairs, random_mechanism
-from recursion_functions import FUNCTIONS, MECHANISMS, SOME, call, configurations, model, states, with_tip
+from recursion_functions import FUNCTIONS, SOME, call, configurations, model, states, with_tip
 
 from connections import multibody as mb
 from connections.checks import ShapeError
@@ -62,13 +62,14 @@ SECOND |= {"inverse_dynamics_hessian_product", "forward_dynamics_hessian_product
 
 
 def cases():
-    """`RULED` on a tree, always; what has no rule, on the tree only."""
-    for of in (*(each for each in MECHANISMS if each != "one joint"), "six-bar", "Stewart platform"):
-        for name in FUNCTIONS:
-            if (name in DEFINED or name.removesuffix(" with torsion") in SECOND) and of != "tree":
-                continue
-            quick = name in RULED and of == "tree"
-            yield pytest.param(name, of) if quick else further(name, of)
+    """`RULED` on a tree, always; every rule on a tree and on loops; a vector's on every kind of loop."""
+    for name in FUNCTIONS:
+        yield pytest.param(name, "tree") if name in RULED else further(name, "tree")
+        if not (name in DEFINED or name.removesuffix(" with torsion") in SECOND):
+            yield further(name, "planar robot")
+    for of in ("four-bar", "legged robot", "belt leg", "cam", "six-bar", "Stewart platform"):
+        for name in ("coriolis_product with torsion", "inverse_dynamics", "forward_dynamics"):
+            yield further(name, of)
 
 
 @pytest.mark.parametrize(("name", "of"), [*cases()])
@@ -99,8 +100,10 @@ PRODUCTS = [
 PRODUCTS += ["inverse_dynamics", "nonlinear_effects", "forward_dynamics"]
 
 
-@pytest.mark.parametrize("of", ["tree", further("four-bar"), further("legged robot")])
-@pytest.mark.parametrize("name", PRODUCTS)
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [*((name, "tree") for name in PRODUCTS), *(further(name, "legged robot") for name in PRODUCTS[-3:])],
+)
 def test_derivatives_by_a_velocity_or_a_force_are_products(name, of, rng):
     """No matrix is formed in O(N) functions, but for the v of C^T w; with differences, in both modes."""
     robot = model(of)
@@ -138,10 +141,7 @@ def test_derivatives_of_symbols_in_both_ways(few, rng, monkeypatch):
         close(slope, slope_by_differences(robot, name, x, along), 1e-8)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [name if name in RULED else further(name) for name in FUNCTIONS],
-)
+@pytest.mark.parametrize("name", [*sorted(RULED), further("regressor"), further("curvature_operator")])
 def test_the_normal_part_of_a_tangent_is_ignored(name, rng):
     """A quaternion's tangent along the quaternion itself changes nothing."""
     robot = model("tree")
@@ -179,8 +179,6 @@ def every_choice():
             always = name in ("regressor", "christoffel_symbols", "frame_pose")
             yield pytest.param(name, choice, "two joints") if always else further(name, choice, "two joints")
             if name not in DEFINED:
-                if name != "curvature_operator":  # it is zero there, because there is one velocity
-                    yield further(name, choice, "four-bar")
                 yield further(name, choice, "planar robot")
 
 
