@@ -223,6 +223,23 @@ def test_the_bound_holds_for_neighbouring_motions(make):
     assert not (fall <= cumulative_trapezoid(tighter.bound, times, initial=0.0) + 1e-3).all()  # the control
 
 
+def test_stiffness_and_damping_of_a_force_at_its_time():
+    """Those of the force that stays as it is then; at another time they are others."""
+    system = swirling()
+    nabla, (q, v, _) = cn.LeviCivita(system.metric), states(2)
+
+    def force(t, q, v):
+        return jnp.cos(3.0 * t) * jnp.sin(q) - jnp.exp(t) * v * q[0]
+
+    def frozen(t, q, v):
+        return force(0.7, q, v)
+
+    then, now = (stiffness_and_damping(nabla, force, q, v, t) for t in (0.7, 0.0))
+    for ours, theirs, other in zip(then, stiffness_and_damping(nabla, frozen, q, v), now, strict=True):
+        np.testing.assert_allclose(ours, theirs, atol=1e-13)
+        assert np.abs(ours - other).max() > 0.1
+
+
 def test_the_bound_is_attained():
     """From the worst start, sqrt(V) first changes at the rate mu; not with R of the other sign."""
     system, nabla, goal, away, _ = two_links()

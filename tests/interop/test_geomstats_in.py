@@ -153,6 +153,13 @@ def test_sampled_metrics_are_differentiated_in_any_units(s: tuple[float, float])
     np.testing.assert_allclose(found, expected, atol=1e-11)
 
 
+def test_differences_are_of_order_eight() -> None:
+    """Of sin 4 q with steps of a hundredth; weights of order six would leave 1e-10."""
+    q = np.array([[0.9], [1.1]])
+    found = differences(lambda x: np.sin(4.0 * x))(q)[:, 0]
+    np.testing.assert_allclose(found, 4.0 * np.cos(4.0 * q), rtol=0.0, atol=5e-13)
+
+
 def test_difference_weights_are_exact_on_polynomials() -> None:
     m = np.arange(1.0, 5.0)
     for weights, order in ((ORDER_8, 8), (ORDER_6, 6)):

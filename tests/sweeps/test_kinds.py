@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import zarr
 from closed_chains import gear_train
+from mechanisms import random_mechanism, sample
 from robots import robot_path
 from scipy.integrate import solve_ivp
 
@@ -71,6 +72,13 @@ def test_the_bounds_enclose_what_they_bound(rng: np.random.Generator) -> None:
     ratio = (product / np.linalg.norm(v, axis=-1) / np.linalg.norm(w, axis=-1)).max(axis=0)
     assert (ratio <= bounds["christoffel_norm"]).all()
     assert (ratio > 0.3 * bounds["christoffel_largest"]).all()  # the bound is not an empty one
+    other = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
+    q_other, _ = sample(other, rng, 60)
+    Gamma = mb.christoffel_symbols(other, q_other).reshape(60, -1)
+    assert (-Gamma.min(axis=1) > Gamma.max(axis=1)).any()  # the largest may be negative
+    found = christoffel_bounds(other, q_other)
+    np.testing.assert_allclose(found["christoffel_largest"], np.abs(Gamma).max(axis=1), rtol=1e-12)
+    np.testing.assert_allclose(found["christoffel_norm"], np.linalg.norm(Gamma, axis=1), rtol=1e-12)
     with_torsion = christoffel_bounds(ROBOT, q, body_factor="force_cross")
     assert (with_torsion["christoffel_norm"] != bounds["christoffel_norm"]).all()
 
@@ -162,11 +170,18 @@ def test_a_robots_law_and_its_motion(rng: np.random.Generator) -> None:
         q, v = state[:6], state[6:]
         return np.concatenate([v, mb.forward_dynamics(ROBOT, q, v, torque(t, q, v))])
 
-    solution = solve_ivp(rhs, (0.0, 0.6), np.concatenate([q, v]), "DOP853", rtol=1e-12, atol=1e-12)
+    times = np.linspace(0.0, 0.6, 601)
+    solution = solve_ivp(rhs, (0.0, 0.6), np.concatenate([q, v]), "DOP853", times, rtol=1e-12, atol=1e-12)
     measures = motions.measure(np.array([gamma, 0.0]), *[np.repeat(x, 2, axis=0) for x in rows])
     error = np.linalg.norm(solution.y[:6, -1] - 0.6 * np.sin(0.6 * np.pi + phase))
     assert abs(measures["final_error"][0] - error) < 1e-9
     assert abs(measures["final_error"][1] - error) > 1e-3
+    away = solution.y[:6] - 0.6 * np.sin(np.pi * times + phase[:, None])
+    forces = np.array([torque(t, *np.split(y, 2)) for t, y in zip(times, solution.y.T, strict=True)])
+    assert measures["rms_error"][0] == pytest.approx(np.sqrt(np.mean(np.sum(away**2, axis=0))), rel=0.01)
+    squares = np.sum(forces**2, axis=1)
+    assert measures["effort"][0] == pytest.approx(np.trapezoid(squares, times), rel=0.01)
+    assert measures["peak_force"][0] == pytest.approx(np.sqrt(squares.max()), rel=0.01)
 
 
 def test_the_believed_robot_is_lighter_and_nothing_else() -> None:

@@ -149,6 +149,8 @@ def test_curvatures():
     expected = np.einsum("lmno,mk,ni,oj->lkij", K, M, M, M)
     np.testing.assert_allclose(np.einsum("lp,pkij->lkij", M, K_changed), expected, atol=1e-12)
     assert np.abs(K).max() > 0.1 and np.abs(K - at(system.curvature(None))).max() > 0.1  # two, not one
+    numbers = system.with_basis(system.distribution).numeric().connection
+    np.testing.assert_allclose(K, numbers.schouten_curvature(np.array([0.3, -0.4, 0.5])), atol=1e-12)
 
 
 def test_routes_agree():
