@@ -20,6 +20,7 @@ from connections.integration.solver import Settings
 from connections.integration.tolerances import (
     CLOCK,
     FIRST_STEP,
+    LOOK,
     NO_LONGER,
     SHORTEST,
     at_beginning,
@@ -43,7 +44,6 @@ Tick = Callable[[float], None]  # called with the share of the work that is done
 
 PLACES = 32  # motions that take their steps together
 TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
-_LOOK = 64  # steps between two looks at what is conserved, besides requested times
 _BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
 
 
@@ -326,7 +326,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         s, state = later, _moved(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
         drifted, drift = False, no_grain
-        if count % _LOOK == 0 or of.any(arrived):
+        if count % LOOK == 0 or of.any(arrived):
             drift = kept_by.drifts(state, which)
             drifted = of.numbers(drift > run.most_drift)  # not if it is unknown: the state then is no state
             arrived = arrived > drifted  # of booleans: and not

@@ -24,7 +24,7 @@ from connections.integration.driver import (
 )
 from connections.integration.solver import Settings
 from connections.integration.tolerances import drifts
-from connections.integration.traced import Underway
+from connections.integration.traced import DRIFTED, Underway
 
 Array = NDArray[np.float64]
 #: (where the motion is, the next requested times (GOALS,), how many of them are real, the count of steps at
@@ -76,7 +76,7 @@ def _follow(
         ahead = clock[reached : reached + GOALS]
         goals = np.concatenate([ahead, np.full(GOALS - len(ahead), whole)])
         at = advance(at._replace(target=none.target), goals, len(ahead), tried + STEPS)
-        target, ended, tried = int(at.target), bool(at.ended), int(at.tried)
+        target, ended, tried = int(at.target), int(at.ended), int(at.tried)
         new = slice(reached + 1, reached + target)
         found.states[0, new] = np.asarray(at.states)[1:target]
         found.drift[0, new] = np.asarray(at.drift)[1:target]
@@ -86,9 +86,10 @@ def _follow(
             tick(float(at.s) / whole)
         if not ended or reached == len(clock) - 1:
             continue
-        state, first = np.asarray(at.state), float(at.first)
-        drift = float(drifts(state[5, 0], float(at.scale), first))
-        if drift > settings.drift:
+        state = np.asarray(at.state)
+        if ended == DRIFTED:
+            first = float(at.first)
+            drift = float(drifts(state[5, 0], float(at.scale), first))
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)

@@ -60,6 +60,7 @@ STATE = 6
 #: Largest drift of what a motion conserves, over the tolerance of a step: 1e-6 by default. The errors of 1e5
 #: steps may be that; for a larger `max_steps` it is more in proportion.
 DRIFT = 1e4
+LOOK = 64  # steps between two looks at what is conserved, besides requested times
 
 
 class Layout(NamedTuple):

@@ -23,6 +23,7 @@ from connections.integration.steps import step_at
 from connections.integration.tolerances import (
     CLOCK,
     FIRST_STEP,
+    LOOK,
     NO_LONGER,
     SHORTEST,
     Layout,
@@ -36,6 +37,7 @@ from connections.integration.tolerances import (
 )
 
 BLOCK = 64  # reverse mode stores the state before every block of so many steps
+DRIFTED = 2
 MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]
@@ -53,7 +55,7 @@ class Underway(NamedTuple):
     tried: jax.Array  # steps
     kept: jax.Array  # how many of those were accepted
     leaves_rest: jax.Array
-    ended: jax.Array
+    ended: jax.Array  # 0 while it goes on, `DRIFTED`, or 1 for any other reason
     states: jax.Array  # (T + 1, k) at the requested times; the last is for states that are not wanted
     drift: jax.Array  # (T + 1,) of what is conserved, there
     steps: Any  # marks and steps of `_Kept`, or nothing
@@ -212,7 +214,7 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
         tried=nothing - 1,  # a step of no length finds the first rate
         kept=nothing,
         leaves_rest=false,
-        ended=false,
+        ended=nothing,
         states=numpy.concatenate([y0[None], later]),
         drift=numpy.concatenate([numpy.zeros(1), numpy.full(len(later), numpy.nan)]),
         steps=steps,
@@ -237,7 +239,7 @@ def advanced(
     shortest = SHORTEST * whole
 
     def goes_on(at: Underway) -> jax.Array:
-        going: jax.Array = (at.target < count) & ~at.ended & (at.tried < until)
+        going: jax.Array = (at.target < count) & (at.ended == 0) & (at.tried < until)
         return going
 
     def step(at: Underway) -> Underway:
@@ -255,7 +257,7 @@ def advanced(
         error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
         drift = drifts(conserved, scale, at.first, jnp)
-        drifted = drift > settings.drift
+        drifted = (drift > settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first
         leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
@@ -277,7 +279,9 @@ def advanced(
             tried=at.tried + 1,
             kept=at.kept + (kept & ~first),
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
-            ended=(~kept & short) | (at.tried >= settings.max_steps) | (kept & drifted & ~first),
+            ended=jnp.where(
+                kept & drifted, DRIFTED, (~kept & short) | (at.tried >= settings.max_steps)
+            ).astype(jnp.int32),
             states=_written(at.states, recorded, found[0]),
             drift=_written(at.drift, recorded, drift),
             steps=steps,

@@ -435,20 +435,23 @@ class Trajectories(Parametrized):
         if stop is None:
             reason = f": {refused}" if refused else ""
             raise IntegrationError(f"{failed}{where}{reason}") from refused
-        refused = refused or self._refused_beyond(flow, stop, times, given)
+        refused = refused or self._refused_beyond(flow, stop, times[at], given)
         reason = f"{stop.why}, because {refused}" if refused else stop.why
         more = f"it cannot be followed beyond t = {since + times[0] + stop.s:.6g}: {reason}"
         raise IntegrationError(f"{failed}{where}; {more}") from refused
 
     def _refused_beyond(
-        self, flow: Flow[Any], stop: Stopped, times: np.ndarray, given: tuple[np.ndarray, ...]
+        self, flow: Flow[Any], stop: Stopped, t: float, given: tuple[np.ndarray, ...]
     ) -> ValueError | None:
-        """The owner's error at the state extrapolated beyond the stop, or None if it is valid there."""
+        """The owner's error at the state extrapolated beyond the stop, or None if it is valid there.
+
+        Along a given curve it is that at the requested time t, which was not reached.
+        """
         try:
             if flow.host is not None:
-                q = flow.host.record(times[0] + stop.s, stop.beyond, *flow.host.start(*given)[0])[1]
+                q = flow.host.record(t, stop.beyond, *flow.host.start(*given)[0])[1]
             else:
-                q = OneMotion.of(self, flow).record(times[0] + stop.s, stop.beyond, *given)[1]
+                q = OneMotion.of(self, flow).record(t, stop.beyond, *given)[1]
             if np.isfinite(q).all():
                 require_admissible(self.owner, "q", np.asarray(q))
         except ValueError as error:
