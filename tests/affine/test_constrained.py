@@ -98,6 +98,7 @@ def test_basis_from_forms_is_feasible_and_orthonormal(random):
     nabla, q = random.nabla, random.q
     A, W, P = nabla.basis(q), nabla.forms(q), nabla.projection(q)
     np.testing.assert_allclose(W @ A, 0.0, atol=1e-13)
+    assert np.max(np.abs(W @ np.roll(A, 1, axis=1))) > 1e-2  # control: components in another order
     np.testing.assert_allclose(P @ A, A, atol=1e-12)
     np.testing.assert_allclose(P @ P, P, atol=1e-12)
     if random.nabla.distribution.__class__ is cn.affine.AnnihilatedDistribution:
@@ -236,6 +237,7 @@ def test_input_coefficients(small, rng):
     Y = nabla.input_coefficients(lambda p: jnp.asarray(F) * jnp.cos(p[0]), q)
     raised = np.linalg.solve(small.metric.matrix(q), F.T * np.cos(q[:, 0])[:, None, None])
     np.testing.assert_allclose(nabla.basis(q) @ Y, nabla.projection(q) @ raised, atol=1e-11)
+    assert np.max(np.abs(nabla.basis(q) @ Y - raised)) > 1e-2  # control: not projected
 
     def phi(p):
         return jnp.stack([jnp.sin(p @ p), p[0] * p[1]])

@@ -87,6 +87,7 @@ def test_flow_is_the_derivative_of_the_motion(force, rng):
     d_q, d_v = ((np.asarray(a[-1]) - np.asarray(b[-1])) / (2 * h) for a, b in zip(*ends, strict=True))
     change = np.concatenate([np.linalg.solve(frame.matrix(q[-1]), d_q), d_v])
     np.testing.assert_allclose(Phi[-1] @ direction, change, atol=2e-6)
+    assert np.max(np.abs(np.asarray(Phi[-1]).T @ direction - change)) > 1e-2  # control: transposed
 
 
 def test_transport_flow_is_the_derivative_of_the_transport(rng):

@@ -203,6 +203,7 @@ def test_logarithm_in_the_half_plane_is_the_distance():
     v = np.asarray(cn.logarithm(systems.HALF_PLANE_NABLA, q0, q1))
     np.testing.assert_allclose(np.linalg.norm(v), oracles.half_plane_distance(q0, q1), rtol=1e-8)
     np.testing.assert_allclose(cn.exponential(systems.HALF_PLANE_NABLA, q0, v), q1, atol=1e-8)
+    assert np.abs(cn.exponential(systems.HALF_PLANE_NABLA, q0, 0.9 * v) - q1).max() > 0.1  # control
 
 
 def test_logarithm_of_the_point_itself_is_zero():

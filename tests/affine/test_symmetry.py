@@ -55,6 +55,7 @@ def test_generators_are_planar_motions_and_span_the_symmetric_field():
     np.testing.assert_allclose(X, expected, atol=1e-15)
     first = np.asarray(NABLA.basis(Q[0]))[:, 0]
     assert np.linalg.lstsq(X, first, rcond=None)[1] < 1e-25
+    assert np.linalg.lstsq(X, np.eye(5)[4], rcond=None)[1] > 0.9  # control: nothing turns the wheels
 
 
 def shear(q, g):

@@ -271,6 +271,8 @@ def test_symmetric_product_sees_no_torsion(name, rng):
     np.testing.assert_allclose(found, free.symmetric_product(X, Y, q), atol=1e-12)
     polar = nabla.covariant_derivative(X, Y, q) + nabla.covariant_derivative(Y, X, q)
     np.testing.assert_allclose(found, polar, atol=1e-12)
+    twice = 2.0 * np.asarray(nabla.covariant_derivative(X, Y, q))
+    assert np.abs(found - twice).max() > 1e-2  # control: nabla_X Y is not symmetric
 
 
 @three_connections

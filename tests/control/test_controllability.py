@@ -105,6 +105,21 @@ def test_round_off_of_a_computed_basis_moves_no_coordinate():
     assert report.symmetric.rank.full and report.controllable
 
 
+def test_input_fields_are_the_accelerations_by_covectors(rng):
+    """H^-1 F^T; of a constrained system its projection, by least squares in the metric."""
+    F, q = rng.normal(size=(2, 4)), np.array([0.2, -0.1, 0.4, 0.7])
+    H = np.asarray(U.RACER_FORMS.distribution.metric.matrix(q))
+    free = np.linalg.solve(H, F.T)
+    whole = control.input_fields(cn.LeviCivita(U.RACER_FORMS.distribution.metric), lambda p: jnp.asarray(F))
+    np.testing.assert_allclose(whole(q), free, atol=1e-12)
+    W = np.asarray(U.RACER_FORMS.forms(q))
+    lost = np.linalg.solve(H, W.T)  # H^-1 W^T lambda, by which W v = 0
+    expected = free - lost @ np.linalg.solve(W @ lost, W @ free)
+    found = control.input_fields(U.RACER_FORMS, lambda p: jnp.asarray(F))(q)
+    np.testing.assert_allclose(U.RACER_FORMS.basis(q) @ found, expected, atol=1e-12)
+    assert np.abs(expected - free).max() > 1e-2  # control: without constraint forces
+
+
 def test_roller_racer_leaves_a_degenerate_angle_both_ways():
     """From rest, psi out and back: dv/dt = -(Gamma^1_12 + Gamma^1_21) v psi' - Gamma^1_22 psi'^2."""
     centre = np.arccos(U.RACER["l_2"] * U.RACER["I_1"] / (U.RACER["l_1"] * U.RACER["I_2"]))
@@ -219,6 +234,7 @@ def test_products_of_a_satellite():
     brackets = control.involutive_closure(U.SATELLITE, inputs, U.ATTITUDE, symmetric=False)
     frame = np.asarray(cn.SO3Frame().matrix(U.ATTITUDE))
     np.testing.assert_allclose(brackets.values[:, -1], frame @ np.cross(xi, eta), atol=1e-13)
+    assert np.abs(brackets.values[:, -1] - frame @ np.cross(eta, xi)).max() > 0.1  # control: the other sign
 
 
 def test_products_of_the_roller_racer():

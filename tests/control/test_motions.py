@@ -160,6 +160,7 @@ def test_what_an_observer_says():
     motion = MomentumObserver(model, 5.0).simulate(PLANT, *START, TIMES, push)
     H = np.array([[[3.0 + np.cos(b), 0.4], [0.4, 1.0]] for b in motion.q[:, 1]])
     np.testing.assert_allclose(motion.momentum, np.einsum("tij,tj->ti", H, motion.v), atol=1e-12)
+    assert np.abs(motion.momentum - motion.v).max() > 0.1  # control: H counts
     np.testing.assert_allclose(motion.tau, np.stack([np.sin(TIMES), -motion.v[:, 0]], axis=1), atol=1e-12)
     assert np.abs(motion.residual[-1, 0] + np.cos(motion.q[-1, 0])) < 0.3  # the potential it does not know
 

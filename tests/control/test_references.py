@@ -103,6 +103,7 @@ def test_rotation_error_is_the_logarithm_and_ignores_the_sign_of_the_quaternion(
     tiny = quaternion_product(jnp.asarray(q_d), quaternion_exponential(1e-5 * jnp.asarray(turn)))
     for q in (tiny, -tiny):
         np.testing.assert_allclose(configuration_error_at(SO3, q, q_d), 1e-5 * turn, rtol=1e-9)
+        assert np.max(np.abs(configuration_error_at(SO3, q_d, q) - 1e-5 * turn)) > 1e-6  # control: exchanged
 
 
 def test_rate_along_the_motion_is_the_derivative_of_the_components(curved, rng):
@@ -172,6 +173,8 @@ def test_task_space_error_decays(curved_metric):
     rate = jax.jvp(task, (jnp.asarray(q),), (frame.matrix(q) @ v_r,))[1]
     expected = np.array([np.cos(t), 0.0]) - 2.0 * (task(q) - goal(t))
     np.testing.assert_allclose(rate, expected, rtol=1e-12)
+    confused = jax.jvp(task, (jnp.asarray(q),), (v_r,))[1]  # control: v taken for qdot
+    assert np.linalg.norm(confused - expected) > 1e-2
 
 
 def test_acceleration_level_follows_its_equation(curved, rng):
@@ -180,6 +183,8 @@ def test_acceleration_level_follows_its_equation(curved, rng):
     np.testing.assert_array_equal(reference.initial_state(q, v), v_r)
     rate = reference.acceleration_at(0.3, q, v, v_r)
     np.testing.assert_allclose(rate, -1.5 * (v_r - v) - q - 2.0 * v + 0.3, rtol=1e-13)
+    later = reference.acceleration_at(0.4, q, v, v_r)  # control
+    np.testing.assert_allclose(later - rate, 0.1, rtol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -82,6 +82,8 @@ def test_angular_momentum_is_about_the_center_of_mass(limbs, rng):
         n, f = pose[:3, :3] @ n_f[:3], pose[:3, :3] @ n_f[3:]
         total += n + np.cross(pose[:3, 3] - c, f)
     np.testing.assert_allclose(found.velocity, total, atol=1e-12)
+    linear = mb.total_mass(limbs) * mb.center_of_mass_jacobian(limbs, q) @ v
+    assert np.abs(np.cross(c, linear)).max() > 1e-2  # control: what it would differ by about the origin
     a = mb.forward_dynamics(limbs, q, v, np.zeros(limbs.nv))
     np.testing.assert_allclose(found.jacobian @ a + found.jacobian_rate @ v, 0.0, atol=1e-11)
     np.testing.assert_allclose(

@@ -76,6 +76,7 @@ def test_hamel_is_hamels_equation_by_differences(system, rng):
     gravity = lie_derivatives(system.potential_at, frame, q)
     assert relative(system.hamel(q, v, a), momentum_rate + turning - slope + gravity) < 1e-9
     assert relative(system.gravity(q), gravity) < 1e-9
+    assert relative(system.gravity(q), -gravity) > 1.0  # the other sign
     assert (
         relative(system.hamel(q, v, a), momentum_rate - slope + gravity) > 1e-3
     )  # the bracket term forgotten

@@ -172,6 +172,7 @@ def test_lie_derivative_puts_the_derivative_index_first(rng):
     found = systems.FRAME.lie_derivative(f, q)
     assert found.shape == (3, 2)
     np.testing.assert_allclose(found, (jacobian @ systems.FRAME.matrix(q)).T, atol=1e-14)
+    assert np.abs(found - jacobian.T).max() > 1e-2  # control: along the coordinates
 
 
 # --- change of frame -----------------------------------------------------------------------------------

@@ -30,6 +30,7 @@ def test_change_of_frame_is_a_congruence(rng):
     H = np.asarray(systems.METRIC.matrix(q))
     changed = systems.METRIC.change(systems.change_of_frame)
     np.testing.assert_allclose(changed.matrix(q), A.T @ H @ A, atol=1e-13)
+    assert np.abs(changed.matrix(q) - A @ H @ A.T).max() > 1e-2  # control: transposed
     assert changed.frame == systems.FRAME.change(systems.change_of_frame)
 
 

@@ -337,6 +337,8 @@ def test_symmetries_and_the_first_bianchi_identity(rng):
     second = np.einsum("ijkl,j,l->ik", change + np.transpose(change, (2, 1, 0, 3)), v, v)
     rate = derivative_along(robot, lambda p: mb.mass_matrix_rate(robot, p, v), q, v)
     assert gap(second, rate) < 1e-8
+    swapped = np.einsum("ijkl,j,l->ik", change + np.transpose(change, (1, 0, 2, 3)), v, v)  # control
+    assert gap(swapped, rate) > 1e-2
 
 
 def test_the_first_bianchi_identity_with_torsion(rng):

@@ -169,6 +169,7 @@ def test_linear_prediction_errs_with_the_square_of_the_perturbation(rng):
         errors.append(np.linalg.norm(change - size * flow @ direction))
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
     assert np.all((ratios > 3.6) & (ratios < 4.4)), ratios
+    assert np.linalg.norm(change - size * flow.T @ direction) > 10.0 * errors[-1]  # control: transposed
 
 
 @pytest.mark.parametrize(

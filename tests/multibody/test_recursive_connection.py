@@ -53,6 +53,7 @@ def test_values(model, nabla, rng):
     q, v, w = samples(model, rng, 2, 3)
     definition = model.definition.connection
     close(nabla.metric.matrix(q), model.definition.metric.matrix(q))
+    assert np.ptp(nabla.metric.matrix(q), axis=0).max() > 1e-2  # control: others at other configurations
     close(nabla.coefficients(q), definition.coefficients(q))
     close(nabla.apply(q, v, w), definition.apply(q, v, w))
     close(nabla.apply(q[0, 0], v, w[0]), nabla.apply(np.broadcast_to(q[0, 0], q.shape), v, w[0]))

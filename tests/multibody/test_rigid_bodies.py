@@ -52,6 +52,8 @@ def test_equals_the_product_of_its_bodies(inertias, q, rng):
     np.testing.assert_allclose(
         mb.RigidBodySystemConnection(inertias).apply(q, v, w), product.apply(q, v, w), atol=1e-12
     )
+    exchanged = cn.ProductConnection(*each[::-1])  # control
+    assert np.max(np.abs(exchanged.apply(q, v, w) - product.apply(q, v, w))) > 1e-2
 
 
 def test_a_body_without_inertia_does_nothing(inertias, q, rng):

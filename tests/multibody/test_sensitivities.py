@@ -130,4 +130,5 @@ def test_transport_flow(arm, start, differences):
     np.testing.assert_allclose(vectors[-1], end[2], atol=1e-9)
     expected = differences[2 * arm.nv :]
     assert np.max(np.abs(Z[-1] - expected)) < 1e-7 * np.max(np.abs(differences))
+    assert np.max(np.abs(Z[0] - expected)) > 1e-2  # control: as if the vector had not moved
     assert np.max(np.abs(expected)) > 1e-2 * np.max(np.abs(differences))  # not because it is small

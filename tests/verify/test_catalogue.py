@@ -177,6 +177,7 @@ def test_summary_keeps_the_worst_verdict_and_residual():
         made_row("d", "(8)", 1e-2),
     ]
     assert [(item.key, item.subject) for item in summary(rows)] == [("(5)", "b"), ("(6)", "a"), ("(8)", "c")]
+    assert [item.subject for item in summary(rows[:1])] == ["a"]  # control: without the larger residual
 
 
 def test_a_nan_is_the_worst_wherever_it_stands():
