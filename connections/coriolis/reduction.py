@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import motion_units
+from connections.affine.motions.units import Conserved, energy_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -236,7 +236,7 @@ class ReducedSystem(Parametrized):
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
 
-        return Flow(start, rate, record, units, timed=self._timed(control))
+        return Flow(start, rate, record, units, timed=self._timed(control), conserved=self._energy(control))
 
     def _whole_flow(self, control: Forces | None) -> Flow[State]:
         """The motions of the whole system under `control`."""
@@ -270,7 +270,32 @@ class ReducedSystem(Parametrized):
             points=(0, 2),
             project=project,
             timed=self._timed(control),
+            conserved=self._energy(control),
         )
+
+    def _energy(self, control: Forces | None) -> Conserved | None:
+        """What reduced motions conserve, the energy at the section; None if they need not.
+
+        The first two arrays of the state are r and V. If the system has not the symmetry that is assumed, its
+        reduced equations do not conserve it.
+        """
+        if self._timed(control):
+            return None
+        system = self.system
+        if isinstance(system, NonholonomicSystem):
+            found = energy_of(system.connection.ambient, self._metric, system.reduced.potential_at)
+        else:
+            assert system.connection is not None  # its constructor sets it
+            found = energy_of(system.connection, self._metric, system.potential_at)
+        if found is None:
+            return None
+        name, whole = found
+
+        def energy(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, Any]:
+            at: tuple[Any, Any] = whole(t0, s, (self.section_at(state[0]), state[1]))
+            return at
+
+        return f"{name} of a system with this symmetry (`require` measures it)", energy
 
     @property
     def _base(self) -> FrameField:

@@ -1,5 +1,6 @@
 """Reduced equations of a snakeboard, and what they reconstruct, against the system with multipliers."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -162,3 +163,38 @@ def test_a_pulse_between_steps():
             assert motion(**most)[1][1, 2] == pytest.approx(momentum / WHEELS, rel=1e-7)
         with pytest.raises(ValueError, match="max_step"):
             motion(max_step=0.0)
+
+
+# --- what is conserved ---------------------------------------------------------------------------------
+
+
+def test_the_energy_of_reduced_motions():
+    """Of the shape and of the whole: the drift is that of the whole system's energy; loose, to see one."""
+    free = cn.NonholonomicSystem(NABLA, springs, inputs=vehicles.inputs)
+    reduced = cn.ReducedSystem(free, GROUP, shape, section)
+    q0, v0, times = np.array([0.3, -0.2, 0.5, 0.1, -0.3]), np.array([0.3, 0.2, -0.4]), np.linspace(0, 8, 5)
+    loose = {"rtol": 1e-6, "atol": 1e-6}
+    whole = reduced.reconstruct(q0, v0, times, **loose)
+    part = reduced.simulate(shape(q0), v0, times, **loose)
+    E, heights = (free.energy(whole.q, v) for v in (whole.v, 0.0 * whole.v))
+    expected = np.abs(E - E[0]) / np.max(E - heights)
+    assert expected.max() > 1e-8
+    for motion in (whole, part, jax.jit(lambda v: reduced.simulate(shape(q0), v, times, **loose))(v0)):
+        assert motion.drift[0] == 0.0
+        np.testing.assert_allclose(motion.drift, expected, rtol=0.3)
+
+
+def test_a_system_without_the_symmetry_does_not_keep_its_energy():
+    """A slope: the section lies at the origin, where the board falls for ever."""
+    slope = cn.NonholonomicSystem(NABLA, lambda q: 3.0 * q[0], inputs=vehicles.inputs)
+    reduced = cn.ReducedSystem(slope, GROUP, shape, section)
+    with pytest.raises(cn.checks.IntegrationError, match="symmetry .*is conserved, and has changed"):
+        reduced.simulate([0.4], [0.3, 0.2, -0.4], [0.0, 1.0])
+
+
+def test_no_energy_is_compared_under_forces_and_controls():
+    start = [-0.3], [0.3, 0.2, -0.4], [0.0, 0.5]
+    assert REDUCED.simulate(*start).drift is None  # it is damped
+    free = cn.ReducedSystem(cn.NonholonomicSystem(NABLA, inputs=vehicles.inputs), GROUP, shape, section)
+    assert free.simulate(*start, torques).drift is None
+    assert free.simulate(*start).drift is not None
