@@ -114,6 +114,13 @@ class GroupAction(Parametrized):
         generators: jax.Array = jax.jacfwd(self.act_at, argnums=1)(q, jnp.asarray(self.identity))
         return generators
 
+    def momenta_at(self, metric: Metric, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """J_a = <v, xi_a> of the generators xi_a, and their bounds |v| |xi_a|, (k,) each."""
+        H, xi = metric.matrix_at(q), metric.frame.dual_at(q) @ self.generators_at(q)
+        squares = jnp.einsum("ia,ij,ja->a", xi, H, xi) * (v @ H @ v)
+        positive = squares > 0.0
+        return xi.T @ H @ v, jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1.0)), 0.0)
+
     # --- public functions ----------------------------------------------------------------------------------
 
     def act(self, q: Any, g: Any) -> Array:
@@ -135,6 +142,21 @@ class GroupAction(Parametrized):
         """
         point = Argument("q", q, (None,))
         return evaluate(self, self.generators_at, point, checked=False)
+
+    def momenta(self, metric: Metric, q: Any, v: Any) -> Array:
+        """The momentum map J_a = <v, xi_a>, (..., k), with the fields xi_a that generate the action.
+
+        Geodesics conserve it if the metric is invariant, and so does the motion of a system without forces,
+        if its potential is invariant, too (Noether).
+
+        Parameters
+        ----------
+        metric : in any frame.
+        q, v : (..., nq) points and (..., n) velocities, components in the metric's frame.
+        """
+        point = Argument("q", q, (metric.frame.ambient_dim,))
+        velocity = Argument("v", v, (metric.frame.dim,))
+        return evaluate(metric, Bound(_momenta_at, self, metric), point, velocity)
 
     # --- checks --------------------------------------------------------------------------------------------
 
@@ -395,6 +417,10 @@ class GroupAction(Parametrized):
         moved, T = self.tangent_at(q, g)
         dual, X = frame.dual_at(moved), frame.matrix_at(q)
         return moved, dual @ T @ X, jnp.abs(dual) @ jnp.abs(T) @ jnp.abs(X)
+
+
+def _momenta_at(action: GroupAction, metric: Metric, q: jax.Array, v: jax.Array) -> jax.Array:
+    return action.momenta_at(metric, q, v)[0]
 
 
 def compared(

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import Conserved, energy_of, motion_units
+from connections.affine.motions.units import Conserved, Momenta, energy_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -271,6 +271,7 @@ class ReducedSystem(Parametrized):
             project=project,
             timed=self._timed(control),
             conserved=self._energy(control),
+            momenta=self._momenta(control),
         )
 
     def _energy(self, control: Forces | None) -> Conserved | None:
@@ -296,6 +297,14 @@ class ReducedSystem(Parametrized):
             return at
 
         return f"{name} of a system with this symmetry (`require` measures it)", energy
+
+    def _momenta(self, control: Forces | None) -> Momenta | None:
+        """What whole motions conserve besides; constraints may change momenta."""
+        system = self.system
+        if self._timed(control) or isinstance(system, NonholonomicSystem) or self._energy(control) is None:
+            return None
+        momenta = system.momenta_of(self.action)
+        return lambda state: momenta((state[2], state[1]))
 
     @property
     def _base(self) -> FrameField:

@@ -20,7 +20,8 @@ from connections.affine.motions.flow import Flow, State, Trajectories
 from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import energy_of
+from connections.affine.motions.units import Momenta, energy_of, momenta_of
+from connections.affine.symmetry import GroupAction
 from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.evaluation.boundary import Argument, evaluate
@@ -298,6 +299,7 @@ class MechanicalSystem(Described, Parametrized):
         v0: Any,
         times: Any,
         control: Forces | None = None,
+        symmetry: GroupAction | None = None,
         **options: Unpack[Options],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and control: ``q, v = system.simulate(...)``.
@@ -308,6 +310,8 @@ class MechanicalSystem(Described, Parametrized):
         v0 : (..., n) initial velocities.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, v) -> tau (n,); JAX-traceable.
+        symmetry : optional, a group under which metric and potential are invariant: its momenta <v, xi_a>
+            (`GroupAction.momenta`) are compared at every requested time, as the energy is.
         options : as for `geodesic`; times in seconds.
 
         Returns
@@ -317,14 +321,20 @@ class MechanicalSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point.
-        ValueError : an option is not positive. TypeError : there is no such option.
+        ValueError : an option is not positive, or no momenta are conserved. TypeError : there is no such
+            option.
         """
         if control is not None:
             require_function("control", control, FORCES)
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
         solver = Solver.of("simulate", options)
-        return Trajectories.of(self).motion("simulate", Bound(self._flow, control), arguments, times, solver)
+        recipe = Bound(self._flow, control)
+        if symmetry is not None:
+            if control is not None or self.forces is not None:
+                raise ValueError("symmetry: no momentum is conserved under forces or a control")
+            recipe = Bound(self._symmetric_flow, symmetry)
+        return Trajectories.of(self).motion("simulate", recipe, arguments, times, solver)
 
     def with_connection(self, connection: AffineConnection) -> MechanicalSystem:
         """The same system with the Coriolis matrix of another connection.
@@ -335,6 +345,10 @@ class MechanicalSystem(Described, Parametrized):
         """
         require_type("connection", connection, AffineConnection)
         return MechanicalSystem(self.metric, self.potential, self.forces, connection)
+
+    def momenta_of(self, symmetry: GroupAction) -> Momenta:
+        """The momenta of a symmetry, for `Flow.momenta`."""
+        return momenta_of(self._nabla, self.metric, symmetry)
 
     def host_motion(self, control: Forces | None) -> HostMotion | None:
         """The motion under `control` in NumPy, or None if the connection has no ``host``."""
@@ -361,6 +375,10 @@ class MechanicalSystem(Described, Parametrized):
         flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
         host = self.host_motion(control)
         return flow if host is None else replace(flow, host=host)
+
+    def _symmetric_flow(self, symmetry: GroupAction) -> Flow[State]:
+        """The motions without control, with the momenta of a symmetry."""
+        return replace(self._flow(None), momenta=self.momenta_of(symmetry))
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

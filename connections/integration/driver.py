@@ -429,10 +429,11 @@ def stop_at_drifts(
     """
     value, scale = conserved
     largest = np.maximum.accumulate(np.nan_to_num(scale), axis=1)
-    found.drift[:] = drifts(value, largest, value[:, :1])
-    for row in np.flatnonzero((found.drift > most).any(axis=1)):
-        at = int(np.argmax(found.drift[row] > most))
-        why = drift_in_words(name, value[row, 0], value[row, at], found.drift[row, at], most)
+    drift = drifts(value, largest, value[:, :1])
+    found.drift[:] = np.fmax(found.drift, drift)
+    for row in np.flatnonzero((drift > most).any(axis=1)):
+        at = int(np.argmax(drift[row] > most))
+        why = drift_in_words(name, value[row, 0], value[row, at], drift[row, at], most)
         y = found.states[row, at].copy()
         found.stopped[int(row)] = Stopped(float(clock[at]), y, why, y)
         found.last[row] = clock[at - 1]

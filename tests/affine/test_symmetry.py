@@ -1,5 +1,6 @@
 """Group actions, invariance and Lemma 3.3 on a snakeboard; what is not invariant, or no action, is named."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -7,6 +8,7 @@ import systems
 from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
+from connections import multibody as mb
 from connections.geometry.rigid.rotations import quaternion_product
 
 
@@ -132,3 +134,89 @@ def test_bad_shapes():
         cn.GroupAction(screw, add, np.zeros(2)).act(np.zeros(3), np.zeros(2))
     with pytest.raises(cn.checks.ShapeError, match="q: expected"):
         GROUP.check_invariant_metric(METRIC, np.zeros(4), np.zeros(4))
+
+
+# --- momenta -----------------------------------------------------------------------------------------------
+
+HALF_PLANE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2))
+#: q -> e^a q + (b, 0), isometries of the half plane.
+AFFINE = cn.GroupAction(
+    lambda q, g: jnp.exp(g[0]) * q + g[1] * jnp.eye(2)[0],
+    lambda g, h: jnp.stack([g[0] + h[0], g[1] + jnp.exp(g[0]) * h[1]]),
+    np.zeros(2),
+)
+#: q -> q + g, which moves up, too.
+SHIFTS = cn.GroupAction(lambda q, g: q + g, lambda g, h: g + h, np.zeros(2))
+START, UNTIL = (np.array([0.3, 1.0]), np.array([0.8, 0.5])), np.linspace(0.0, 3.0, 5)
+
+
+def test_momenta():
+    """<v, xi> of a dilation and a shift, by hand; in a batch."""
+    AFFINE.check_action(START[0], [0.3, 0.2], [-0.4, 0.7]).require()
+    q, v = np.array([[0.3, 1.0], [-2.0, 0.5]]), np.array([[0.8, 0.5], [0.1, -1.0]])
+    expected = np.stack([(q * v).sum(1), v[:, 0]], 1) / q[:, 1:] ** 2
+    np.testing.assert_allclose(AFFINE.momenta(HALF_PLANE.metric, q, v), expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize("batch", [False, True])
+def test_momenta_along_geodesics(batch):
+    """They are kept, and the drift says how well; loose tolerances, to see one."""
+    q0, v0 = START
+    if batch:
+        q0, v0 = np.stack([q0, q0]), np.stack([v0, 0.3 * v0])
+    loose = {"rtol": 1e-6, "atol": 1e-6}
+    plain = cn.geodesic(HALF_PLANE, q0, v0, UNTIL, **loose)
+    motion = cn.geodesic(HALF_PLANE, q0, v0, UNTIL, symmetry=AFFINE, **loose)
+    np.testing.assert_array_equal(motion.q, plain.q)
+    J = np.asarray(AFFINE.momenta(HALF_PLANE.metric, motion.q, motion.v))
+    change = np.abs(J - J[..., :1, :]).max(axis=-1)
+    assert (motion.drift >= plain.drift).all() and (motion.drift > plain.drift).any()
+    assert 1e-9 < change.max() and (motion.drift <= 10.0 * change + plain.drift).all()
+    inside = jax.jit(lambda q: cn.geodesic(HALF_PLANE, q, v0, UNTIL, symmetry=AFFINE, **loose).drift)(q0)
+    assert (inside[..., 1:] > 0.0).all() and inside.max() < 1e-5
+
+
+def test_no_symmetry_is_named():
+    """Shifts up are none: the second momentum changes; inside `jit` the motion is NaN."""
+    with pytest.raises(cn.checks.IntegrationError, match="generator 1 .* is conserved, and has") as caught:
+        cn.geodesic(HALF_PLANE, *START, UNTIL, symmetry=SHIFTS)
+    np.testing.assert_array_equal(caught.value.motion.times, UNTIL[:1])
+    q = jax.jit(lambda q: cn.geodesic(HALF_PLANE, q, START[1], UNTIL, symmetry=SHIFTS).q)(START[0])
+    assert np.isfinite(q[0]).all() and np.isnan(q[1:]).all()
+
+
+def test_momenta_of_systems():
+    """A potential of the height keeps the momentum along x; a robot in free fall its horizontal ones."""
+    plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.diag([1.0, 2.0]))
+    along = cn.GroupAction(lambda q, g: q.at[0].add(g[0]), lambda g, h: g + h, np.zeros(1))
+    falls = cn.MechanicalSystem(plane, lambda q: 9.81 * q[1])
+    assert falls.simulate(*START, UNTIL, symmetry=along).drift.max() < 1e-9
+    slope = cn.MechanicalSystem(plane, lambda q: 9.81 * q[1] + 0.5 * q[0])
+    with pytest.raises(cn.checks.IntegrationError, match="momentum of generator 0"):
+        slope.simulate(*START, UNTIL, symmetry=along)
+    robot = mb.example("quadruped")
+    sideways = cn.GroupAction(lambda q, g: q.at[:2].add(g), lambda g, h: g + h, np.zeros(2))
+    anywhere = cn.GroupAction(lambda q, g: q.at[:3].add(g), lambda g, h: g + h, np.zeros(3))
+    given = robot.neutral(), np.random.default_rng(1).standard_normal(robot.nv), UNTIL
+    assert robot.system().simulate(*given, symmetry=sideways).drift.max() < 1e-8
+    assert cn.geodesic(robot.connection, *given, symmetry=anywhere).drift.max() < 1e-8
+    with pytest.raises(cn.checks.IntegrationError, match="momentum of generator 2"):
+        robot.system().simulate(*given, symmetry=anywhere)
+
+
+def test_where_no_momenta_are_conserved():
+    forced = cn.MechanicalSystem(HALF_PLANE.metric, forces=lambda t, q, v: -v)
+    free = cn.MechanicalSystem(HALF_PLANE.metric)
+    flat = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: jnp.zeros((2, 2, 2)))
+    torsion = cn.ContorsionConnection(HALF_PLANE.metric, lambda q: 0.1 * jnp.ones((2, 2, 2)))
+    for call in (
+        lambda: cn.geodesic(HALF_PLANE, *START, UNTIL, lambda t, q, v: -v, symmetry=AFFINE),
+        lambda: cn.geodesic(torsion, *START, UNTIL, symmetry=AFFINE),
+        lambda: cn.geodesic(flat, *START, UNTIL, symmetry=AFFINE),
+        lambda: forced.simulate(*START, UNTIL, symmetry=AFFINE),
+        lambda: free.simulate(*START, UNTIL, lambda t, q, v: -v, symmetry=AFFINE),
+    ):
+        with pytest.raises(ValueError, match="symmetry"):
+            call()
+    with pytest.raises(TypeError, match="symmetry"):
+        cn.geodesic(HALF_PLANE, *START, UNTIL, symmetry=HALF_PLANE)

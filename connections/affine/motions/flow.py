@@ -8,7 +8,7 @@ requested times; an error says when and where a motion leaves its domain. The lo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, overload
@@ -21,7 +21,14 @@ from jax.flatten_util import ravel_pytree
 from connections._jax import Value
 from connections._progress import Ticks
 from connections.affine.motions.events import Events
-from connections.affine.motions.jax_motions import HostMotions, JaxMotions, OneMotion, motion_of
+from connections.affine.motions.jax_motions import (
+    ROWS,
+    HostMotions,
+    JaxMotions,
+    OneMotion,
+    by_rows,
+    motion_of,
+)
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
     IntegrationError,
@@ -73,6 +80,8 @@ class Flow(Generic[Value]):
     project : y -> the nearest valid state.
     timed : whether a function of time enters, so that steps must not pass over what it does.
     conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
+    momenta : optional, y -> the momenta of a symmetry and their scales, (p,) each, which are compared at
+        requested times.
     host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
@@ -84,6 +93,7 @@ class Flow(Generic[Value]):
     project: Callable[[Any], Any] | None = None
     timed: bool = False
     conserved: tuple[str, Callable[..., tuple[Any, Any]]] | None = None
+    momenta: Callable[[Any], tuple[Any, Any]] | None = None
     host: Any = None
 
     def solve_at(
@@ -118,14 +128,18 @@ class Flow(Generic[Value]):
         values, points, ok = jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(
             times, states
         )
-        if self.conserved is None:
-            return values, points, ok, None
-        at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
-        frozen: Any = jax.lax.stop_gradient
-        conserved = frozen(at(times, states))
-        cumulative: Any = jax.lax.cummax
-        largest = cumulative(jnp.nan_to_num(conserved[:, -1]))
-        return values, points, ok, drifts(conserved[:, 0], largest, conserved[0, 0], jnp)
+        drift, frozen = None, jax.lax.stop_gradient(states)
+        if self.conserved is not None:
+            at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
+            conserved = at(times, frozen)
+            drift = _drifts_over_time(conserved[:, 0], conserved[:, -1])
+        if self.momenta is not None:
+            momenta = self.momenta
+            worst = _drifts_over_time(*jax.vmap(lambda y: momenta(self.state_at(y, given)))(frozen))
+            worst = jnp.max(worst, axis=-1, initial=0.0)
+            ok = ok & (worst <= self.settings(settings).drift)
+            drift = worst if drift is None else jnp.maximum(drift, worst)
+        return values, points, ok, drift
 
     def settings(self, settings: Settings | None = None) -> Settings:
         """Settings whose longest step is that of functions of time, if such enter and no bound is given."""
@@ -173,6 +187,13 @@ class Flow(Generic[Value]):
             return jnp.stack([units, nothing])
         value, scale = self.conserved[1](t0, s, state, *given)
         return jnp.stack([units, nothing.at[0].set(value).at[-1].set(scale)])
+
+
+def _drifts_over_time(values: jax.Array, scales: jax.Array) -> jax.Array:
+    """The relative changes of values (T, ...) since the first time."""
+    cumulative: Any = jax.lax.cummax
+    found: jax.Array = drifts(values, cumulative(jnp.nan_to_num(scales)), values[0], jnp)
+    return found
 
 
 class Trajectories(Parametrized):
@@ -368,9 +389,14 @@ class Trajectories(Parametrized):
         if name_of and isinstance(motions, HostMotions) and falls:
             energies = motions.energies(found.states, found.conserved)
             stop_at_drifts(found, clock, name_of, energies, settings.drift)
+        if flow.momenta is not None:
+            at = compiled(_momenta_rows_at, recipe)
+            for generator, momentum in _momenta(at, found.states, started.given):
+                stop_at_drifts(found, clock, generator, momentum, settings.drift)
         reached = int(np.count_nonzero(np.abs(times - times[0]) <= np.abs(found.last).max()))
         values, points, good = _recorded(motions, times, found.states[:, places], started.given, reached)
-        more: dict[str, Any] = {"drift": found.drift[:, places]} if name_of else {}
+        kept = flow.conserved is not None or flow.momenta is not None
+        more: dict[str, Any] = {"drift": found.drift[:, places]} if kept else {}
         if events is not None:
             more["event_times"], more["event_states"] = events.results()
             for row, end in found.ended.items():
@@ -566,6 +592,26 @@ def _recorded(
         return np.concatenate([leaf, more], axis=1)
 
     return jax.tree_util.tree_map(padded, (values, points)) + (padded(good, False),)
+
+
+def _momenta_rows_at(recipe: Recipe, y: jax.Array, *given: jax.Array) -> Any:
+    """Momenta and their scales of states (rows, k)."""
+    flow = recipe()
+    return jax.vmap(lambda y, *own: flow.momenta(flow.state_at(y, own)))(y, *given)
+
+
+def _momenta(
+    function: Callable[..., Any], states: np.ndarray, given: tuple[Any, ...]
+) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
+    """Of each generator the name, and its momenta and their scales (m, T) at states (m, T, k)."""
+    m, count = states.shape[:2]
+
+    def at(i: np.ndarray) -> Any:
+        return function(states[i // count, i % count], *(np.asarray(array)[i // count] for array in given))
+
+    values, scales = (array.reshape(m, count, -1) for array in by_rows(at, m * count, ROWS))
+    for i in range(values.shape[-1]):
+        yield f"the momentum of generator {i} of the symmetry", (values[..., i], scales[..., i])
 
 
 def _until(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:

@@ -7,6 +7,7 @@ Gamma enters.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, Unpack
 
 import jax
@@ -19,7 +20,8 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import energy_of, motion_units, speed_of
+from connections.affine.motions.units import energy_of, momenta_of, motion_units, speed_of
+from connections.affine.symmetry import GroupAction
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Bound
@@ -34,6 +36,7 @@ def geodesic(
     v0: Any,
     times: Any,
     acceleration: Acceleration | None = None,
+    symmetry: GroupAction | None = None,
     **options: Unpack[Options],
 ) -> Motion:
     """The geodesic of `nabla` through (q0, v0): ``q, v = geodesic(...)``.
@@ -46,6 +49,8 @@ def geodesic(
     times : (T,) strictly monotone.
     acceleration : optional (t, q, v) -> (n,), added to the right-hand side: frame components H^-1 tau of a
         force tau; JAX-traceable.
+    symmetry : optional, a group under which the metric is invariant: its momenta <v, xi_a>
+        (`GroupAction.momenta`) are compared at every requested time, as <v, v> is.
     options : ``rtol``, ``max_step``, ``events`` and others (`Options`, docs/motions.md).
 
     Returns
@@ -58,7 +63,7 @@ def geodesic(
     ------
     IntegrationError : the curve leaves the chart, or the integration fails; names the time and the point.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
-    ValueError : an option is not positive. TypeError : there is no such option.
+    ValueError : an option is not positive, or no momenta are conserved. TypeError : there is no such option.
 
     Source: [W] III-B.
     """
@@ -71,6 +76,10 @@ def geodesic(
     )
     solver = Solver.of("geodesic", options, without=())
     recipe = Bound(geodesic_flow_of, nabla, acceleration)
+    if symmetry is not None:
+        if acceleration is not None:
+            raise ValueError("symmetry: no momentum is conserved under an acceleration")
+        recipe = Bound(_symmetric_flow, nabla, symmetry)
     return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times, solver)
 
 
@@ -98,6 +107,14 @@ def geodesic_flow_of(nabla: AffineConnection, acceleration: Acceleration | None 
     return Flow(
         start_at_given, rate, recorded, units, project=project, timed=timed, conserved=kept, host=host
     )
+
+
+def _symmetric_flow(nabla: AffineConnection, symmetry: GroupAction) -> Flow[State]:
+    """The geodesics, with the momenta of a symmetry."""
+    metric = nabla.known_metric
+    if metric is None:
+        raise ValueError("symmetry: the connection has no metric, and so no momenta")
+    return replace(geodesic_flow_of(nabla), momenta=momenta_of(nabla, metric, symmetry))
 
 
 def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> HostMotion | None:

@@ -9,12 +9,15 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
+from connections.affine.symmetry import GroupAction
+from connections.checks import require_type
 from connections.evaluation.parameters import is_same
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import inverse_lengths_of
 
 Conserved = tuple[str, Callable[..., tuple[Any, Any]]]  # its name, and (t0, s, y, *given) -> value, scale
+Momenta = Callable[[Any], tuple[Any, Any]]  # state -> values and scales (p,)
 
 
 def motion_units(
@@ -91,3 +94,22 @@ def energy_of(
 def energy_and_scale(kinetic: Any, potential: Any) -> tuple[Any, Any]:
     """The energy, and its scale: the kinetic one and, for round-off, a millionth of the potential one."""
     return kinetic + potential, kinetic + 1e-6 * abs(potential)
+
+
+def momenta_of(nabla: AffineConnection, metric: Metric, action: GroupAction) -> Momenta:
+    """The momenta of a symmetry, for `Flow.momenta`; the first two arrays of the state are q and v.
+
+    Parameters
+    ----------
+    nabla : the connection.
+    metric : H.
+    action : the group.
+
+    Raises
+    ------
+    ValueError : the geodesics of the connection need not be those of the metric.
+    """
+    require_type("symmetry", action, GroupAction)
+    if nabla.riemannian is None or not is_same(nabla.known_metric, metric):
+        raise ValueError("symmetry: momenta are conserved if the geodesics are those of the metric, only")
+    return lambda state: action.momenta_at(metric, state[0], state[1])

@@ -18,7 +18,8 @@ import numpy as np
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
-from connections.affine.motions.units import energy_of
+from connections.affine.motions.units import Momenta, energy_of, momenta_of
+from connections.affine.symmetry import GroupAction
 from connections.checks import (
     NonFiniteError,
     ShapeError,
@@ -184,6 +185,10 @@ class RobotSystem(MechanicalSystem):
     def _of_beta(self, product: str, *vectors: jax.Array) -> Any:
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
+
+    def momenta_of(self, symmetry: GroupAction) -> Momenta:
+        """The momenta of a symmetry; the motion is that of the Levi-Civita connection, whatever C is."""
+        return momenta_of(self.model.connection, self.metric, symmetry)
 
     def host_motion(self, control: Forces | None) -> HostMotion:
         """The motion under gravity and control by the recursions."""
