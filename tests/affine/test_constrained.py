@@ -107,6 +107,18 @@ def test_basis_from_forms_is_feasible_and_orthonormal(random):
         )
 
 
+def test_a_feasible_velocity_stays_feasible(small):
+    """d/dt (W V) = 0 along qdot = X V, whatever the acceleration without constraints is; it is projected."""
+    nabla, q = small.nabla, jnp.asarray(small.q[0])
+    V, free = nabla.basis_at(q) @ jnp.array([0.7, -1.1]), jnp.cos(jnp.arange(float(small.n)))
+    rate = nabla.feasible_rate_at(q, V, free)
+    turned = jax.jvp(nabla.forms_at, (q,), (nabla.ambient.frame.matrix_at(q) @ V,))[1]
+    np.testing.assert_allclose(nabla.forms_at(q) @ rate + turned @ V, 0.0, atol=1e-12)
+    assert np.abs(turned @ V).max() > 1e-2  # control: the forms do turn
+    free_part = nabla.feasible_rate_at(q, V, free) - nabla.feasible_rate_at(q, V, 0.0 * free)
+    np.testing.assert_allclose(free_part, nabla.projection_at(q) @ free, atol=1e-12)
+
+
 @pytest.mark.further
 def test_orthogonal_bases_divide_by_the_norms():
     """Gamma~^k_ij = <<X_k, nabla_{X_i} X_j>> / |X_k|^2, Theorem 3.2 as printed; norms 2 and 3."""

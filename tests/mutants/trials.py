@@ -193,7 +193,7 @@ def _verdict(
 ) -> Verdict:
     """What pytest's exit code, its report and its output say."""
     output = Path(f"{tree}.txt").read_text(encoding="utf-8", errors="replace")
-    if code is None:  # a single test that hangs fails by itself
+    if code is None:
         return Verdict(mutant, "", seconds, f"no verdict within {LIMIT} s")
     if code == 0:
         return Verdict(mutant, "", seconds, output)
@@ -215,6 +215,7 @@ _OF_TESTS |= {"OPENBLAS_NUM_THREADS": "1", "CONNECTIONS_QUIET": "1"}
 #: The plugins are those that the tests need: the others of an environment take seconds to import.
 _OPTIONS = ["-p", "xdist", "-p", "timeout", "-p", "hypothesispytest", "-p", "no:cacheprovider"]
 _OPTIONS += ["-q", "-x", "-n", "0", "--tb=short"]
+_OPTIONS += ["-o", "timeout=0"]  # what takes long on a busy machine is not killed by a test
 
 
 def _first_failure(report: Path) -> str | None:

@@ -115,7 +115,7 @@ MUTANTS = (
         "affine/constrained.py",
         "direction = self.ambient.frame.matrix_at(q) @ V\n        P_perp, turning",
         "direction = V\n        P_perp, turning",
-        ("coriolis/test_nonholonomic.py::test_motion_agrees_with_the_equations_with_multipliers",),
+        ("affine/test_constrained.py::test_a_feasible_velocity_stays_feasible",),
         "constraints given as forms turn at the rate of v, not of qdot",
     ),
     Mutant(
@@ -130,12 +130,14 @@ MUTANTS = (
         "logarithm-accepts-misses",
         "affine/logarithms/search.py",
         "arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]",
-        "arrived = miss <= 1e8 * LOG_TOLERANCE * trial.length + end.grain[todo]",
+        "arrived = miss <= 1e4 * LOG_TOLERANCE * trial.length + end.grain[todo]",
         (
             "affine/test_logarithm.py::test_random_pairs",
             "affine/test_logarithm.py::test_units_of_the_coordinates",
         ),
-        "a logarithm misses its end by far more than the tolerance",
+        "a logarithm misses its end by ten thousand tolerances",
+        "tolerance: guesses have been corrected before, and what is returned has the correction of the shot "
+        "that is judged",
     ),
     Mutant(
         "independent-forms-everywhere",
