@@ -115,11 +115,9 @@ class GroupAction(Parametrized):
         return generators
 
     def momenta_at(self, metric: Metric, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """J_a = <v, xi_a> of the generators xi_a, and their bounds |v| |xi_a|, (k,) each."""
+        """J_a = <v, xi_a> of the generators xi_a, and their lengths |xi_a|, (k,) each."""
         H, xi = metric.matrix_at(q), metric.frame.dual_at(q) @ self.generators_at(q)
-        squares = jnp.einsum("ia,ij,ja->a", xi, H, xi) * (v @ H @ v)
-        positive = squares > 0.0
-        return xi.T @ H @ v, jnp.where(positive, jnp.sqrt(jnp.where(positive, squares, 1.0)), 0.0)
+        return xi.T @ H @ v, lengths_of(xi.T @ H @ xi)
 
     # --- public functions ----------------------------------------------------------------------------------
 

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.affine.motions.flow import Flow, State, Trajectories
+from connections.affine.motions.flow import Flow, State, Trajectories, require_untraced_symmetry
 from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
@@ -331,6 +331,7 @@ class MechanicalSystem(Described, Parametrized):
         solver = Solver.of("simulate", options)
         recipe = Bound(self._flow, control)
         if symmetry is not None:
+            require_untraced_symmetry(q0, v0, times)
             if control is not None or self.forces is not None:
                 raise ValueError("symmetry: no momentum is conserved under forces or a control")
             recipe = Bound(self._symmetric_flow, symmetry)

@@ -80,6 +80,7 @@ def _follow(
         new = slice(reached + 1, reached + target)
         found.states[0, new] = np.asarray(at.states)[1:target]
         found.drift[0, new] = np.asarray(at.drift)[1:target]
+        found.conserved[1, 0, new] = float(at.scale)
         reached += target - 1
         found.last[0], found.steps[0] = clock[reached], tried
         if tick is not None:

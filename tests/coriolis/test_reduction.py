@@ -198,3 +198,21 @@ def test_no_energy_is_compared_under_forces_and_controls():
     free = cn.ReducedSystem(cn.NonholonomicSystem(NABLA, inputs=vehicles.inputs), GROUP, shape, section)
     assert free.simulate(*start, torques).drift is None
     assert free.simulate(*start).drift is not None
+
+
+def test_momenta_of_a_reconstruction():
+    """Of a system without constraints they are compared, with those of its reduced system's group."""
+    plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.array([[1.0, 0.3], [0.3, 2.0]]))
+    along = cn.GroupAction(lambda q, g: q.at[0].add(g[0]), lambda g, h: g + h, np.zeros(1))
+    system = cn.MechanicalSystem(plane, lambda q: jnp.cos(q[1]))
+    reduced = cn.ReducedSystem(system, along, lambda q: q[1:], lambda r: jnp.stack([0.0, r[0]]))
+    given, loose = ([0.5, 0.2], [0.3, 0.4], np.linspace(0.0, 6.0, 4)), {"rtol": 1e-5, "atol": 1e-5}
+    whole, part = reduced.reconstruct(*given, **loose), reduced.simulate([0.2], *given[1:], **loose)
+    J = along.momenta(plane, whole.q, whole.v)[:, 0]
+    speeds = np.sqrt(np.einsum("ti,ij,tj->t", whole.v, plane.matrix(np.zeros(2)), whole.v))
+    momentum = np.abs(J - J[0]) / np.maximum.accumulate(speeds)
+    assert (whole.drift >= 0.5 * momentum).all() and (whole.drift >= part.drift - 1e-12).all()
+    other = cn.GroupAction(lambda q, g: q.at[1].add(g[0]), lambda g, h: g + h, np.zeros(1))
+    wrong = cn.ReducedSystem(system, other, lambda q: q[1:], lambda r: jnp.stack([0.0, r[0]]))
+    with pytest.raises(cn.checks.IntegrationError, match="momentum of generator 0 of the symmetry"):
+        wrong.reconstruct(*given)

@@ -80,8 +80,8 @@ class Flow(Generic[Value]):
     project : y -> the nearest valid state.
     timed : whether a function of time enters, so that steps must not pass over what it does.
     conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
-    momenta : optional, y -> the momenta of a symmetry and their scales, (p,) each, which are compared at
-        requested times.
+    momenta : optional, y -> the momenta of a symmetry and the lengths of its generators, (p,) each. They are
+        compared at requested times, except under tracing. The scale of `conserved` is at least <v, v> / 2.
     host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
@@ -128,18 +128,14 @@ class Flow(Generic[Value]):
         values, points, ok = jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(
             times, states
         )
-        drift, frozen = None, jax.lax.stop_gradient(states)
-        if self.conserved is not None:
-            at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
-            conserved = at(times, frozen)
-            drift = _drifts_over_time(conserved[:, 0], conserved[:, -1])
-        if self.momenta is not None:
-            momenta = self.momenta
-            worst = _drifts_over_time(*jax.vmap(lambda y: momenta(self.state_at(y, given)))(frozen))
-            worst = jnp.max(worst, axis=-1, initial=0.0)
-            ok = ok & (worst <= self.settings(settings).drift)
-            drift = worst if drift is None else jnp.maximum(drift, worst)
-        return values, points, ok, drift
+        if self.conserved is None:
+            return values, points, ok, None
+        at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
+        frozen: Any = jax.lax.stop_gradient
+        conserved = frozen(at(times, states))
+        cumulative: Any = jax.lax.cummax
+        largest = cumulative(jnp.nan_to_num(conserved[:, -1]))
+        return values, points, ok, drifts(conserved[:, 0], largest, conserved[0, 0], jnp)
 
     def settings(self, settings: Settings | None = None) -> Settings:
         """Settings whose longest step is that of functions of time, if such enter and no bound is given."""
@@ -187,13 +183,6 @@ class Flow(Generic[Value]):
             return jnp.stack([units, nothing])
         value, scale = self.conserved[1](t0, s, state, *given)
         return jnp.stack([units, nothing.at[0].set(value).at[-1].set(scale)])
-
-
-def _drifts_over_time(values: jax.Array, scales: jax.Array) -> jax.Array:
-    """The relative changes of values (T, ...) since the first time."""
-    cumulative: Any = jax.lax.cummax
-    found: jax.Array = drifts(values, cumulative(jnp.nan_to_num(scales)), values[0], jnp)
-    return found
 
 
 class Trajectories(Parametrized):
@@ -326,7 +315,7 @@ class Trajectories(Parametrized):
         batch = batch_of(arguments, arrays)
         items = zip(arrays, arguments, strict=True)
         rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
-        if not trace_state_clean() or is_traced(times, *arrays):
+        if is_traced_now(times, *arrays):
             if solver.events:
                 raise ValueError(f"{name}: events are found outside of jit, grad and vmap only")
             traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver, since)
@@ -391,8 +380,9 @@ class Trajectories(Parametrized):
             stop_at_drifts(found, clock, name_of, energies, settings.drift)
         if flow.momenta is not None:
             at = compiled(_momenta_rows_at, recipe)
-            for generator, momentum in _momenta(at, found.states, started.given):
-                stop_at_drifts(found, clock, generator, momentum, settings.drift)
+            speeds = np.sqrt(2.0 * found.conserved[1])  # the largest until then
+            for generator, J, length in _momenta(at, found.states, started.given):
+                stop_at_drifts(found, clock, generator, (J, speeds * length), settings.drift)
         reached = int(np.count_nonzero(np.abs(times - times[0]) <= np.abs(found.last).max()))
         values, points, good = _recorded(motions, times, found.states[:, places], started.given, reached)
         kept = flow.conserved is not None or flow.momenta is not None
@@ -595,23 +585,23 @@ def _recorded(
 
 
 def _momenta_rows_at(recipe: Recipe, y: jax.Array, *given: jax.Array) -> Any:
-    """Momenta and their scales of states (rows, k)."""
+    """Momenta of states (rows, k), and lengths of the generators there."""
     flow = recipe()
     return jax.vmap(lambda y, *own: flow.momenta(flow.state_at(y, own)))(y, *given)
 
 
 def _momenta(
     function: Callable[..., Any], states: np.ndarray, given: tuple[Any, ...]
-) -> Iterator[tuple[str, tuple[np.ndarray, np.ndarray]]]:
-    """Of each generator the name, and its momenta and their scales (m, T) at states (m, T, k)."""
+) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
+    """Of each generator the name, its momentum and its length (m, T) at states (m, T, k)."""
     m, count = states.shape[:2]
 
     def at(i: np.ndarray) -> Any:
         return function(states[i // count, i % count], *(np.asarray(array)[i // count] for array in given))
 
-    values, scales = (array.reshape(m, count, -1) for array in by_rows(at, m * count, ROWS))
-    for i in range(values.shape[-1]):
-        yield f"the momentum of generator {i} of the symmetry", (values[..., i], scales[..., i])
+    J, lengths = (array.reshape(m, count, -1) for array in by_rows(at, m * count, ROWS))
+    for i in range(J.shape[-1]):
+        yield f"the momentum of generator {i} of the symmetry", J[..., i], lengths[..., i]
 
 
 def _until(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
@@ -658,6 +648,17 @@ def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
         return ()
 
     return Flow(nothing, nothing, record, nothing, points=())
+
+
+def is_traced_now(*arrays: Any) -> bool:
+    """Whether JAX traces these arrays, or anything."""
+    return not trace_state_clean() or is_traced(*arrays)
+
+
+def require_untraced_symmetry(*arrays: Any) -> None:
+    """Raise `ValueError` if JAX traces: momenta are compared with the largest speed of all steps."""
+    if is_traced_now(*arrays):
+        raise ValueError("symmetry: momenta are compared outside of jit, grad and vmap only")
 
 
 def as_times(times: Any) -> Any:

@@ -17,7 +17,13 @@ import numpy as np
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.motions.flow import Flow, Record, State, Trajectories
+from connections.affine.motions.flow import (
+    Flow,
+    Record,
+    State,
+    Trajectories,
+    require_untraced_symmetry,
+)
 from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_of, momenta_of, motion_units, speed_of
@@ -77,6 +83,7 @@ def geodesic(
     solver = Solver.of("geodesic", options, without=())
     recipe = Bound(geodesic_flow_of, nabla, acceleration)
     if symmetry is not None:
+        require_untraced_symmetry(q0, v0, times)
         if acceleration is not None:
             raise ValueError("symmetry: no momentum is conserved under an acceleration")
         recipe = Bound(_symmetric_flow, nabla, symmetry)

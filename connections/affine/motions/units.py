@@ -17,7 +17,7 @@ from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import inverse_lengths_of
 
 Conserved = tuple[str, Callable[..., tuple[Any, Any]]]  # its name, and (t0, s, y, *given) -> value, scale
-Momenta = Callable[[Any], tuple[Any, Any]]  # state -> values and scales (p,)
+Momenta = Callable[[Any], tuple[Any, Any]]  # state -> momenta and lengths of their generators, (p,) each
 
 
 def motion_units(
