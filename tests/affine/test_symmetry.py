@@ -55,6 +55,9 @@ def test_generators_are_planar_motions_and_span_the_symmetric_field():
     x, y = Q[0, :2]
     expected = np.array([[1, 0, -y, 0], [0, 1, x, 0], [0, 0, 1, 0], [0, 0, 0, 1], [0, 0, 0, 0.0]])
     np.testing.assert_allclose(X, expected, atol=1e-15)
+    steps = 1e-5 * np.eye(4)
+    moved = [np.asarray(GROUP.act(Q[0], g) - GROUP.act(Q[0], -g)) / 2e-5 for g in steps]
+    np.testing.assert_allclose(np.stack(moved, axis=1), expected, atol=1e-9)
     first = np.asarray(NABLA.basis(Q[0]))[:, 0]
     assert np.linalg.lstsq(X, first, rcond=None)[1] < 1e-25
     assert np.linalg.lstsq(X, np.eye(5)[4], rcond=None)[1] > 0.9  # control: nothing turns the wheels

@@ -110,12 +110,13 @@ def test_input_fields_are_the_accelerations_by_covectors(rng):
     F, q = rng.normal(size=(2, 4)), np.array([0.2, -0.1, 0.4, 0.7])
     H = np.asarray(U.RACER_FORMS.distribution.metric.matrix(q))
     free = np.linalg.solve(H, F.T)
-    whole = control.input_fields(cn.LeviCivita(U.RACER_FORMS.distribution.metric), lambda p: jnp.asarray(F))
-    np.testing.assert_allclose(whole(q), free, atol=1e-12)
+    nabla, covectors = cn.LeviCivita(U.RACER_FORMS.distribution.metric), lambda p: jnp.asarray(F)
+    np.testing.assert_allclose(control.input_fields(nabla, covectors)(q), free, atol=1e-12)
+    np.testing.assert_allclose(nabla.input_coefficients(covectors, q), free, atol=1e-12)
     W = np.asarray(U.RACER_FORMS.forms(q))
     lost = np.linalg.solve(H, W.T)  # H^-1 W^T lambda, by which W v = 0
     expected = free - lost @ np.linalg.solve(W @ lost, W @ free)
-    found = control.input_fields(U.RACER_FORMS, lambda p: jnp.asarray(F))(q)
+    found = control.input_fields(U.RACER_FORMS, covectors)(q)
     np.testing.assert_allclose(U.RACER_FORMS.basis(q) @ found, expected, atol=1e-12)
     assert np.abs(expected - free).max() > 1e-2  # control: without constraint forces
 

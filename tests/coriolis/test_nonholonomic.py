@@ -86,6 +86,18 @@ def test_motion_agrees_with_the_equations_with_multipliers(system):
         np.testing.assert_allclose(energy, energy[0], rtol=1e-10)
 
 
+def test_components_are_those_in_the_basis(rng):
+    """By least squares; what violates the constraint has none."""
+    q, v = rng.normal(size=(4, 3)), rng.normal(size=(4, 2))
+    A = np.asarray(NABLA.basis(q))
+    V = np.einsum("kij,kj->ki", A, v)
+    np.testing.assert_allclose(DRIVEN.velocity(q, v), V, atol=1e-13)
+    expected = [np.linalg.lstsq(basis, each, rcond=None)[0] for basis, each in zip(A, V, strict=True)]
+    np.testing.assert_allclose(DRIVEN.components(q, V), expected, atol=1e-12)
+    with pytest.raises(cn.checks.ConstraintError, match="violates"):  # control
+        DRIVEN.components(q, V + 1e-3 * np.array([blade(p)[0] for p in q]))
+
+
 def test_constraint_forces_are_the_multipliers(rng):
     """R = W^T lambda, and no work on the distribution."""
     q, v, t = rng.normal(size=(4, 3)), rng.normal(size=(4, 2)), rng.normal(size=4)

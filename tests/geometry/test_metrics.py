@@ -34,6 +34,14 @@ def test_change_of_frame_is_a_congruence(rng):
     assert changed.frame == systems.FRAME.change(systems.change_of_frame)
 
 
+def test_inner_product(rng):
+    """<<v, w>> = v^T H w, at each point by its own H."""
+    q, v, w = systems.points(rng, 4), *rng.standard_normal((2, 4, 3))
+    expected = np.array([a @ H @ b for a, H, b in zip(v, systems.METRIC.matrix(q), w, strict=True)])
+    np.testing.assert_allclose(systems.METRIC.inner(q, v, w), expected, rtol=1e-13)
+    assert np.abs(expected - np.sum(v * w, axis=1)).max() > 1e-2  # control: H is not one
+
+
 def test_terms_of_the_rate_of_a_changed_metric(rng):
     """Of (A^T H A)dot along X A w: the rate of every factor between the absolute values of the others."""
     changed = systems.METRIC.change(systems.change_of_frame)
