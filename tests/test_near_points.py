@@ -42,7 +42,6 @@ EACH_ENTRANCE = (
     "connection",
     "geodesic",
     "contacts",
-    "whole body",
     "passivity",
     "explorer",
 )
@@ -193,7 +192,6 @@ CLOSED = {
     "christoffel_symbols with torsion": lambda m, q, v: mb.christoffel_symbols(
         m, q, body_factor="force_cross"
     ),
-    "forward_dynamics": lambda m, q, v: mb.forward_dynamics(m, q, v, v),
     "inverse_dynamics": lambda m, q, v: mb.inverse_dynamics(m, q, v, v),
 }
 

@@ -70,30 +70,51 @@ def test_joints_by_name_and_in_a_row():
     assert np.array_equal(mb.close_loops(tree, tree.neutral()), tree.neutral())
 
 
-@pytest.mark.parametrize("of", ["four-bar", further("planar robot"), further("cam")])
-def test_a_guess_is_carried_through_a_scan(of, rng):
-    """Steps of a motion, each from the loops of the last one; and their derivatives by the force."""
+def motion(robot, state, tau, warm):
+    """The end of a motion by a constant force: in each step the loops are followed from the last one."""
+
+    def step(state, _):
+        q, v, guess = state
+        a = mb.forward_dynamics(robot, q, v, tau, guess=guess if warm else None)
+        v = v + 1e-3 * a
+        q = mb.displace(robot, q, 1e-3 * v)
+        return (q, v, mb.close_loops(robot, q, guess=guess) if warm else guess), None
+
+    q, v = state
+    start = jnp.asarray(q), jnp.asarray(v), jnp.asarray(mb.close_loops(robot, q))
+    (q_end, v_end, _), _ = jax.lax.scan(step, start, length=50)
+    return jnp.concatenate([q_end, v_end])
+
+
+def test_a_guess_is_carried_through_a_scan(rng):
+    robot = model("four-bar")
+    state, tau = configurations(robot, rng), 0.1 * rng.standard_normal(robot.nv)
+    ends = [jax.jit(partial(motion, robot, state, warm=warm))(tau) for warm in (True, False)]
+    same(*ends)
+    assert np.max(np.abs(ends[0] - np.concatenate(state))) > 1e-3  # a control: it moves
+
+
+def test_a_force_accelerates_by_the_inverse_of_H(rng):
+    """The derivative by the force, in both modes, where the loops are followed from a guess."""
+    robot = model("four-bar")
+    guess, q = nearby(robot, rng)
+    v, tau = rng.standard_normal((2, robot.nv))
+    for derivative in (jax.jacfwd, jax.jacrev):
+        found = jax.jit(derivative(lambda tau: mb.forward_dynamics(robot, q, v, tau, guess=guess)))(tau)
+        same(found @ mb.mass_matrix(robot, q), np.eye(robot.nv))
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("of", ["four-bar", "planar robot", "cam"])
+def test_derivatives_through_a_scan(of, rng):
     robot = model(of)
-    q, v = configurations(robot, rng)
-    tau = 0.1 * rng.standard_normal(robot.nv)
-
-    def motion(tau, warm, steps=50):
-        def step(state, _):
-            q, v, guess = state
-            a = mb.forward_dynamics(robot, q, v, tau, guess=guess if warm else None)
-            v = v + 1e-3 * a
-            q = mb.displace(robot, q, 1e-3 * v)
-            return (q, v, mb.close_loops(robot, q, guess=guess) if warm else guess), None
-
-        (q_end, v_end, _), _ = jax.lax.scan(
-            step, (jnp.asarray(q), jnp.asarray(v), jnp.asarray(mb.close_loops(robot, q))), length=steps
+    state, tau = configurations(robot, rng), 0.1 * rng.standard_normal(robot.nv)
+    for derivative in (jax.jacfwd, jax.jacrev):
+        warm, cold = (
+            jax.jit(derivative(partial(motion, robot, state, warm=warm)))(tau) for warm in (True, False)
         )
-        return jnp.concatenate([q_end, v_end])
-
-    for derivative in (lambda f: f, jax.jacfwd, jax.jacrev):
-        warm, cold = (jax.jit(derivative(partial(motion, warm=warm)))(tau) for warm in (True, False))
         same(warm, cold)
-    assert np.max(np.abs(jax.jit(jax.jacfwd(partial(motion, warm=True)))(tau))) > 1e-4
+        assert np.max(np.abs(warm)) > 1e-4
 
 
 @pytest.mark.further
