@@ -194,6 +194,19 @@ def test_net_displacement_of_a_gait_agrees_with_multipliers(name, gait):
         assert abs(v[-1, 0]) > 1.9 * abs(v[1, 0]) > 0.01
 
 
+def test_displacement_in_body_axes(rng):
+    """By complex numbers; planar motions of both points change nothing, one of the start alone does."""
+    start, end = rng.normal(size=(2, 4, 5))
+    found = displacement(start, end)
+    gap = (end[:, :2] - start[:, :2]) @ [1.0, 1.0j] * np.exp(-1.0j * start[:, 2])
+    np.testing.assert_allclose(found, np.stack([gap.real, gap.imag, end[:, 2] - start[:, 2]], 1), atol=1e-14)
+    move = systems.planar_motions()
+    g = np.array([0.4, -0.7, 1.1])
+    moved = [np.asarray(move.act(q, g)) for q in (start, end)]
+    np.testing.assert_allclose(displacement(*moved), found, atol=1e-13)
+    assert np.abs(displacement(moved[0], end) - found).max() > 0.1  # control
+
+
 def test_a_quarter_out_of_phase_the_drive_gait_gains_nothing():
     """Control: psidot phidot cos(phi) has no mean then."""
     drive, (mover, compiled) = snakeboard_gaits()["drive"], locomotion("snakeboard")

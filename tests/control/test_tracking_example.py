@@ -9,6 +9,7 @@ from connections.control import ClosedLoopMotion
 from connections.control.tracking_example import (
     MASS,
     PAPER_BETAS,
+    energy_spectrum,
     explore,
     high_frequency_fraction,
     measure,
@@ -100,6 +101,16 @@ def test_high_frequency_fraction_of_a_decaying_exponential():
     expected = 1.0 - 2.0 / np.pi * np.arctan(2.0 * np.pi / 2.0)
     assert high_frequency_fraction(np.exp(-2.0 * t)[:, None], t[1]) == pytest.approx(expected, abs=2e-3)
     assert high_frequency_fraction(np.zeros((10, 2)), 0.1) == 0.0
+
+
+def test_energy_spectrum_of_two_signals():
+    """Of exp(-2 t) and half of it: 1.25 / (4 + (2 pi f)^2), to the error of the sums; f in Hz."""
+    t = np.linspace(0.0, 20.0, 8001)
+    decay = np.exp(-2.0 * t)
+    density, f = energy_spectrum(np.stack([decay, 0.5 * decay], axis=1), t[1])
+    low = f < 5.0
+    np.testing.assert_allclose(density[low], 1.25 / (4.0 + (2.0 * np.pi * f[low]) ** 2), rtol=0.02)
+    assert density[0] > 100.0 * density[f > 5.0].max()  # control: it is not flat
 
 
 def test_table_has_a_row_for_each_beta(results):

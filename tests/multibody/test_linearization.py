@@ -170,6 +170,10 @@ def test_linear_prediction_errs_with_the_square_of_the_perturbation(rng):
     ratios = np.array(errors[:-1]) / np.array(errors[1:])
     assert np.all((ratios > 3.6) & (ratios < 4.4)), ratios
     assert np.linalg.norm(change - size * flow.T @ direction) > 10.0 * errors[-1]  # control: transposed
+    _, B = mb.linearize(model, q0, v0, tau)
+    pushed = mb.forward_dynamics(model, q0, v0, tau + np.eye(n)) - mb.forward_dynamics(model, q0, v0, tau)
+    np.testing.assert_allclose(B[n:], pushed.T, atol=1e-9 * np.max(np.abs(pushed)))
+    assert not B[:n].any()
 
 
 @pytest.mark.parametrize(
