@@ -16,6 +16,7 @@ from recursion_functions import configurations, with_tip
 
 from connections import multibody as mb
 from connections.multibody.in_jax import tangents
+from connections.multibody.in_jax.recursions import TRANSPOSED
 from connections.multibody.in_jax.values import AT_REST
 from connections.multibody.program.table import BODY_FACTOR, FRAME, RECURSIONS
 
@@ -52,6 +53,11 @@ def choices(name):
     return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
 
 
+def recursions_of(name, robot):
+    """Products with H and its inverse are recursions without gravity."""
+    return robot.traced.weightless if name in AT_REST else robot.traced
+
+
 def given(name, robot, rng):
     """q, and as many vectors as the recursion takes; products with H take one."""
     vectors = 1 if name in AT_REST else len(RECURSIONS[name].vectors)
@@ -79,7 +85,7 @@ def by_differences(name, of, at, along, chosen):
 
 def check(name, robot, choice, rng):
     """The derivative by each argument, and by all of them, is that of differences of the values."""
-    recursions = robot.traced.weightless if name in AT_REST else robot.traced
+    recursions = recursions_of(name, robot)
 
     def function(*x):
         return recursions(name, *x, chosen=choice)
@@ -115,6 +121,28 @@ def test_rule(name, choice, of, rng, monkeypatch):
     if name in SLOW:
         monkeypatch.setattr(tangents, "by_definition", by_differences)
     check(name, two_joints() if of == "two joints" else loop(), choice, rng)
+
+
+def transposes():
+    """What is linear in its last vector, with every choice."""
+    for name in TRANSPOSED:
+        for choice in choices(name):
+            for of in ("two joints", "a loop"):
+                yield pytest.param(name, choice, of, id=" ".join((name, *choice, "of", of)))
+
+
+@pytest.mark.parametrize(("name", "choice", "of"), [*transposes()])
+def test_transpose(name, choice, of, rng):
+    """Backwards through a product: c . f(u) is u . (the covector of u), for any c and u."""
+    robot = two_joints() if of == "two joints" else loop()
+    recursions = recursions_of(name, robot)
+    *x, u = given(name, robot, rng)
+    value, pull = jax.vjp(lambda y: recursions(name, *x, y, chosen=choice), u)
+    c = rng.standard_normal(robot.nv)
+    (covector,) = pull(c)
+    np.testing.assert_allclose(u @ covector, c @ value, rtol=1e-10)
+    if name != TRANSPOSED[name]:  # a control: the matrix is not symmetric
+        assert abs(u @ recursions(name, *x, c, chosen=choice) - c @ value) > 1e-6
 
 
 def test_the_rules_of_trees_are_rules():
