@@ -10,6 +10,7 @@ import sys
 import textwrap
 import time
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 from tests.mutants.mutant import Mutant, MutantError
@@ -62,20 +63,21 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(chosen: argparse.Namespace) -> int:
     mutants = choose(chosen.names, chosen.daily, chosen.changed, chosen.count, chosen.seed)
+    if not mutants:
+        print("no lines differ that a rule could change")
+        return 0
     if chosen.list:
         for mutant in mutants:
             print(f"{mutant.name:<32} {mutant.file}\n    {mutant.breaks}")
         return 0
-    if not mutants:
-        print("no lines differ that a rule could change")
-        return 0
-    kept = compiled_by_jax()
+    kept, tested = compiled_by_jax(), [mutant for mutant in mutants if mutant.tests]
     if chosen.unharmed or chosen.changed:
-        for verdict in unharmed(dict.fromkeys(mutant.tests for mutant in mutants), ROOT, chosen.jobs, kept):
+        for verdict in unharmed(dict.fromkeys(mutant.tests for mutant in tested), ROOT, chosen.jobs, kept):
             if verdict.killed:
                 raise MutantError(f"without any fault, {verdict.by} fails:\n{verdict.output[-2000:]}")
     start, verdicts = time.monotonic(), []
-    for verdict in trials(mutants, ROOT, chosen.jobs, kept):
+    untested = (Verdict(each, "", 0.0, "no verdict: no test names it") for each in mutants if not each.tests)
+    for verdict in chain(untested, trials(tested, ROOT, chosen.jobs, kept)):
         verdicts.append(verdict)
         print(row(verdict), flush=True)
     print(f"\n{table(verdicts)}\n{time.monotonic() - start:.0f} s in all")

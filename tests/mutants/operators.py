@@ -19,14 +19,13 @@ _NAMED = re.compile(r"[A-Za-z]\w{3,}")
 
 def drawn(root: Path, base: str, count: int, seed: str) -> list[Mutant]:
     """At most `count` mutants on the lines that differ from a commit, the same ones for the same seed."""
-    found: dict[Mutant, None] = {}
+    found: dict[tuple[str, int, int, str], str] = {}
     for file, lines in changed_lines(root, base).items():
         source = (root / "connections" / file).read_text(encoding="utf-8")
-        for start, end, replacement in edits(source, lines):
-            found[_mutant(root, file, source, start, end, replacement)] = None
+        found |= {(file, *edit): source for edit in edits(source, lines)}
     every = list(found)
     chosen = random.Random(seed).sample(range(len(every)), min(count, len(every)))
-    return [every[number] for number in sorted(chosen)]
+    return [_mutant(root, found[every[number]], *every[number]) for number in sorted(chosen)]
 
 
 def changed_lines(root: Path, base: str) -> dict[str, set[int]]:
@@ -111,7 +110,7 @@ def _other_indices(indices: str) -> Iterator[str]:
             yield ",".join(swapped) + arrow + result
 
 
-def _mutant(root: Path, file: str, source: str, start: int, end: int, replacement: str) -> Mutant:
+def _mutant(root: Path, source: str, file: str, start: int, end: int, replacement: str) -> Mutant:
     """The mutant of an edit: its text is of whole lines, and of as many as it takes to be unique."""
     line = source.count("\n", 0, start) + 1
     first, last = source.rfind("\n", 0, start) + 1, source.find("\n", end)
@@ -130,9 +129,12 @@ def _mutant(root: Path, file: str, source: str, start: int, end: int, replacemen
 
 
 def tests_of(root: Path, file: str, source: str, line: int) -> list[str]:
-    """Tests for a line, of its room and beside the rooms: those that name most of what is around it."""
+    """Tests for a line, of its room and beside the rooms: those that name most of what is around it.
+
+    If none does, all of its room; none, if no test is of its room.
+    """
     room = Mutant("", file, "", "", (), "").room
-    words = {Path(file).stem, *_names_around(source, line)}
+    words = {Path(file).stem.strip("_"), *_names_around(source, line)}
     ranked = []
     folder = root / "tests"
     for path in sorted([*folder.glob(f"{room}/**/test_*.py"), *folder.glob("test_*.py")]):
@@ -144,8 +146,6 @@ def tests_of(root: Path, file: str, source: str, line: int) -> list[str]:
         ranked = [
             (0, 0, str(path.relative_to(folder))) for path in sorted(folder.glob(f"{room}/**/test_*.py"))
         ]
-    if not ranked:
-        raise MutantError(f"no file of tests names anything around line {line} of connections/{file}")
     return [name for *_, name in sorted(ranked)[:MOST_FILES]]
 
 
