@@ -85,7 +85,7 @@ def test_derivatives():
 @pytest.mark.further
 def test_random_ends(rng):
     """With hyperbolic distances from 5 to 45, from a point that is small, too."""
-    for q0 in ([0.0, 1.0], [3.0, 1e-5]):
+    for q0 in ([0.0, 1.0], [0.0, 1e-5]):
         angle, length = rng.uniform(0.0, 2.0 * np.pi, 20), rng.uniform(5.0, 45.0, 20)
         unit = np.array([closed_form("half plane", a, [L])[0][0] for a, L in zip(angle, length, strict=True)])
         q1 = np.array(q0) * [1.0, 0.0] + q0[1] * unit
@@ -117,7 +117,7 @@ def test_discs(name, length):
 @pytest.mark.further
 def test_coordinates_without_digits_are_named():
     """On the hyperboloid, entries of H cancel; the half plane, which the error suggests, has the digits."""
-    q0, q1 = start("hyperboloid", 0.7)[0], closed_form("hyperboloid", 0.7, [20.0])[0]
+    q0, q1 = start("hyperboloid", 0.7)[0], closed_form("hyperboloid", 0.7, [16.0])[0]
     with pytest.raises(ConvergenceError, match="coordinates"):
         cn.logarithm(connection("hyperboloid"), q0, q1[0])
     aside = closed_form("half plane", 0.7, [20.0])[0][0]
