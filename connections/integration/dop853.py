@@ -111,6 +111,9 @@ _C: dict[int, float] = {
     10: 0.8571428571428571,
     11: 1.0,
     12: 1.0,
+    13: 0.1,
+    14: 0.2,
+    15: 0.7777777777777778,
 }
 #: Weights of the stages in the error estimate of fifth order.
 _FIFTH: dict[int, float] = {
@@ -234,7 +237,8 @@ def _dense(row: dict[int, float], stages: int = _STAGES) -> NDArray[np.float64]:
 
 
 A = np.stack([_dense(row) for row in _A])  # (13, 13)
-C = _dense(_C)  # (13,)
+C_DENSE = _dense(_C, _STAGES + 3)  # (16,)
+C = C_DENSE[:_STAGES]  # (13,)
 E = np.stack([_dense(_FIFTH), _dense(_THIRD)])  # (2, 13)
 A_DENSE = np.stack([_dense(row, _STAGES + 3) for row in _A + _A_MORE])  # (16, 16)
 DENSE = np.stack([_dense(row, _STAGES + 3) for row in _BETWEEN])  # (4, 16)

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.integration.dop853 import A, C, E
+from connections.integration.dop853 import A_DENSE, C_DENSE, A, C, E
 from connections.integration.tolerances import Layout, judged
 
 Array = NDArray[np.float64]
@@ -38,19 +38,33 @@ def step_at(
     s, h : the time at which the step begins, and its length.
     y, f : (k,) the state there and its rate; None if the rate is to be computed.
     """
-    weights, nodes, errors = map(jnp.asarray, (A, C, E))
-
-    def stage(i: jax.Array, K: jax.Array) -> jax.Array:
-        return K.at[i].set(rate(s + nodes[i] * h, y + h * (weights[i] @ K)))
-
-    K = jnp.zeros((len(C), len(y)))
-    if f is not None:
-        K = K.at[0].set(f)
-    K = jax.lax.fori_loop(0 if f is None else 1, len(C), stage, K)
-    new = y + h * (weights[-1] @ K)
+    K = stages_at(rate, s, h, y, f)
+    new = y + h * (jnp.asarray(A[-1]) @ K)
     if scales is None:
         return jnp.stack([new, K[-1]])
-    return jnp.concatenate([jnp.stack([new, K[-1]]), errors @ K, scales(s + h, new)])
+    return jnp.concatenate([jnp.stack([new, K[-1]]), jnp.asarray(E) @ K, scales(s + h, new)])
+
+
+def stages_at(
+    rate: Callable[[jax.Array, jax.Array], jax.Array],
+    s: jax.Array,
+    h: jax.Array,
+    y: jax.Array,
+    f: jax.Array | None,
+    dense: bool = False,
+) -> jax.Array:
+    """The rates at the stages of a step, (13, k), or (16, k) for dense output; arguments as of `step_at`."""
+    weights, nodes = (A_DENSE, C_DENSE) if dense else (A, C)
+
+    def stage(K: jax.Array, own: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
+        i, row, node = own
+        return K.at[i].set(rate(s + node * h, y + (h * row) @ K)), None
+
+    K, first = jnp.zeros((len(nodes), len(y))), 0 if f is None else 1
+    if f is not None:
+        K = K.at[0].set(f)
+    rows = jnp.arange(first, len(nodes)), jnp.asarray(weights[first:]), jnp.asarray(nodes[first:])
+    return jax.lax.scan(stage, K, rows)[0]
 
 
 def numpy_attempt(rate: Rate, scales: Callable[[float, Array], Array]) -> Attempt:

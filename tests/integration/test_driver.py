@@ -49,6 +49,7 @@ def test_coefficients():
     np.testing.assert_array_equal(dop853.E, [DOP853.E5, DOP853.E3])
     np.testing.assert_array_equal(dop853.A_DENSE[13:], DOP853.A_EXTRA)
     np.testing.assert_array_equal(dop853.A_DENSE[:13, :13], dop853.A)
+    np.testing.assert_array_equal(dop853.C_DENSE, [*C, 1.0, *DOP853.C_EXTRA])
     np.testing.assert_array_equal(dop853.DENSE, DOP853.D)
     np.testing.assert_allclose(A.sum(axis=1), C, atol=1e-14)
     for power in range(8):

@@ -1,9 +1,10 @@
 """Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
 
-The method is Dormand-Prince 8(5,3). Only the right-hand side is compiled, for blocks of rows, so
-geodesics of any number and length share it. Time runs from 0 to 1. Errors are measured in the known metric
-(`AffineConnection.gram_at`), relative to the geodesic's speed, so that the accuracy does not depend on units
-and coordinates.
+The step is that of all motions (`integration.steps.stages_at`), compiled for blocks of rows, so that
+geodesics of any number and length share it. Its control is not theirs (`integration.tolerances`): errors are
+lengths of vectors in the known metric (`AffineConnection.gram_at`), relative to the geodesic's speed, so that
+a logarithm does not depend on coordinates; derivatives in the initial velocity, which only guide Newton's
+method, may be ten times as wrong. Time runs from 0 to 1.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from connections.affine.connection import AffineConnection
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized, derived
 from connections.geometry.numerics.definite import orthonormal_basis
-from connections.integration.dop853 import A_DENSE, DENSE, A, E
+from connections.integration.dop853 import DENSE, A, E
+from connections.integration.steps import stages_at
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomial that interpolates a step
@@ -271,17 +273,10 @@ class Shooting(Parametrized):
         self, mode: str, y: jax.Array, h: jax.Array, speed: jax.Array, tol: jax.Array
     ) -> tuple[jax.Array, ...]:
         """The state after a step, its error over the tolerance, qdot at both ends, and the interpolant."""
-        spread = mode == "spread"
-        stages, columns = A_DENSE if spread else A, len(y) // (self.nq + self.n) - 1
-
-        def stage(K: jax.Array, item: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, None]:
-            index, weights = item
-            return K.at[index].set(self._rates_at(mode, y + h * weights @ K)), None
-
-        K = jnp.zeros((len(stages), len(y)))
-        K = jax.lax.scan(stage, K, (jnp.arange(len(stages)), jnp.asarray(stages)))[0]
-        change = h * stages[_END] @ K
-        fifth, third = (h * weights @ K[: _END + 1] for weights in E)
+        spread, columns = mode == "spread", len(y) // (self.nq + self.n) - 1
+        K = stages_at(lambda _, state: self._rates_at(mode, state), jnp.zeros(()), h, y, None, dense=spread)
+        change = h * A[-1] @ K[: len(A)]
+        fifth, third = (h * weights @ K[: len(A)] for weights in E)
         error = self._error_at(mode, y + change, fifth, third, speed, tol)
         rates = jnp.stack([K[0, : self.nq], K[_END, : self.nq]])
         if not spread:
@@ -336,7 +331,7 @@ def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     return turned
 
 
-_END = 12  # the stage after the step
+_END = len(A) - 1  # the stage after the step
 
 
 def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
