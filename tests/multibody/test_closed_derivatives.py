@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import further
-from closed_chains import PLANS, lift_of
+from closed_chains import PLANS, closed_by, lift_of
 from mechanisms import derivative_along, move
 
 from connections import multibody as mb
@@ -57,6 +57,20 @@ def test_finite_differences(name, rng):
         close(parts[1], (central[0] - central[1]).T)
         central = [dynamics(robot, q, v, third + s * unit) for s in (0.5, -0.5)]
         close(parts[2], (central[0] - central[1]).T)
+
+
+@pytest.mark.parametrize("name", ["revolute", "cylindrical", "helical", "distance"])
+def test_a_loop_may_begin_at_either_of_its_bodies(name, rng):
+    """From the world to the end of the chain, and back: the directions of conditions move with the end."""
+    forth, back = (closed_by(name, from_world).build() for from_world in (True, False))
+    q, v, a = states(forth, rng)
+    tau = mb.inverse_dynamics(forth, q, v, a)
+    close(mb.inverse_dynamics(back, q, v, a), tau, 1e-10)
+    for derivatives, third in (
+        (mb.inverse_dynamics_derivatives, a),
+        (mb.forward_dynamics_derivatives, tau),
+    ):
+        close(derivatives(back, q, v, third), derivatives(forth, q, v, third), 1e-9)
 
 
 def test_definition_by_automatic_differentiation(rng):

@@ -130,13 +130,14 @@ def planar_robot():
 # --- spatial loops ----------------------------------------------------------------------------------------
 
 
-def serial_loop(kinds, closure, seed, independent=None):
+def serial_loop(kinds, closure, seed, independent=None, from_world=True):
     """A random serial chain from the world, closed back to it exactly at a random configuration.
 
     Parameters
     ----------
     kinds : classes of its joints.
     closure : the conditions at the end; both frames coincide in the reference, but for `Distance`.
+    from_world : whether the first body of the loop is the world, or the end of the chain.
     """
     plan, parent = Plan(seed), "world"
     rng = plan.rng
@@ -149,7 +150,9 @@ def serial_loop(kinds, closure, seed, independent=None):
     end = poses(plan, plan.reference)[parent] @ tip
     if isinstance(closure, mb.Distance):
         end = end @ at(*(closure.length * np.array([0.6, 0.0, 0.8])))
-    plan.loop("loop", "world", parent, closure, end, tip, independent=independent)
+    sides = [("world", end), (parent, tip)]
+    (first, its), (second, other) = sides if from_world else sides[::-1]
+    plan.loop("loop", first, second, closure, its, other, independent=independent)
     return plan
 
 
@@ -177,11 +180,11 @@ CLOSURES = {
 }
 
 
-def closed_by(name):
+def closed_by(name, from_world=True):
     """A loop of random revolute, helical and prismatic joints, closed in this way."""
     closure, conditions, count, seed = CLOSURES[name]
     kinds = [mb.Revolute, mb.Revolute, mb.Helical, *[mb.Revolute] * 3, mb.Prismatic]
-    plan = serial_loop(kinds[:count], closure, seed)
+    plan = serial_loop(kinds[:count], closure, seed, from_world=from_world)
     plan.nv = count - conditions
     return plan
 
