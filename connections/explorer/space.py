@@ -208,6 +208,6 @@ def _along(D: jax.Array, q0: jax.Array, v0: jax.Array, vectors: jax.Array, times
     settings, layout = Settings(max_steps=_MOST_STEPS), plain_layout(len(y0))  # all in metres
     scales = jnp.zeros((2, len(y0)))
     units = jnp.stack([jnp.ones_like(y0), jnp.zeros_like(y0)])  # nothing is conserved by all connections
-    states = solve(rate, lambda s, y: units, y0, scales, layout, times - times[0], settings)
+    states, _ = solve(rate, lambda s, y: units, y0, scales, layout, times - times[0], settings)
     points, _, carried = jax.vmap(state)(states)
     return points, carried

@@ -69,8 +69,10 @@ def solve(
     layout: Layout,
     clock: jax.Array,
     settings: Settings,
-) -> jax.Array:
-    """States (T, k) of dy/ds = rate(s, y) with y(0) = y0; NaN from the first time that is not reached.
+) -> tuple[jax.Array, jax.Array]:
+    """States (T, k) of dy/ds = rate(s, y) with y(0) = y0, and the drift (T,) of what is conserved.
+
+    Both are NaN from the first time that is not reached. The drift has no derivative.
 
     Parameters
     ----------
@@ -84,7 +86,7 @@ def solve(
     plain_units, unit_constants = _without_closure(scales_at, y0)
     others = scales, unit_constants, Settings(*map(jnp.asarray, settings))
     functions = plain_rate, plain_units, LayoutKey.of(layout)
-    found: jax.Array = _solve(functions, y0, clock, rate_constants, others)
+    found: tuple[jax.Array, jax.Array] = _solve(functions, y0, clock, rate_constants, others)
     return found
 
 
@@ -123,14 +125,16 @@ class Course(NamedTuple):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _solve(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> jax.Array:
-    return _followed(functions, y0, clock, constants, others, 0).states
+def _solve(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> tuple[jax.Array, jax.Array]:
+    found = _followed(functions, y0, clock, constants, others, 0)
+    return found.states, found.drift
 
 
 @partial(_solve.defjvp, symbolic_zeros=True)
-def _solve_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _solve_jvp(functions: Any, primals: Any, tangents: Any) -> Any:
     kept = _kept(functions, *primals)
-    return kept.states, _tangents(functions[0], kept, primals, tangents)[0]
+    states = _tangents(functions[0], kept, primals, tangents)[0]
+    return (kept.states, kept.drift), (states, jnp.zeros_like(kept.drift))
 
 
 class _Kept(NamedTuple):
@@ -138,7 +142,7 @@ class _Kept(NamedTuple):
 
     Parameters
     ----------
-    states : (T, k) at the requested times.
+    states, drift : (T, k) and (T,) at the requested times.
     marks : (MOST / BLOCK, k) at the beginning of every `BLOCK`-th step.
     steps : (MOST, 3) when each begins, how long it is, and which requested time it goes to: 2.0 if it ends at
         the third, -2.0 if it ends before.
@@ -146,6 +150,7 @@ class _Kept(NamedTuple):
     """
 
     states: jax.Array
+    drift: jax.Array
     marks: jax.Array
     steps: jax.Array
     total: jax.Array
@@ -155,7 +160,7 @@ class _Kept(NamedTuple):
 def _kept(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> _Kept:
     found = _followed(functions, y0, clock, constants, others, MOST)
     marks, steps = found.steps
-    return _Kept(found.states, marks, steps, found.kept)
+    return _Kept(found.states, found.drift, marks, steps, found.kept)
 
 
 @partial(_kept.defjvp, symbolic_zeros=True)
@@ -163,7 +168,8 @@ def _kept_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[_Kept, _Kept
     kept = _kept(functions, *primals)
     states, marks = _tangents(functions[0], kept, primals, tangents)
     integer: Any = np.zeros((), jax.dtypes.float0)
-    return kept, _Kept(states, marks, jnp.zeros_like(kept.steps), integer)
+    drift, steps = jnp.zeros_like(kept.drift), jnp.zeros_like(kept.steps)
+    return kept, _Kept(states, drift, marks, steps, integer)
 
 
 def _followed(
@@ -186,7 +192,8 @@ def _followed(
     course = Course(scales, clock, len(clock), whole, jnp.sign(clock[-1]), first, longest, settings)
     begin = beginning(y0, course, room, jnp)
     found = advanced(rate, units, key.layout, course, begin, np.inf)
-    return found._replace(states=found.states[:-1], steps=tuple(array[:-1] for array in found.steps))
+    steps = tuple(array[:-1] for array in found.steps)
+    return found._replace(states=found.states[:-1], drift=found.drift[:-1], steps=steps)
 
 
 def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underway:

@@ -54,7 +54,7 @@ from connections.geometry.frames import FrameField
 from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
-from connections.integration.tolerances import LONGEST, Layout, drifts, expected_sizes
+from connections.integration.tolerances import LONGEST, Layout, expected_sizes
 from connections.integration.traced import solve
 
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
@@ -105,7 +105,7 @@ class Flow(Generic[Value]):
         """
         times = jnp.asarray(times)
         y0, origin = self.start_at(*given)
-        states = y0[None] * jnp.ones((len(times), 1))
+        states, drift = y0[None] * jnp.ones((len(times), 1)), jnp.zeros(len(times))
         if len(y0):
 
             def rate(s: jax.Array, y: jax.Array) -> jax.Array:
@@ -124,18 +124,12 @@ class Flow(Generic[Value]):
                     rates, scales_at(jnp.zeros(()), y0)[0], jnp.abs(clock[-1]), layout, jnp
                 )
             scales = jax.lax.stop_gradient(jnp.stack([origin, expected]))
-            states = solve(rate, scales_at, y0, scales, layout, clock, self.settings(settings))[places]
+            found = solve(rate, scales_at, y0, scales, layout, clock, self.settings(settings))
+            states, drift = (array[places] for array in found)
         values, points, ok = jax.vmap(lambda t, y: self.record(t, self.state_at(y, given), *given))(
             times, states
         )
-        if self.conserved is None:
-            return values, points, ok, None
-        at: Any = jax.vmap(lambda t, y: self.scales_at(times[0], t - times[0], y, *given)[1])
-        frozen: Any = jax.lax.stop_gradient
-        conserved = frozen(at(times, states))
-        cumulative: Any = jax.lax.cummax
-        largest = cumulative(jnp.nan_to_num(conserved[:, -1]))
-        return values, points, ok, drifts(conserved[:, 0], largest, conserved[0, 0], jnp)
+        return values, points, ok, None if self.conserved is None else drift
 
     def settings(self, settings: Settings | None = None) -> Settings:
         """Settings whose longest step is that of functions of time, if such enter and no bound is given."""
