@@ -1,5 +1,7 @@
 """The tracking example against an integration that shares no code with it, and its quoted numbers."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -23,13 +25,22 @@ def results():
     return explore(PAPER_BETAS)
 
 
-def test_the_frequency_of_a_sine():
+def test_the_measures_of_a_sine():
+    """Ten periods of v_y = sin, an error that is v, a force that is its rate: all measures in closed form."""
     t, f = np.linspace(0.0, 4.0, 8001), 2.5
     v, a = np.zeros((2, len(t), 3))
     v[:, 1], a[:, 1] = np.sin(2.0 * np.pi * f * t), 2.0 * np.pi * f * np.cos(2.0 * np.pi * f * t)
     others = dict.fromkeys(("q", "v_r", "a_r", "lyapunov", "lyapunov_rate", "error"), v)
     motion = ClosedLoopMotion(times=t, v=v, tau=MASS * a, **others)
-    assert measure(0.0, motion).rms_frequency == pytest.approx(f, rel=1e-6)
+    found, peak = measure(-3.0, motion), 2.0 * np.pi * f * MASS
+    assert found.rms_frequency == pytest.approx(f, rel=1e-6)
+    assert (found.beta, found.zero_crossings) == (-3.0, 0)  # of v_z
+    assert found.rms_error == pytest.approx(np.sqrt(0.5), rel=1e-6)
+    assert found.final_error == pytest.approx(0.0, abs=1e-12)
+    assert found.effort == pytest.approx(peak**2 * 0.5 * t[-1], rel=1e-6)
+    assert found.peak_force == pytest.approx(peak, rel=1e-6)
+    assert found.high_frequency > 0.95
+    assert measure(-3.0, replace(motion, error=2.0 * v)).rms_error > 1.4  # control
 
 
 def independent_motion(beta, times, mass_estimate=0.9):
