@@ -321,6 +321,7 @@ CALLS: dict[str, Call] = {
     # symmetry
     "GroupAction.act": Call(ACTION.act, QG),
     "GroupAction.generators": Call(ACTION.generators, Q),
+    "GroupAction.momenta": Call(lambda q, v: ACTION.momenta(METRIC, q, v), QV),
     "GroupAction.check_action": Call(_checked(ACTION.check_action), ("q", "g", "h"), False),
     "GroupAction.require_action": Call(ACTION.require_action, QG),
     "GroupAction.check_invariant_function": Call(
@@ -358,6 +359,7 @@ NOT_CALLED = {
     "arguments",
     "to_dict",
     "host_motion",
+    "momenta_of",
     "plot",
     "step_for_derivatives",
     "Check.require",
