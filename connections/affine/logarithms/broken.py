@@ -68,9 +68,10 @@ class Broken(NamedTuple):
 def by_pieces(chords: Chords, pair: int) -> Broken | None:
     """A geodesic that leads from q0 to q1, joined as well as floats can, or None."""
     try:
-        curves = [_relaxed(chords, pair, grading) for grading in _GRADINGS]
-        x = min(curves, key=lambda curve: curve[0])[1]
-        return _joined(chords.shooting, x, 0.0) or _joined(chords.shooting, x, _COARSEST)
+        with np.errstate(all="ignore"):  # what is not finite only makes the next step shorter
+            curves = [_relaxed(chords, pair, grading) for grading in _GRADINGS]
+            x = min(curves, key=lambda curve: curve[0])[1]
+            return _joined(chords.shooting, x, 0.0) or _joined(chords.shooting, x, _COARSEST)
     except np.linalg.LinAlgError:
         return None
 

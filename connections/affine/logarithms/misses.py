@@ -45,7 +45,8 @@ def blur(ground: Ground) -> np.ndarray:
     If entries of H cancel, a length is as wrong as the condition number, in units in which H has the diagonal
     one. Infinite if anything is not finite.
     """
-    root = ground.root / np.linalg.norm(ground.root, axis=1, keepdims=True)
+    with np.errstate(all="ignore"):
+        root = ground.root / np.linalg.norm(ground.root, axis=1, keepdims=True)
     finite = np.isfinite(root).all(axis=(1, 2))
     values = np.linalg.svd(np.where(finite[:, None, None], root, np.eye(root.shape[1])), compute_uv=False)
     of_metric = ROUND_OFF * (values[:, 0] / np.maximum(values[:, -1], 1e-300)) ** 2
