@@ -17,7 +17,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
-from connections.affine.motions.units import Conserved, Momenta, energy_of, motion_units
+from connections.affine.motions.units import Conserved, Momenta, energy_of, momenta_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
@@ -303,7 +303,8 @@ class ReducedSystem(Parametrized):
         system = self.system
         if self._timed(control) or isinstance(system, NonholonomicSystem) or self._energy(control) is None:
             return None
-        momenta = system.momenta_of(self.action)
+        assert system.connection is not None  # its constructor sets it
+        momenta = momenta_of(system.connection, self._metric, self.action)
         return lambda state: momenta((state[2], state[1]))
 
     @property

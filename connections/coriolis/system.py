@@ -347,7 +347,7 @@ class MechanicalSystem(Described, Parametrized):
         require_type("connection", connection, AffineConnection)
         return MechanicalSystem(self.metric, self.potential, self.forces, connection)
 
-    def momenta_of(self, symmetry: GroupAction) -> Momenta:
+    def _momenta_of(self, symmetry: GroupAction) -> Momenta:
         """The momenta of a symmetry, for `Flow.momenta`."""
         return momenta_of(self._nabla, self.metric, symmetry)
 
@@ -379,7 +379,7 @@ class MechanicalSystem(Described, Parametrized):
 
     def _symmetric_flow(self, symmetry: GroupAction) -> Flow[State]:
         """The motions without control, with the momenta of a symmetry."""
-        return replace(self._flow(None), momenta=self.momenta_of(symmetry))
+        return replace(self._flow(None), momenta=self._momenta_of(symmetry))
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

@@ -359,7 +359,6 @@ NOT_CALLED = {
     "arguments",
     "to_dict",
     "host_motion",
-    "momenta_of",
     "plot",
     "step_for_derivatives",
     "Check.require",

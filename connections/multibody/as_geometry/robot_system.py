@@ -186,7 +186,7 @@ class RobotSystem(MechanicalSystem):
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
 
-    def momenta_of(self, symmetry: GroupAction) -> Momenta:
+    def _momenta_of(self, symmetry: GroupAction) -> Momenta:
         """The momenta of a symmetry; the motion is that of the Levi-Civita connection, whatever C is."""
         return momenta_of(self.model.connection, self.metric, symmetry)
 
