@@ -35,8 +35,6 @@ ROBOT_MEASURES = (
     "high_frequency",
 )
 _RUNAWAY = 1e3  # rad/s or m/s: a motion that is as fast as this counts as run away
-_RTOL = 1e-8  # of a step; steps end at samples, so most are shorter and more accurate
-_MOST_STEPS = 5_000  # of a motion; with a torsion that needs more, the closed loop is too stiff to be useful
 _PLACES = 512  # motions that take their steps together
 
 
@@ -53,6 +51,9 @@ class Tracking:
     damping : K_D over the mass matrix at the neutral configuration, 1/s.
     estimate : the controller's inertias over the true ones.
     spread, speed : standard deviation of the initial error, rad (or m), and of its rate, rad/s (or m/s).
+    rtol : tolerance of a step, `rtol` and `atol` of all motions; steps end at samples, so most are more
+        accurate.
+    max_steps : steps of a motion; with a torsion that needs more, the closed loop is too stiff to be useful.
     """
 
     horizon: float = 4.0
@@ -64,6 +65,8 @@ class Tracking:
     estimate: float = 0.9
     spread: float = 0.3
     speed: float = 0.5
+    rtol: float = 1e-8
+    max_steps: int = 5_000
 
     def __post_init__(self) -> None:
         for name in self.__dataclass_fields__:
@@ -168,8 +171,11 @@ class Motions:
 
         origin = np.zeros_like(home)
         scales = np.stack([origin, origin])
-        attempts = judging(numpy_attempts(rates), scales, plain_layout(home.shape[1]), (_RTOL, _RTOL))
-        found = follow(attempts, home, origin, times, Settings(max_steps=_MOST_STEPS), _PLACES)
+        settings = Settings(self.tracking.rtol, self.tracking.rtol, max_steps=self.tracking.max_steps)
+        attempts = judging(
+            numpy_attempts(rates), scales, plain_layout(home.shape[1]), (settings.rtol, settings.atol)
+        )
+        found = follow(attempts, home, origin, times, settings, _PLACES)
         states = found.states.swapaxes(0, 1).reshape((count + 1) * m, -1)
         good, t = self._in_reach(states), np.repeat(times, m)[:, None]
         home, gamma, phase = (np.concatenate([array] * (count + 1)) for array in (home, gamma, phase))

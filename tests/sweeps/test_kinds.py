@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -226,14 +227,25 @@ def test_who_runs_away_is_lost_and_takes_nobody_along(rng: np.random.Generator) 
         np.testing.assert_allclose(values[::2], expected[name][::2], rtol=1e-12)
 
 
-def test_who_needs_too_many_steps_is_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("connections.sweeps.tracking._MOST_STEPS", 300)
-    store = run(contorsion_sweep([0.0, 1e7], 2, robots=[ROBOT], tracking=SHORT), tmp_path / "s")
+def test_who_needs_too_many_steps_is_lost(tmp_path: Path) -> None:
+    few = replace(SHORT, max_steps=300)
+    store = run(contorsion_sweep([0.0, 1e7], 2, robots=[ROBOT], tracking=few), tmp_path / "s")
+    assert store.described["about"]["tracking"]["max_steps"] == 300
     alone = run(contorsion_sweep([0.0], 2, robots=[ROBOT], tracking=SHORT), tmp_path / "t")
     error = store.arrays["rms_error"][:]
     assert np.isnan(error[1::2]).all() and np.isnan(store.arrays["high_frequency"][:][1::2]).all()
     np.testing.assert_allclose(error[::2], alone.arrays["rms_error"][:], rtol=1e-12)
     assert [row["lost"] for row in contorsion_summary(store)] == [0, 2]
+
+
+def test_the_tolerance_counts(rng: np.random.Generator) -> None:
+    """Samples half a second apart leave the length of the steps to it."""
+    start, error = [np.array([part]) for part in Motions(ROBOT, SHORT).start(rng)], {}
+    for rtol in (1e-3, 1e-8, 1e-12):
+        motions = Motions(ROBOT, Tracking(horizon=2.0, sampling=0.5, rtol=rtol))
+        error[rtol] = motions.measure(np.zeros(1), *start)["final_error"]
+    assert abs(error[1e-3] - error[1e-12]) > 1e-7
+    assert abs(error[1e-8] - error[1e-12]) < 1e-8
 
 
 def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -277,7 +289,13 @@ def test_explorations_that_cannot_be(values: Sequence[float], options: dict, com
 def test_tracking_that_cannot_be() -> None:
     with pytest.raises(NonFiniteError, match=r"gammas\[1\] is nan"):
         contorsion_sweep([0.0, np.nan], 2)
-    for wrong in ({"horizon": -1.0}, {"estimate": 0.0}, {"damping": np.inf}, {"sampling": "1"}):
+    for wrong in (
+        {"horizon": -1.0},
+        {"estimate": 0.0},
+        {"damping": np.inf},
+        {"sampling": "1"},
+        {"rtol": 0.0},
+    ):
         with pytest.raises(SweepError, match=f"{next(iter(wrong))}: expected a positive finite number"):
             Tracking(**wrong)
     with pytest.raises(SweepError, match="is too long for a motion"):
