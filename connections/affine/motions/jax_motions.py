@@ -247,7 +247,8 @@ class HostMotions:
             y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
             found = steps(which, s, h, y, f)
             own = all_scales if len(which) == all_scales.shape[1] else scales[:, which]
-            lengths = np.abs(np.stack([s + h, h, grain], axis=1))
+            lengths = np.empty((len(s), 3))
+            lengths[:, 0], lengths[:, 1], lengths[:, 2] = np.abs(s + h), np.abs(h), grain
             judgement: Array = host.judged(found, state, own, points, lengths, tolerances)
             return judgement
 
