@@ -106,7 +106,8 @@ def test_center_of_mass(state):
     moment = np.einsum("nab,nb->a", poses[:, :3, :3], parameters[:, 1:4]) + parameters[:, 0] @ poses[:, :3, 3]
     assert close(c, moment / mass)
     assert not close(c, poses[:, :3, 3].mean(axis=0), 1e-2)  # negative controls
-    assert not close(J, J[:, ::-1], 1e-2)
+    if robot.nv > 1:
+        assert not close(J, J[:, ::-1], 1e-2)
 
 
 def test_nonlinear_effects(state):
