@@ -58,7 +58,8 @@ class Summary:
     ----------
     path : of the store.
     chunks : number of chunks of the sweep.
-    computed : indices of the chunks that this run computed.
+    computed : indices of the chunks that this run computed; without those that a worker had written when it
+        was killed, before it could report them, and which its successor found.
     repaired : {index: flaw} of those among them that were in the store, but damaged.
     removed : files that an interrupted write had left behind.
     processes : number of processes that computed chunks.

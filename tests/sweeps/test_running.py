@@ -83,7 +83,9 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: object) -> None:
     given = sweep(rows=120, chunk=3, seconds=0.03)
     summary = run_sweep(given, tmp_path / "s", scheduler=client, progress=kill_once)
     assert killed and not psutil.pid_exists(killed[0])
-    assert summary.computed == tuple(range(40)) and not summary.repaired
+    assert summary.chunks == 40 and not summary.repaired
+    # What the worker had written, but its report of it was lost, is found and not computed again.
+    assert set(summary.computed) <= set(range(40)) and summary.kept <= 8
     run_sweep(given, tmp_path / "whole", workers=0)
     assert content(tmp_path / "s") == content(tmp_path / "whole")
 

@@ -498,7 +498,7 @@ class _Assembler:
         A way t along such a velocity the conditions are open by t^2, and K has singular values of the size of
         t, so that the way back is as long as the way there. Along a motion it is t^2.
         """
-        rng = np.random.default_rng(4)
+        rng, q = np.random.default_rng(4), self._within_a_turn(q)
         for cluster in self.conditions.tied:
             members = self.conditions.members(cluster)
             columns, K = self.conditions.columns_of(members), self.conditions.scaled(q, cluster, members)
@@ -510,6 +510,23 @@ class _Assembler:
                 if np.linalg.norm(np.linalg.lstsq(K, phi, rcond=_DEPENDENT)[0]) > _BACK * _WAY:
                     return int(cluster)
         return None
+
+    def _within_a_turn(self, q: np.ndarray) -> np.ndarray:
+        """q with angles within half a turn where loops see their sine and cosine only: steps are not rounded.
+
+        Couplings see turns, and functions may.
+        """
+        rows, near = self.conditions.rows, q.copy()
+        coupled = rows.coefficients[rows.kinds == LINEAR].any(axis=0)
+        seen = np.isin(self.conditions.of_body, [function.cluster for function in self.conditions.functions])
+        for body, joint in enumerate(self.spanning.joints):
+            start = self.spanning.q_starts[body]
+            for element in joint.chain:
+                angle = element.nq == 1 and element.turns[0] and not element.pitch_of_link
+                if angle and not coupled[start] and not seen[body]:
+                    near[start] = np.arctan2(np.sin(q[start]), np.cos(q[start]))
+                start += element.nq
+        return near
 
     def _require_rank(self, q: np.ndarray) -> None:
         """Raise `ModelError` if the reference q is singular."""
