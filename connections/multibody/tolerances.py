@@ -10,6 +10,10 @@ CLOSED = 1e-9
 # the columns before it, times the column's length in units if that is below one, is below this: there
 # G = -K_d^+ K_i has lost six of its 16 digits, its derivative 12.
 SINGULAR = 1e-6
+# Where that pivot of K_d is below this, the loops are closed and differentiated with twice as many digits
+# (`kernels/loop_refinement.py`): at a pivot d, float64 leaves errors of 1e-16 / d in q_s, 1e-16 / d^2 in G,
+# 1e-16 / d^3 in its derivative LG, and 1e-16 / d^4 in that of LG.
+NEARLY_SINGULAR = 0.03
 # Limits of a step along a path of configurations. No joint turns by more than the first (rad), so that no
 # step skips a turn. The first correction of the predicted point is at most the second, relative to the
 # cluster's size. |K_d(old)^+ K_d(new) - 1| is at most the third, which is below one with a margin, so that

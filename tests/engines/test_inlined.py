@@ -1,5 +1,6 @@
 """What is compiled into kernels, by itself: linear algebra, rotations, sine and cosine, layouts, rows."""
 
+import mpmath as mp
 import numpy as np
 import pytest
 from numba import njit
@@ -9,7 +10,17 @@ from connections.engines.inlined import elimination, vectors
 from connections.engines.inlined import householder as least_squares
 from connections.engines.inlined.records import Layout, bits, record
 from connections.engines.inlined.rows import are_above, read_numbers, read_rows, rows_are_above
-from connections.engines.inlined.simd import LANES, flat_slots_of, sine_cosine, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    absolute,
+    copied_sign,
+    flat_slots_of,
+    put,
+    root,
+    sine_cosine,
+    slots_of,
+)
+from connections.engines.inlined.twofold import as_twofold, twofold_of
 
 compiled = njit(error_model="numpy")
 
@@ -194,6 +205,32 @@ def test_sine_and_cosine(rng):
     out = np.empty((2, len(angles)))
     sines(angles, out)
     np.testing.assert_allclose(out, [np.sin(angles), np.cos(angles)], atol=4e-16)
+
+
+@compiled
+def in_twofold(x, y, out):
+    """Results of (high, low) x and y, each with its own rounding error."""
+    x, y = twofold_of(x[0], x[1]), twofold_of(y[0], y[1])
+    results = as_twofold(flat_slots_of(out))
+    sine, cosine = sine_cosine(x)
+    sums = x + y, x - y, 2.0 * x - y, -x + 0.5
+    put(results, 0, (*sums, x * y, x / y, root(absolute(y)), copied_sign(x, y), sine, cosine))
+
+
+def test_twofold_numbers_have_32_digits(rng):
+    mp.mp.dps = 50
+    for _ in range(300):
+        high = rng.standard_normal(2) * 10.0 ** rng.uniform(-6, 3, 2)
+        given = np.stack([high, np.spacing(high) * rng.uniform(-0.5, 0.5, 2)], axis=1)
+        out = np.zeros((10, 2))
+        in_twofold(given[0], given[1], out)
+        x, y = (mp.mpf(a) + mp.mpf(b) for a, b in given)
+        sums = x + y, x - y, 2 * x - y, mp.mpf(0.5) - x
+        sizes = [abs(x) + abs(y) + 1] * 4 + [0, 0, 0, 0, 1, 1]
+        others = x * y, x / y, mp.sqrt(abs(y)), abs(x) * mp.sign(y), mp.sin(x), mp.cos(x)
+        for found, exact, size in zip(out, [*sums, *others], sizes, strict=True):
+            assert abs(mp.mpf(found[0]) + mp.mpf(found[1]) - exact) <= 4e-32 * max(size, abs(exact))
+            assert abs(found[1]) <= 0.5001 * np.spacing(abs(found[0]))  # the high part is the nearest float64
 
 
 # --- layouts and rows --------------------------------------------------------------------------------------

@@ -214,15 +214,15 @@ def test_why_a_guess_is_refused_does_not_depend_on_earlier_calls():
     assert messages[0] == messages[1]
 
 
-def test_the_definition_corrects_a_solution_and_rejects_what_is_none():
-    """Newton's method in JAX from the compiled solution ends where the definition's own path does."""
+def test_the_definition_proves_a_solution_and_rejects_what_is_none():
+    """The compiled solution is where the definition's own path ends."""
     closed, q = model("four-bar").kinematics, model("four-bar").neutral() + 0.4
     q_s = np.asarray(jax.jit(closed.spanning_at)(q))
     path = jax.jit(closed.followed_at)(q, closed.reference)
     np.testing.assert_allclose(q_s, path, atol=1e-13)
-    corrected = jax.jit(closed.loops.corrected_at)
-    np.testing.assert_allclose(corrected(q, q_s + 1e-5), q_s, atol=1e-13)
-    assert np.isnan(corrected(q, q_s + 1.0)).all()  # negative control: too far for two steps
+    proved = jax.jit(closed.loops.proved_at)
+    np.testing.assert_array_equal(proved(q, q_s), q_s)
+    assert np.isnan(proved(q, q_s + 1e-7)).all()  # negative control: conditions are open by 1e-7
 
 
 @cache

@@ -15,7 +15,7 @@ from connections.checks import ClosureError
 from connections.engines.workspaces import with_workspace
 from connections.multibody.clusters import POSITION
 from connections.multibody.kernels import loop_path
-from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
@@ -40,6 +40,9 @@ class Loops:
             out[:] = np.nan
             rest = compiled.require("closure_rest")
             status = rest(self.memory, q[None], guess[None], out[None], out[None])
+        if status == REFINABLE:
+            memory = with_workspace(self.memory, slots_of_rows(self.memory))
+            status = compiled.require("closure_fine")(memory, out[None], out[None])
         return status, out
 
     def spanning(self, q, guess=NO_GUESS):

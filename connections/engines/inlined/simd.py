@@ -2,19 +2,21 @@
 
 A kernel reads and writes slots of a workspace. In a workspace for one configuration a slot is one float64. In
 a workspace for several, a slot is a `lanes` value: an LLVM vector that holds the same quantity for LANES
-configurations, and + - * / act on all of them. The kernel's source is the same for both.
+configurations, and + - * / act on all of them. The kernel's source is the same for both, and for `twofold`
+numbers, which have twice as many digits (`engines/inlined/twofold.py`).
 """
 
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic, lower_builtin, models, register_model
+from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
 from connections.engines.disk_cache import cache_of
 from connections.engines.internals.numba_names import (
@@ -39,7 +41,8 @@ INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
 # For functions whose sums must be evaluated in the order written: without reassociation. A residual that is
 # round-off then stays the same on all machines.
-exact = njit(forceinline=True, fastmath={"contract"}, error_model="numpy", **INTERNAL)
+_EXACT: Any = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy", **INTERNAL}
+exact = njit(**_EXACT)
 # The same for long functions that are used in several places: they are called, and compiled once. Without an
 # option of its own, a function would take over that of the function that calls it, and be inlined everywhere.
 routine = njit(forceinline=False, fastmath={"contract"}, error_model="numpy", **INTERNAL)
@@ -64,11 +67,47 @@ rows = partial(one, nogil=True)
 exact_one, exact_rows = partial(one, fastmath={"contract"}), partial(rows, fastmath={"contract"})
 
 
-class Lanes(types.Type):
+def _splat(builder: Any, number: Any) -> Any:
+    """The vector with `number` in every lane."""
+    undefined = ir.Constant(VECTOR, ir.Undefined)
+    first = builder.insert_element(undefined, number, INDEX(0))
+    zeros = ir.Constant(ir.VectorType(INDEX, LANES), [0] * LANES)
+    return builder.shuffle_vector(first, undefined, zeros)
+
+
+def _lane(builder: Any, address: Any, lane: Any) -> Any:
+    """The number in a lane of a vector in memory."""
+    numbers = builder.bitcast(address, ir.DoubleType().as_pointer())
+    return builder.load(builder.gep(numbers, [lane]), align=8)
+
+
+class Wide(types.Type):
+    """The Numba type of numbers that take more than one float64.
+
+    Parameters
+    ----------
+    name : of the type.
+    spread : (builder, float64) -> the number that equals it.
+    part : (builder, address, lane) -> the float64 in a lane of a number in memory.
+    functions : {name: (builder, arguments) -> result} of functions that LLVM does not have for it.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        spread: Callable[..., Any],
+        part: Callable[..., Any],
+        functions: dict[str, Callable[..., Any]],
+    ) -> None:
+        self.spread, self.part, self.functions = spread, part, functions
+        super().__init__(name=name)
+
+
+class Lanes(Wide):
     """The Numba type of LANES float64 numbers in one register."""
 
     def __init__(self) -> None:
-        super().__init__(name=f"lanes{LANES}")
+        super().__init__(f"lanes{LANES}", _splat, _lane, {})
 
 
 lanes = Lanes()
@@ -78,14 +117,6 @@ lanes = Lanes()
 class _LanesModel(models.PrimitiveModel):
     def __init__(self, manager: Any, fe_type: Any) -> None:
         super().__init__(manager, fe_type, VECTOR)
-
-
-def _splat(builder: Any, number: Any) -> Any:
-    """The vector with `number` in every lane."""
-    undefined = ir.Constant(VECTOR, ir.Undefined)
-    first = builder.insert_element(undefined, number, INDEX(0))
-    zeros = ir.Constant(ir.VectorType(INDEX, LANES), [0] * LANES)
-    return builder.shuffle_vector(first, undefined, zeros)
 
 
 def _register_binary(operation: Any, instruction: str) -> None:
@@ -253,14 +284,17 @@ def load(typing_context: Any, slots: Any, slot: Any) -> Any:
     return slots.dtype(slots, types.intp), emit
 
 
+def _as(builder: Any, value: Any, kind: Any, wanted: Any) -> Any:
+    """A number of the Numba type `kind` as one of the type `wanted`."""
+    return wanted.spread(builder, value) if isinstance(wanted, Wide) and kind != wanted else value
+
+
 @intrinsic
 def store(typing_context: Any, slots: Any, slot: Any, number: Any) -> Any:
     """Put `number` into slot `slot`; a float64 goes into all lanes of a slot of `lanes`."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        value = args[2]
-        if sig.args[0].dtype == lanes and sig.args[2] != lanes:
-            value = _splat(builder, value)
+        value = _as(builder, args[2], sig.args[2], sig.args[0].dtype)
         builder.store(value, slots.place(builder, args[0], args[1]), align=8)
         return context.get_dummy_value()
 
@@ -287,9 +321,7 @@ def put(typing_context: Any, slots: Any, slot: Any, numbers: Any) -> Any:
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         first = slots.place(builder, args[0], args[1])
         for k, kind in enumerate(sig.args[2]):
-            value = builder.extract_value(args[2], k)
-            if sig.args[0].dtype == lanes and kind != lanes:
-                value = _splat(builder, value)
+            value = _as(builder, builder.extract_value(args[2], k), kind, sig.args[0].dtype)
             place = slots.place(builder, first, context.get_constant(types.intp, k))
             builder.store(value, place, align=8)
         return context.get_dummy_value()
@@ -311,10 +343,12 @@ def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _calling(operation: str) -> Any:
-    """What calls a function of LLVM of numbers, or lane by lane."""
+    """What calls a function of LLVM of numbers, or lane by lane, or the type's own function."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type
+        if isinstance(sig.args[0], Wide) and operation in sig.args[0].functions:
+            return sig.args[0].functions[operation](builder, *args)
         name = f"llvm.{operation}." + (f"v{LANES}f64" if kind == VECTOR else "f64")
         function = get_or_insert_function(builder.module, ir.FunctionType(kind, [kind] * len(args)), name)
         return builder.call(function, args)
@@ -353,23 +387,21 @@ def smaller(typing_context: Any, one: Any, other: Any) -> Any:
 
 @intrinsic
 def alike(typing_context: Any, number: Any, other: Any) -> Any:
-    """`number` in all lanes, if `other` has lanes."""
+    """`number` as a number of the type of `other`, in all lanes if that has lanes."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        return args[0] if args[1].type == args[0].type else _splat(builder, args[0])
+        return _as(builder, args[0], sig.args[0], sig.args[1])
 
     return other(types.float64, other), emit
 
 
 @intrinsic
 def load_lane(typing_context: Any, slots: Any, slot: Any, lane: Any) -> Any:
-    """The number in a lane of slot `slot`; the slot itself, if it is one number."""
+    """The float64 in a lane of slot `slot`; the slot itself, if it is one number."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-        at = builder.gep(args[0], [args[1]])
-        if sig.args[0].dtype == lanes:
-            at = builder.gep(builder.bitcast(at, ir.DoubleType().as_pointer()), [args[2]])
-        return builder.load(at, align=8)
+        at, kind = builder.gep(args[0], [args[1]]), sig.args[0].dtype
+        return kind.part(builder, at, args[2]) if isinstance(kind, Wide) else builder.load(at, align=8)
 
     return types.float64(slots, types.intp, types.intp), emit
 
@@ -397,8 +429,8 @@ _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 
 
 @exact
-def sine_cosine(x):
-    """sin x and cos x to a rounding error or two, for |x| <= 1e6.
+def polynomial_sine_cosine(x):
+    """`sine_cosine` of a float64, or of `lanes`.
 
     x = k pi/2 + r with |r| <= pi/4 in extended precision, Taylor polynomials of degree 17 and 16 in r
     (remainder below 1e-17), then the quadrant k mod 4. There are no branches, because the lanes of x may be
@@ -422,3 +454,15 @@ def sine_cosine(x):
     sign = 1.0 - (half - floor(half * 0.5) * 2.0) * 2.0
     even = 1.0 - odd
     return sign * (even * s + odd * c), sign * (even * c - odd * s)
+
+
+def sine_cosine(x):
+    """sin x and cos x to a rounding error or two of the type of number, for |x| <= 1e6."""
+    return polynomial_sine_cosine.py_func(x)
+
+
+@overload(sine_cosine, jit_options=_EXACT)
+def _sine_cosine_of(x):
+    if isinstance(x, Wide) and "sine_cosine" in x.functions:
+        return x.functions["sine_cosine"]
+    return lambda x: polynomial_sine_cosine(x)

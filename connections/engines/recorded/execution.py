@@ -19,7 +19,7 @@ import numpy as np
 from connections.engines.inlined import simd
 from connections.engines.recorded.expressions import applied, applied_to_two
 
-_COMPILED = type(simd.sine_cosine)  # Numba's class of compiled functions
+_COMPILED = type(simd.polynomial_sine_cosine)  # Numba's class of compiled functions
 
 
 class Table:

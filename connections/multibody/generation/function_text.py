@@ -14,7 +14,7 @@ from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
-from connections.engines.inlined.simd import sine_cosine
+from connections.engines.inlined.simd import polynomial_sine_cosine
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.engines.recorded.c_code import Code, Real, code
 from connections.engines.recorded.execution import Interpreter
@@ -221,7 +221,7 @@ def support_functions(name: str, real: Real, *, cuda: bool = False) -> str:
     """The functions that a robot's functions call; in CUDA for all arguments that have an index."""
     record = Record()
     x = record.given("angles", 0)
-    values = Interpreter().function(sine_cosine)(x)
+    values = Interpreter().function(polynomial_sine_cosine)(x)
     own = code(record, list(zip(("sines[i]", "cosines[i]"), values, strict=True)), real)
     r, f = real.name, real.suffix
     if f:

@@ -13,6 +13,7 @@ from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.tolerances import NODES
 
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
+REFINABLE = BAD_INPUT + 3  # status of a solution that has lost digits, because a loop is nearly singular
 INDIRECT = BAD_INPUT + 1  # status of a loop that is not solved, because its straight path does not suffice
 
 
@@ -240,7 +241,8 @@ CLOSURE = Layout(
         "reference",  # a spanning configuration in which the loops close
         "tables",
         # The workspace of the loops, one at a time, behind everything else. For rows of configurations follow
-        # a workspace for all lanes, and BLOCK numbers (`loop_lanes`).
+        # a workspace for all lanes, and BLOCK numbers (`loop_lanes`), or one of `twofold` numbers
+        # (`loop_refinement`).
         "work",
     ),
 )

@@ -1,4 +1,4 @@
-"""From independent coordinates to a solution [q_s | G | LG].
+"""From independent coordinates to a solution [q_s | G | LG | pivot].
 
 Linear clusters have a constant G. A loop is followed from a configuration in which it closes, the reference
 or a guess (`loop_path`), across points in which branches cross, and less whole turns (`loop_branches`). At
@@ -6,7 +6,8 @@ the end of the path
 
     G_d = -K_d^+ K_i,    LG_d[:, j, k] = -K_d^+ sum_s (L_j K)_s G_sk.
 
-The result depends only on q and on the configuration at which the path begins. Source: [W] VI-C.
+The last number is the least pivot of K_d of all loops, which says how many digits are lost. The result
+depends only on q and on the configuration at which the path begins. Source: [W] VI-C.
 """
 
 from connections.engines.inlined.householder import solve_least
@@ -17,6 +18,7 @@ from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import (
     BAD_INPUT,
     INDIRECT,
+    REFINABLE,
     unpack_closure,
     unpack_linear_cluster,
     unpack_loop,
@@ -29,8 +31,9 @@ from connections.multibody.kernels.loop_geometry import (
     vary_links,
     vary_wrenches,
 )
-from connections.multibody.kernels.loop_path import settle
+from connections.multibody.kernels.loop_path import PIVOT, settle
 from connections.multibody.kernels.reading import is_unit
+from connections.multibody.tolerances import NEARLY_SINGULAR
 
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: the input is good, but only the linear clusters are solved
 
@@ -86,8 +89,8 @@ def begin(numbers, q, size, guess, guess_size, solution):
 def solve_directly(closure, start, solution):
     """Fill the rest of `solution` by paths that begin at `start`, unless one is cut or takes many turns.
 
-    Returns 0 for success; 1 + c if the loop of cluster c cannot be closed; -(1 + c) if it is singular;
-    `INDIRECT` if only `solve_loops` can tell.
+    Returns 0 for success, or `REFINABLE` if that has lost digits; 1 + c if the loop of cluster c cannot be
+    closed; -(1 + c) if it is singular; `INDIRECT` if only `solve_loops` can tell.
     """
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
@@ -98,8 +101,8 @@ def solve_directly(closure, start, solution):
             return INDIRECT
         if status != 0:
             return status * (1 + loop.number)
-        _write(loop, solution)
-    return 0
+        _write(closure, loop, solution)
+    return digits_lost(closure, solution)
 
 
 @part
@@ -112,8 +115,14 @@ def solve_loops(closure, start, solution):
             status = follow(loop)
         if status != 0:
             return status * (1 + loop.number)
-        _write(loop, solution)
-    return 0
+        _write(closure, loop, solution)
+    return digits_lost(closure, solution)
+
+
+@exact
+def digits_lost(closure, solution):
+    """`REFINABLE` if a loop of a solution is nearly singular, otherwise 0."""
+    return REFINABLE if solution[closure.size - 1] < NEARLY_SINGULAR else 0
 
 
 @exact
@@ -147,8 +156,9 @@ def _settle(loop, start, solution):
 
 
 @part
-def _write(loop, solution):
+def _write(closure, loop, solution):
     """Write what was found for a loop."""
+    store(solution, closure.size - 1, min(solution[closure.size - 1], loop.control[PIVOT]))
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(solution, loop.source[i], loop.x[i])

@@ -6,7 +6,9 @@ For rows it is one row, for all, or a row for each, and ``closure`` has the work
 workspace. Both functions return the status of `loop_continuation.solve_directly`, or `BAD_INPUT`, for rows
 that of the first row that is not solved; such rows of ``out`` are NaN. Where it is `INDIRECT`,
 ``closure_rest`` solves the rows that are NaN in ``directly``, across points in which branches cross and over
-many turns. That is rarely needed, so that it is not compiled with the others.
+many turns. ``closure_fine`` computes the digits that solutions have lost: ``closure_at`` returns `REFINABLE`
+for such a solution, and of rows the last numbers say it. Both are rarely needed, so that they are not
+compiled with the others.
 ``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
 and return whether no loop is singular. ``conditions_at`` evaluates the conditions of the first loop at any q.
 """
@@ -31,6 +33,7 @@ from connections.multibody.kernels.layout import (
     BLOCK,
     INDIRECT,
     POSE,
+    REFINABLE,
     unpack_closure,
     unpack_loop,
 )
@@ -38,11 +41,13 @@ from connections.multibody.kernels.loop_bias_rates import rates_of_loop
 from connections.multibody.kernels.loop_continuation import (
     LOOPS_REMAIN,
     begin,
+    digits_lost,
     solve_directly,
     solve_loops,
 )
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_lanes import solve_lanes
+from connections.multibody.kernels.loop_refinement import refine
 
 
 @exact_one
@@ -71,6 +76,25 @@ def closure_rest(closure, q, guess, directly, out):
             found = begin(slots, flat_slots_of(q[row]), q.shape[1], start, guess.shape[1], solution)
             if found == LOOPS_REMAIN:
                 found = solve_loops(loops, start if guess.shape[1] > 0 else loops.reference, solution)
+            if found != 0 and found != REFINABLE:
+                status = found if status == 0 else status
+                for i in range(loops.size):
+                    out[row, i] = math.nan
+    return status
+
+
+@exact_rows
+def closure_fine(closure, coarse, out):
+    slots, status = flat_slots_of(closure), 0
+    loops = unpack_closure(slots)
+    if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape != coarse.shape:
+        return BAD_INPUT
+    for row in range(out.shape[0]):
+        for i in range(loops.size):
+            out[row, i] = coarse[row, i]
+        solution = flat_slots_of(out[row])
+        if digits_lost(loops, solution) != 0:
+            found = refine(loops, solution)
             if found != 0:
                 status = found if status == 0 else status
                 for i in range(loops.size):

@@ -326,6 +326,8 @@ def _finish(closure, i, many, good, solutions, size, count):
         loop = _lane(closure, i, lane)
         if loop.control[PHASE] != GIVEN_UP and is_closed(loop, loop.control[PREVIOUS]):
             _write_dependent(loop, beyond(solutions, lane * size))
+            last = lane * size + closure.size - 1
+            store(solutions, last, min(solutions[last], loop.control[PIVOT]))
         elif good[lane] > 0.0:
             store(good, lane, 0.0)
     write_derivatives(many, solutions, size, min(LANES, count))

@@ -7,10 +7,10 @@ dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities
 
 q_s(q) is defined by phi(q_s) = 0 and differentiated implicitly. Loops may close in several ways; the path of
 the independent joints from the reference to q chooses one of them, so q_s is a function of q alone. A solver
-follows this path (`Solver`), and Newton's method with phi and K brings its result to round-off, which proves
-it. There is no solver if a closure is a user's function, and none on devices other than the processor; then
-`continuation.follow` follows the path. A cluster with only linear couplings has constant G. The functions
-named `_at` are JAX-traceable definitions; the fast algorithm is in `kernels`. Source: [W] VI-C.
+follows this path (`Solver`), and phi and K of its result prove it. There is no solver if a closure is a
+user's function, and none on devices other than the processor; then `continuation.follow` follows the path. A
+cluster with only linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
+the fast algorithm is in `kernels`. Source: [W] VI-C.
 """
 
 from __future__ import annotations
@@ -326,7 +326,7 @@ class ClosedKinematics(Coordinates):
         def spanning(q: jax.Array, start: jax.Array) -> jax.Array:
             if solver is None:
                 return self.followed_at(q, start)
-            return self.loops.corrected_at(q, solution(q, start))
+            return self.loops.proved_at(q, solution(q, start))
 
         @spanning.defjvp
         def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:

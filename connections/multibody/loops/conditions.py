@@ -1,6 +1,6 @@
 """The implicit conditions of closed chains, and the dependent joints that satisfy them. JAX-traceable.
 
-phi(q_s) = 0 is solved for the dependent joints by Newton's method (`continuation` follows a path). K_d v_d +
+phi(q_s) = 0 is solved by following a path (`continuation`, or compiled code). K_d v_d +
 K_i v_i = 0 is solved by least squares, because conditions may be redundant (three of a position in a planar
 loop); K_d has full column rank.
 Source: [W] VI-C.
@@ -21,8 +21,6 @@ from connections.multibody.clusters import DIRECTION, DISTANCE, LINEAR, POSITION
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.tolerances import CLOSED, SINGULAR
-
-_STEPS = 2  # of Newton's method from a solution, of which the first leaves only round-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +85,12 @@ class LoopClosure:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
         return self._rates(self.conditions_at(q_s)[1])
 
-    def corrected_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
-        """q_s (nq_s,) at q (nq,) by Newton's method from a solution `start` (nq_s,); NaN if it is none."""
+    def proved_at(self, q: jax.Array, solution: jax.Array) -> jax.Array:
+        """The solution q_s (nq_s,) at q (nq,); NaN if it is none, or singular.
 
-        def corrected(_: int, q_s: jax.Array) -> jax.Array:
-            phi, K = self.conditions_at(q_s)
-            return self.moved(q_s, -least_squares(self._dependent(K), phi[:, None])[:, 0])
-
-        q_s = jax.lax.fori_loop(0, _STEPS, corrected, self.with_independent(start, q))
+        It is not corrected: where it is nearly singular, it was found with more digits than phi has here.
+        """
+        q_s = self.with_independent(solution, q)
         phi, K = self.conditions_at(q_s)
         good = jnp.all(jnp.abs(phi) < CLOSED) & jnp.all(self._pivots(K) >= SINGULAR)
         return jnp.where(good, q_s, jnp.nan)

@@ -33,7 +33,8 @@ class Definition:
     def packed_solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The solution (size,) at q (nq,) from `start` (nq_s,), NaN off the manifold; JAX-traceable."""
         frame, near = self._closed.joint_frame, self._closed.near(self._projected(start))
-        solution = jnp.concatenate(self._layout.pack(*near.closure_at(frame.project_at(q))))
+        regular = jnp.ones(())  # JAX has no other numbers for loops that are nearly singular
+        solution = jnp.concatenate(self._layout.pack(*near.closure_at(frame.project_at(q)), regular))
         return jnp.where(frame.near_at(q) & self._is_near(start), solution, jnp.nan)
 
     def solve(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:

@@ -23,6 +23,7 @@ SOLVERS = {
     "closure_at": ("the solver of loops", 9, "loop_entries", "l 1 1 1"),
     "closure_rows": ("the solver of loops (batch)", 11, "loop_entries", "l 2 2 2"),
     "closure_rest": ("loops whose branches cross", 20, "loop_entries", "l 2 2 2 2"),
+    "closure_fine": ("loops nearly singular", 6, "loop_entries", "l 2 2"),
     "bias_rates_at": ("derivatives of loops", 6, "loop_entries", "l 1 1 1"),
     "bias_rates_rows": ("derivatives of loops (batch)", 6, "loop_entries", "l 2 2 2"),
     "conditions_at": ("the conditions of loops", 2, "loop_entries", "l 1 1 2 2 2"),

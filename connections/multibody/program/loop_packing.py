@@ -52,6 +52,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     layout = chains.layout
     template = np.zeros(layout.size)  # the numbers of a solution that are the same at all configurations
     template[layout.nq :][: layout.G_size] = closed.linear[0].ravel()[layout.in_G]
+    template[-1] = 1.0  # the least pivot
     linear: list[np.ndarray] = []
     loops: list[np.ndarray] = []
     work = 0

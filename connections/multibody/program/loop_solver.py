@@ -13,7 +13,7 @@ import numpy as np
 from connections.checks import ClosureError
 from connections.engines.arguments import plain
 from connections.engines.workspaces import Workspaces, with_workspace
-from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP
+from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.loops.conditions import pivots
 from connections.multibody.program.closed_definition import Definition, Refused
@@ -21,6 +21,7 @@ from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
 from connections.multibody.program.solution_layout import SolutionLayout
+from connections.multibody.tolerances import NEARLY_SINGULAR
 
 _REFERENCE = np.zeros(0)  # as the start of a path
 
@@ -130,9 +131,11 @@ class Loops:
             return _mapped(self.definition.packed_solution_at, q, start)
         if q.ndim > 1:
             directly = self._operation("closure_rows", (self.size,), [q, start])
-            return self._operation("closure_rest", (self.size,), [q, start, directly])
+            coarse = self._operation("closure_rest", (self.size,), [q, start, directly])
+            return self._operation("closure_fine", (self.size,), [coarse])
         nothing = jnp.full((1, self.size), jnp.nan)  # one path is followed without the solver of lanes
-        return self._operation("closure_rest", (self.size,), [q[None], start[None], nothing])[0]
+        coarse = self._operation("closure_rest", (self.size,), [q[None], start[None], nothing])
+        return self._operation("closure_fine", (self.size,), [coarse])[0]
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` (..., G_size) of solutions (..., size) and v (..., nv), likewise."""
@@ -147,7 +150,7 @@ class Loops:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
-        slots = len(self.closure) + (slots_of_rows(self.closure) if entry.endswith("_rows") else 0)
+        slots = len(self.closure) + (slots_of_rows(self.closure) if entry.startswith("closure_") else 0)
         before = [xla.Work(self.closure[:work].copy(), slots)]
         rows = vectors[0].ndim > 1
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
@@ -178,17 +181,22 @@ class Loops:
 
     def _solve(self, q: np.ndarray, start: np.ndarray, solution: np.ndarray) -> tuple[int, Failure] | None:
         """Fill `solution`. Returns the first row that cannot be solved, if there is one, and why."""
+        status = None
         if q.ndim == 1:
             status = compiled.closure_at(self.closure, q, start, solution)
-            if status != INDIRECT:
+            if status not in (INDIRECT, REFINABLE):
                 return self._failed(0, status, self.closure, q, start)
-            solution[:] = np.nan
+            if status == INDIRECT:
+                solution[:] = np.nan
         closure = self._copies.take()
         try:
             rows, starts, solutions = np.atleast_2d(q, start, solution)
-            status = INDIRECT if q.ndim == 1 else compiled.closure_rows(closure, rows, starts, solutions)
+            if status is None:
+                status = compiled.closure_rows(closure, rows, starts, solutions)
             if status == INDIRECT:
                 status = compiled.closure_rest(closure, rows, starts, solutions, solutions)
+            if status == REFINABLE or (status == 0 and solutions[:, -1].min(initial=1.0) < NEARLY_SINGULAR):
+                status = compiled.closure_fine(closure, solutions, solutions)
             _accept(abs(status) < BAD_INPUT)
             if status == 0:
                 return None
