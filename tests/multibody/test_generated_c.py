@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from cases import always
 from clang import CORTEX_M7, STRICTEST, any_clang, machine_code, zig_clang
-from closed_chains import PLANS
+from closed_chains import PLANS, parallelogram
 from mechanisms import MOVING, assemble, random_mechanism
 from pages import run_page
 from robots import robot_path
@@ -198,6 +198,21 @@ def test_loops_that_do_not_close(tmp_path) -> None:
             else:
                 assert np.allclose(found, expected, rtol=1e-9, atol=1e-9)
     assert 0 < refused < 31
+
+
+def test_where_float64_has_lost_digits(tmp_path) -> None:
+    """C is refused within 6e-4 of a singular posture, H is not; what is not refused has six digits."""
+    model = parallelogram().build()
+    loaded = generated(model, ["coriolis_matrix", "mass_matrix"], tmp_path)
+    H, v = mb.mass_matrix(model, [1.0]), np.ones(1)
+    for d in (1e-2, 2e-3):
+        assert np.abs(loaded.coriolis_matrix(np.array([d]), v)).max() < 1e-6 * H.max()
+    for d in (3e-4, 1e-4):
+        with pytest.raises(ClosureError, match="6 digits"):
+            loaded.coriolis_matrix(np.array([d]), v)
+        assert np.allclose(loaded.mass_matrix(np.array([d])), H, rtol=1e-6)
+    with pytest.raises(ClosureError):
+        loaded.mass_matrix(np.array([5e-6]))
 
 
 @pytest.mark.parametrize("robot", always(["arm", "four_bar"], "arm"))

@@ -8,7 +8,7 @@ distance d, rad: 1e-4 at 1e-4, and at 1e-5 nothing is right.
 import jax
 import numpy as np
 import pytest
-from closed_chains import at, four_bar
+from closed_chains import at, four_bar, parallelogram
 from closed_plan import Plan
 from sixty_digits import Closure
 
@@ -18,12 +18,6 @@ from connections.multibody.program.compiled_functions import compiled
 X, Z = (1, 0, 0), (0, 0, 1)
 DISTANCES = (1e-2, 1e-3, 1e-4, 1e-5, 3e-6)  # from the singular posture, rad
 v, still = np.array([3.0]), np.zeros(1)
-
-
-def parallelogram(a=0.5, b=0.8):
-    plan = four_bar((b, a, b, a), 1.0)
-    plan.gravity = (0.0, 0.0, 0.0)
-    return plan
 
 
 def isogram(a=0.6, b=0.5):

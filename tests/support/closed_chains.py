@@ -42,6 +42,13 @@ def four_bar(bars=BARS, crank=0.8, side=1.0):
     return plan
 
 
+def parallelogram(a=0.5, b=0.8):
+    """Without gravity: H is constant. It is flat, and singular, at 0."""
+    plan = four_bar((b, a, b, a), 1.0)
+    plan.gravity = (0.0, 0.0, 0.0)
+    return plan
+
+
 def four_bar_with_branches():
     """Bodies below the loop, on the coupler and on the rocker, and the loop below a turntable."""
     plan = Plan(2)

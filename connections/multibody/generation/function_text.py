@@ -22,6 +22,7 @@ from connections.engines.recorded.expressions import Number, Record
 from connections.engines.recorded.pieces import in_pieces
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody.generation.recording import Recorded
+from connections.multibody.program.lost_digits import least_pivot
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 STATUSES = {  # name -> what it means
@@ -30,7 +31,8 @@ STATUSES = {  # name -> what it means
     "NOT_UNIT": "the norm of a quaternion in q is not one",
     "SINGULAR": "the mass matrix is singular, or nearly so",
     "NOT_CLOSED": "a loop does not close",
-    "SINGULAR_LOOP": "a loop is singular, or the way to q leads through a singular configuration",
+    "SINGULAR_LOOP": "a loop is singular, or so near to it that less than 6 digits are left, or the way to q "
+    "leads through a singular configuration",
 }
 _OF_LOOPS = ("NOT_CLOSED", "SINGULAR_LOOP")
 _UNIT_FLOAT = 1e-5  # float: the norm of a quaternion is one up to this
@@ -332,6 +334,10 @@ def _tests(recorded: Recorded, name: str, real: Real) -> list[str]:
     else:
         lines += [f"if (!({_within(name, recorded, largest)})) {{"]
     lines += [f"    return {status}_NOT_FINITE;", "}"]
+    for argument, size in recorded.sizes:
+        if argument == "loops":  # float64 has lost the digits of this quantity
+            least = real.literal(least_pivot(recorded.function.recursion))
+            lines += [f"if (!(loops[{size - 1}] >= {least})) {{", f"    return {status}_SINGULAR_LOOP;", "}"]
     return lines + quaternion_tests(recorded.record, recorded.squares, name, real)
 
 

@@ -26,28 +26,19 @@ _SHORTEST = 2.0**-20  # of a step, relative to the path: a shorter one means a s
 _DRIVER = """\
 /* One loop; x is its configuration. */
 struct loop {{
-    int coordinates, dependent, rows;
+    int coordinates, rows;
     void (*predict)(const double *, const double *, double *, double *);
     void (*correct)(const double *, double *, double *, double *, double *);
     void (*change)(const double *, const double *, double *);
 }};
 
-static int is_regular(const struct loop *loop, const double *pivots)
-{{
-    int good = 1;
-    for (int i = 0; i < loop->dependent; ++i) {{
-        good &= pivots[i] >= {singular};
-    }}
-    return good;
-}}
-
 /* Newton's method behind a prediction. Returns whether the step from `base` to x is accepted. */
 static int settle(const struct loop *loop, const double *base, double *x, int *regular)
 {{
-    double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, change, previous = 0.0;
+    double moved[{coordinates}], gaps[{rows}], length, pivot, change, previous = 0.0;
     for (int trial = 0; trial < {most_corrections}; ++trial) {{
-        loop->correct(x, moved, &length, pivots, gaps);
-        *regular = is_regular(loop, pivots);
+        loop->correct(x, moved, &length, &pivot, gaps);
+        *regular = pivot >= {singular};
         if (!*regular) {{
             return 0;
         }}
@@ -70,13 +61,13 @@ static int settle(const struct loop *loop, const double *base, double *x, int *r
 }}
 
 /* Newton's method until its steps no longer shrink; returns the status. */
-static int polish(const struct loop *loop, double *x)
+static int polish(const struct loop *loop, double *x, double *pivot)
 {{
-    double moved[{coordinates}], pivots[{dependent}], gaps[{rows}], length, previous = 1.0;
+    double moved[{coordinates}], gaps[{rows}], length, previous = 1.0;
     int closed = 1;
     for (int trial = 0; trial < {most_polishes}; ++trial) {{
-        loop->correct(x, moved, &length, pivots, gaps);
-        if (!is_regular(loop, pivots)) {{
+        loop->correct(x, moved, &length, pivot, gaps);
+        if (!(*pivot >= {singular})) {{
             return {up}_SINGULAR_LOOP;
         }}
         if (length <= {polished} && length > 0.25 * previous) {{
@@ -95,7 +86,7 @@ static int polish(const struct loop *loop, double *x)
 }}
 
 /* Follow a loop from x, where it closes, to the independent coordinates of `goal`; returns the status. */
-static int follow(const struct loop *loop, const double *goal, double *x)
+static int follow(const struct loop *loop, const double *goal, double *x, double *pivot)
 {{
     double base[{coordinates}], part[{coordinates}], start[{coordinates}], turn, done = 0.0, step = 1.0;
     int regular = 1;
@@ -118,7 +109,7 @@ static int follow(const struct loop *loop, const double *goal, double *x)
             }}
         }}
     }}
-    return polish(loop, x);
+    return polish(loop, x, pivot);
 }}
 """
 
@@ -139,7 +130,7 @@ int {name}_close(const double *restrict q, double *restrict loops)
     static const int sources[{count}][{coordinates}] = {{
 {sources}
     }};
-    double goal[{spanning}], part[{coordinates}], found[{count}][{coordinates}];
+    double goal[{spanning}], part[{coordinates}], found[{count}][{coordinates}], pivot, least = 1.0;
     if (!({name}_are_within(q, {nq}, DBL_MAX) && {name}_are_within(loops, {size}, DBL_MAX))) {{
         return {up}_NOT_FINITE;
     }}
@@ -150,10 +141,11 @@ int {name}_close(const double *restrict q, double *restrict loops)
             part[i] = goal[sources[k][i]];
             found[k][i] = loops[sources[k][i]];
         }}
-        const int status = follow(&all[k], part, found[k]);
+        const int status = follow(&all[k], part, found[k], &pivot);
         if (status != {up}_OK) {{
             return status;
         }}
+        least = pivot < least ? pivot : least;
     }}
     memcpy(loops, goal, sizeof goal);
     for (int k = 0; k < {count}; ++k) {{
@@ -161,6 +153,7 @@ int {name}_close(const double *restrict q, double *restrict loops)
             loops[sources[k][i]] = found[k][i];
         }}
     }}
+    loops[{size} - 1] = least; /* how near the loops are to singular, for functions */
 {derivatives}    return {name}_are_within(loops, {size}, DBL_MAX) ? {up}_OK : {up}_NOT_FINITE;
 }}
 """
@@ -186,12 +179,10 @@ def loops_text(name: str, loops: RecordedLoops) -> tuple[str, int]:
 
     real = Real("double")
     most = max(len(loop.source) for loop in loops.loops)
-    dependent = max(loop.dependent for loop in loops.loops)
     rows = max(loop.rows for loop in loops.loops)
     numbers = {
         "up": name.upper(),
         "coordinates": most,
-        "dependent": dependent,
         "rows": rows,
         "singular": SINGULAR,
         "small": SMALL,
@@ -227,14 +218,15 @@ def loops_text(name: str, loops: RecordedLoops) -> tuple[str, int]:
         derivatives="".join(f"    derivatives_{k}(found[{k}], loops);\n" for k in range(len(loops.loops))),
     )
     # `close` calls `follow`, which calls `settle`, which calls a block.
-    follow, settle = 4 * most + 4, most + dependent + rows + 4
-    stack = 8 * (loops.spanning + (1 + len(loops.loops)) * most + follow + settle + max(deepest)) + 2 * FRAMES
+    follow, settle = 4 * most + 4, most + rows + 5
+    variables = 2 + loops.spanning + (1 + len(loops.loops)) * most + follow + settle + max(deepest)
+    stack = 8 * variables + 2 * FRAMES
     return "\n".join([*blocks, _DRIVER.format(**numbers), close]), stack
 
 
 def _loop_text(number: int, loop: RecordedLoop) -> str:
     parts = ", ".join(f"{part}_{number}" for part in ("predict", "correct", "change"))
-    return f"        {{{len(loop.source)}, {loop.dependent}, {loop.rows}, {parts}}},"
+    return f"        {{{len(loop.source)}, {loop.rows}, {parts}}},"
 
 
 def _block(function: str, block: Block, name: str, real: Real) -> tuple[str, int]:

@@ -12,7 +12,7 @@ from typing import Any
 from connections.checks import ModelError
 from connections.engines.inlined.householder import column_length, scaled_length
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import sine_cosine
+from connections.engines.inlined.simd import sine_cosine, smaller
 from connections.engines.inlined.vectors import reduced_angle
 from connections.engines.recorded.execution import (
     Interpreter,
@@ -60,8 +60,8 @@ class RecordedLoop:
     follows : whether each is dependent.
     dependent, rows : numbers of dependent columns and of conditions.
     predict : (base, goal) -> x, whose independent coordinates are those of goal; the largest turn, rad.
-    correct : x -> `moved`, one step of Newton's method later; the length of the step, the sines that show how
-        far K_d is from singular, and by how much conditions are open beyond the tolerance.
+    correct : x -> `moved`, one step of Newton's method later; the length of the step, the pivot that shows
+        how far K_d is from singular, and by how much conditions are open beyond the tolerance.
     change : (base, x) -> by how much K_d changes.
     derivatives : x -> the entries of a solution that are G and LG.
     """
@@ -102,7 +102,8 @@ class _Recording:
     """A record of one block."""
 
     def __init__(self, model: Model) -> None:
-        self.record, self.squares, self.pivots = Record(), list[Any](), list[Any]()
+        self.record, self.squares = Record(), list[Any]()
+        self.pivot: Any = None  # of K_d, where it was factorized last
         self.interpreter = interpreter(self)
         self.closure = Slots(Table(model.program.arrays[1]))
         closure = self.run(unpack_closure, self.closure)
@@ -123,17 +124,16 @@ class _Recording:
     def factorized_at(self, loop: Any, x: Slots) -> None:
         """Evaluate the conditions at x, and factorize K_d."""
         copy(x, loop.x, loop.coordinates)
-        self.pivots.clear()
         self.length = self.run(newton, loop)[1]
 
 
 def interpreter(recording: Any) -> Interpreter:
-    """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivots` and `run`."""
+    """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivot` and `run`."""
+    least = Interpreter({smaller: lambda x, y: -largest(-x, -y)}).function(pivot_of)
 
-    def pivots(loop: Any, A: Slots) -> float:
-        first = loop.dependent * (loop.rows + 1)
-        recording.pivots.extend(applied("fabs", A[first + j]) for j in range(loop.dependent))
-        return 1.0  # C tests the pivots
+    def pivot(loop: Any, A: Slots) -> float:
+        recording.pivot = least(loop, A)
+        return 1.0  # C tests it
 
     def length(A: Slots, p: int, d: int, x: Slots) -> Any:
         steps = [x[j] * recording.run(column_length, A, p, d, j) for j in range(d)]
@@ -149,7 +149,7 @@ def interpreter(recording: Any) -> Interpreter:
             reduced_angle: lambda angle: angle,  # C does it before it takes sines
             is_unit: unit,
             LARGEST: Unbounded(),
-            pivot_of: pivots,
+            pivot_of: pivot,
             scaled_length: length,
         }
     )
@@ -237,7 +237,7 @@ def _correct_block(model: Model, number: int) -> Block:
     written = (
         ("moved", count, entries(loop.x, count)),
         ("length", 1, {0: recording.length}),
-        ("pivots", loop.dependent, dict(enumerate(recording.pivots))),
+        ("pivot", 1, {0: recording.pivot}),
         ("gaps", loop.rows, gaps),
     )
     return Block((("x", count),), recording.record, written)

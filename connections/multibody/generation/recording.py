@@ -164,7 +164,7 @@ class _Recording:
         self.model, self.function, self.row = model, function, function.row
         self.record, self.squares = Record(), list[Any]()
         self.table = Table(model.program.arrays_of(function.recursion)[0])
-        self.pivots = list[Any]()  # of loops, which C tests when it closes them
+        self.pivot: Any = None  # of loops, which C tests when it closes them
         self.interpreter = interpreter(self)
         self.work = Workspace(self.record.unwritten)
         tree = self.run(unpack_tree, Slots(self.table))
