@@ -214,7 +214,12 @@ class _Lanes(NamedTuple):
 class _Row:
     """Arithmetic for several motions: rows (w,), one entry for each motion."""
 
-    minimum, maximum, fmin, where, any, sum = np.minimum, np.maximum, np.fmin, np.where, np.any, np.sum
+    minimum, maximum, fmin, where, sum = np.minimum, np.maximum, np.fmin, np.where, np.sum
+
+    @staticmethod
+    def any(flags: Any) -> bool:
+        """Whether one is set; by the array's method, which takes half the time of `numpy.any`."""
+        return bool(flags.any()) if isinstance(flags, np.ndarray) else bool(flags)
 
     @staticmethod
     def row(numbers: Any) -> Any:
@@ -411,7 +416,9 @@ class _Conserved:
             if kept[0] and tried[5, 0, -1] > self._scale[which[0]]:
                 self._scale[which[0]] = tried[5, 0, -1]
             return
-        self._scale[which[kept]] = np.fmax(self._scale[which[kept]], tried[5, kept, -1])
+        seen = self._scale[which]
+        np.fmax(seen, tried[5, :, -1], out=seen, where=kept)
+        self._scale[which] = seen
 
 
 def stop_at_drifts(
