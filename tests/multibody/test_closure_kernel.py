@@ -30,6 +30,7 @@ class Loops:
     def __init__(self, plan):
         self.closed = plan.build().kinematics
         self.memory = pack_closure(self.closed)
+        self.memory = with_workspace(self.memory, slots_of_rows(self.memory))  # of all entries
         self.home = self.closed.reference[self.closed.q_columns]
 
     def status(self, q, guess=NO_GUESS):
@@ -41,8 +42,7 @@ class Loops:
             rest = compiled.require("closure_rest")
             status = rest(self.memory, q[None], guess[None], out[None], out[None])
         if status == REFINABLE:
-            memory = with_workspace(self.memory, slots_of_rows(self.memory))
-            status = compiled.require("closure_fine")(memory, out[None], out[None])
+            status = compiled.require("closure_fine")(self.memory, out[None], out[None])
         return status, out
 
     def spanning(self, q, guess=NO_GUESS):
@@ -216,7 +216,7 @@ def test_rows_are_single_solutions_and_bad_ones_are_marked():
     q = np.array([[0.8, 0.5], [2.0, 0.3], [0.1, 2.0], [-3.0, -0.2]])
     out = np.zeros((4, SolutionLayout(loops.closed).size))
     rows, rest = compiled.require("closure_rows"), compiled.require("closure_rest")
-    memory = with_workspace(loops.memory, slots_of_rows(loops.memory))
+    memory = loops.memory
     reference = loops.closed.reference.copy()
     for guess, count in ((NO_GUESS, 1), (reference, 1), (reference, 4)):
         guesses = np.tile(guess, (count, 1))

@@ -6,9 +6,9 @@ For rows it is one row, for all, or a row for each, and ``closure`` has the work
 workspace. Both functions return the status of `loop_continuation.solve_directly`, or `BAD_INPUT`, for rows
 that of the first row that is not solved; such rows of ``out`` are NaN. Where it is `INDIRECT`,
 ``closure_rest`` solves the rows that are NaN in ``directly``, across points in which branches cross and over
-many turns. ``closure_fine`` computes the digits that solutions have lost: ``closure_at`` returns `REFINABLE`
-for such a solution, and of rows the last numbers say it. Both are rarely needed, so that they are not
-compiled with the others.
+many turns, and computes the digits that solutions have lost. ``closure_fine`` does only that: ``closure_at``
+returns `REFINABLE` for such a solution, and of rows the last numbers say it. Both are rarely needed, so that
+they are not compiled with the others.
 ``bias_rates_at`` and ``bias_rates_rows`` write L_j (L_v G) v at solutions, laid out as G in a solution,
 and return whether no loop is singular. ``conditions_at`` evaluates the conditions of the first loop at any q.
 """
@@ -71,15 +71,18 @@ def closure_rest(closure, q, guess, directly, out):
     for row in range(q.shape[0]):
         for i in range(loops.size):
             out[row, i] = directly[row, i]
+        solution, found = flat_slots_of(out[row]), 0
         if math.isnan(directly[row, 0]):
-            solution, start = flat_slots_of(out[row]), flat_slots_of(guess[row if guess.shape[0] > 1 else 0])
+            start = flat_slots_of(guess[row if guess.shape[0] > 1 else 0])
             found = begin(slots, flat_slots_of(q[row]), q.shape[1], start, guess.shape[1], solution)
             if found == LOOPS_REMAIN:
                 found = solve_loops(loops, start if guess.shape[1] > 0 else loops.reference, solution)
-            if found != 0 and found != REFINABLE:
-                status = found if status == 0 else status
-                for i in range(loops.size):
-                    out[row, i] = math.nan
+        if digits_lost(loops, solution) != 0:
+            found = refine(loops, solution)
+        if found != 0 and found != REFINABLE:
+            status = found if status == 0 else status
+            for i in range(loops.size):
+                out[row, i] = math.nan
     return status
 
 

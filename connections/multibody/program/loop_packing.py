@@ -96,6 +96,11 @@ def slots_of_rows(closure: np.ndarray) -> int:
     return LANES * CLOSURE.read(closure, "slots") + BLOCK
 
 
+def slots_of_refinement(closure: np.ndarray) -> int:
+    """How many slots solutions with more digits need there; less than rows of configurations do."""
+    return 2 * CLOSURE.read(closure, "slots")
+
+
 def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The flat array of one loop that all links and all conditions of a mechanism belong to.
 

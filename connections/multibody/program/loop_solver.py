@@ -19,7 +19,7 @@ from connections.multibody.loops.conditions import pivots
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
-from connections.multibody.program.loop_packing import pack_closure, slots_of_rows
+from connections.multibody.program.loop_packing import pack_closure, slots_of_refinement, slots_of_rows
 from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.tolerances import NEARLY_SINGULAR
 
@@ -131,11 +131,9 @@ class Loops:
             return _mapped(self.definition.packed_solution_at, q, start)
         if q.ndim > 1:
             directly = self._operation("closure_rows", (self.size,), [q, start])
-            coarse = self._operation("closure_rest", (self.size,), [q, start, directly])
-            return self._operation("closure_fine", (self.size,), [coarse])
+            return self._operation("closure_rest", (self.size,), [q, start, directly])
         nothing = jnp.full((1, self.size), jnp.nan)  # one path is followed without the solver of lanes
-        coarse = self._operation("closure_rest", (self.size,), [q[None], start[None], nothing])
-        return self._operation("closure_fine", (self.size,), [coarse])[0]
+        return self._operation("closure_rest", (self.size,), [q[None], start[None], nothing])[0]
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` (..., G_size) of solutions (..., size) and v (..., nv), likewise."""
@@ -150,7 +148,8 @@ class Loops:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
-        slots = len(self.closure) + (slots_of_rows(self.closure) if entry.startswith("closure_") else 0)
+        more = {"closure_rows": slots_of_rows, "closure_rest": slots_of_refinement}.get(entry, lambda _: 0)
+        slots = len(self.closure) + more(self.closure)
         before = [xla.Work(self.closure[:work].copy(), slots)]
         rows = vectors[0].ndim > 1
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
