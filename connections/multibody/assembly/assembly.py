@@ -20,7 +20,8 @@ from connections._shown import Shown
 from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array
 from connections.geometry.rigid.placements import perpendicular
-from connections.multibody.assembly.mobility import Conditions, rank_of
+from connections.multibody.assembly.mobility import Conditions
+from connections.multibody.assembly.neighbours import Neighbours, neighbours
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
@@ -50,9 +51,9 @@ _DEPENDENT = 1e-10  # singular values of K below this, relative to the largest, 
 _COMFORTABLE = 1e-2  # `Conditions.quality` above which the neutral configuration is taken as the reference
 _APART = 1e-4  # rad, or of the size of a cluster: least difference of another assembly mode
 _NAMED = 4  # most joints that a sentence names
-#: Units, a part of them, and how often: where nothing moves, the way back is about half the way; where
-#: something does, 1e-4 of it.
-_WAY, _BACK, _DRAWS = 1e-4, 0.1, 3
+_BOUND = 0.3  # of the largest: how much a joint is bound that an error of a singular reference names
+#: rad, or of the size of a cluster: how far from a singular reference another one is looked for
+_AWAY = np.repeat((0.1, 0.3, 0.6, 1.0), 4)
 _STARTS = 24  # starts of Newton's method, if no reference is given
 _SECONDS = 20.0  # after this time no further starts are tried, if none has closed
 
@@ -313,16 +314,16 @@ class _Assembler:
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
             q = self.close(q, free)
             self._require_closed(q, "the reference")
-            self._require_rank(q)
-            self._require_motions(q)
+            self._require_regular(q, neighbours(self.conditions, q))
             return q, []
         neutral = self.spanning.neutral()
         if self.closed(neutral):
-            good = self.conditions.quality(neutral, self._generic_ranks(neutral), wanted) > _COMFORTABLE
-            if good and self._stuck(neutral) is None:
+            near = neighbours(self.conditions, neutral)
+            ranks = self.conditions.ranks(neutral)
+            if not near.stuck and self.conditions.quality(neutral, ranks, wanted) > _COMFORTABLE:
                 return neutral, []
         q, others = self._search(neutral, everything, wanted)
-        self._require_motions(q)
+        self._require_regular(q, neighbours(self.conditions, q))
         return q, others
 
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
@@ -470,72 +471,49 @@ class _Assembler:
         K = self.conditions.host.placed(self.spanning.neutral()).columns[columns]
         return np.where(np.linalg.norm(K[:, :3], axis=1) > 0.5, np.pi, 1.0)
 
-    def _generic_ranks(self, q: np.ndarray) -> np.ndarray:
-        """The largest rank of each cluster's K among configurations near q in which the loops close."""
-        rng, ranks = np.random.default_rng(1), [self.conditions.ranks(q)]
-        columns = self.conditions.tied_columns
-        for size in (0.05, 0.1, 0.1):
+    def _require_regular(self, q: np.ndarray, near: Neighbours) -> None:
+        """Raise `ModelError` if the reference q is singular."""
+        if not near.stuck:
+            return
+        cluster, bound = next(iter(near.stuck.items()))
+        _require_slopes(self.conditions, q)
+        joints = np.unique(self.spanning.body_of[bound > _BOUND * bound.max()])
+        named = ", ".join(f"'{self.spanning.joint_names[body]}'" for body in joints[:_NAMED])
+        named += ", ..." if len(joints) > _NAMED else ""
+        which, other = int(np.flatnonzero(self.conditions.tied == cluster)[0]), self._regular_near(q)
+        ranks = f"rank {self.conditions.ranks(q)[which]} there"
+        remedy = "reference={joint: configuration}; none was found nearby"
+        if other is not None:
+            ranks += f", {self.conditions.ranks(other)[which]} nearby"
+            written = self._written(other, self.conditions.members(cluster))
+            pairs = ", ".join(f"'{name}': {value}" for name, value in written.items())
+            remedy = f"for example\nreference={{{pairs}}}"
+        raise ModelError(
+            f"the reference is singular for {self.conditions.names_of(cluster)}: not all velocities that its "
+            "conditions leave there are motions, as where bars are aligned or an arm is stretched out "
+            f"({ranks}; joints {named}); give another, {remedy}"
+        )
+
+    def _regular_near(self, q: np.ndarray) -> np.ndarray | None:
+        """A regular configuration near q (nq_s,), to which the loops close from its digits in an error."""
+        rng, columns = np.random.default_rng(1), self.conditions.tied_columns
+        tied = np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
+        for size in _AWAY:
             step = np.zeros(self.spanning.nv)
-            step[columns] = rng.uniform(-size, size, len(columns))
-            nearby = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
-            if self._holds(nearby):
-                ranks.append(self.conditions.ranks(nearby))
-        return np.asarray(np.max(ranks, axis=0))
-
-    def _require_motions(self, q: np.ndarray) -> None:
-        """Raise `ModelError` if there are velocities at the reference q that are no motions."""
-        cluster = self._stuck(q)
-        if cluster is not None:
-            raise ModelError(
-                f"the reference is singular for {self.conditions.names_of(cluster)}: not all velocities that "
-                "its conditions leave there are motions, as where an arm is stretched out; give another, "
-                "reference={joint: configuration}"
-            )
-
-    def _stuck(self, q: np.ndarray) -> int | None:
-        """The first cluster that cannot move as K lets it at q; None if all can.
-
-        A way t along such a velocity the conditions are open by t^2, and K has singular values of the size of
-        t, so that the way back is as long as the way there. Along a motion it is t^2.
-        """
-        rng, q = np.random.default_rng(4), self._within_a_turn(q)
-        for cluster in self.conditions.tied:
-            members = self.conditions.members(cluster)
-            columns, K = self.conditions.columns_of(members), self.conditions.scaled(q, cluster, members)
-            left = np.linalg.svd(K)[2][rank_of(K) :]
-            for _ in range(_DRAWS if len(left) else 0):
-                along, step = rng.normal(size=len(left)) @ left, np.zeros(self.spanning.nv)
-                step[columns] = self.conditions.units[columns] * (_WAY / np.linalg.norm(along) * along)
-                phi, K = self.conditions.of_cluster(moved(self.spanning, q, step), cluster, members)
-                if np.linalg.norm(np.linalg.lstsq(K, phi, rcond=_DEPENDENT)[0]) > _BACK * _WAY:
-                    return int(cluster)
+            step[columns] = size * rng.uniform(-1.0, 1.0, len(columns))
+            found = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
+            if self.closed(found):
+                found = self.close(self._given(self._written(found, tied)), columns)
+            if self.closed(found) and not neighbours(self.conditions, found).stuck:
+                return found
         return None
 
-    def _within_a_turn(self, q: np.ndarray) -> np.ndarray:
-        """q with angles within half a turn where loops see their sine and cosine only: steps are not rounded.
-
-        Couplings see turns, and functions may.
-        """
-        rows, near = self.conditions.rows, q.copy()
-        coupled = rows.coefficients[rows.kinds == LINEAR].any(axis=0)
-        seen = np.isin(self.conditions.of_body, [function.cluster for function in self.conditions.functions])
-        for body, joint in enumerate(self.spanning.joints):
-            start = self.spanning.q_starts[body]
-            for element in joint.chain:
-                angle = element.nq == 1 and element.turns[0] and not element.pitch_of_link
-                if angle and not coupled[start] and not seen[body]:
-                    near[start] = np.arctan2(np.sin(q[start]), np.cos(q[start]))
-                start += element.nq
-        return near
-
-    def _require_rank(self, q: np.ndarray) -> None:
-        """Raise `ModelError` if the reference q is singular."""
-        for cluster, rank, nearby in zip(
-            self.conditions.tied, self.conditions.ranks(q), self._generic_ranks(q), strict=True
-        ):
-            if rank < nearby:
-                _require_slopes(self.conditions, q)
-                raise ModelError(
-                    f"the reference is singular for {self.conditions.names_of(cluster)}: its conditions have "
-                    f"rank {rank} there and {nearby} nearby, as where bars are aligned; give another"
-                )
+    def _written(self, q: np.ndarray, bodies: np.ndarray) -> dict[str, Any]:
+        """The configurations of the joints of `bodies` in q (nq_s,) as a user would write them."""
+        written: dict[str, Any] = {}
+        for body in bodies:
+            own = q[self.spanning.q_starts[body] : self.spanning.q_starts[body + 1]]
+            digits = 4 if len(own) == 1 else 9  # the norm of a quaternion is one to a millionth
+            values = [0.0 if abs(value) < CLOSED else float(f"{value:.{digits}g}") for value in own]
+            written[self.spanning.joint_names[body]] = values[0] if len(own) == 1 else values
+        return written

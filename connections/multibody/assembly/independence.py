@@ -68,7 +68,7 @@ class Choice:
 
     def _least_sine(self, joints: Sequence[int]) -> float:
         """`least_sine` of the columns (p, k) of K of these joints, in the order of the cluster."""
-        return least_sine(self.K[:, np.isin(self.joints, joints)], np.linalg.norm(self.K, axis=0).max())
+        return least_sine(self.K[:, np.isin(self.joints, joints)], 1.0)
 
     @property
     def widths(self) -> np.ndarray:

@@ -16,13 +16,15 @@ import numpy as np
 from connections.checks import ModelError
 from connections.geometry.numerics.least_squares import RANK, least_sine
 from connections.multibody.assembly.independence import MOST, Choice
+from connections.multibody.assembly.ranks import least_size, paths_of, scales_of, terms_of
 from connections.multibody.assembly.whole_joints import refuse_part_of_a_joint
-from connections.multibody.clusters import Rows
+from connections.multibody.clusters import LINEAR, Rows
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.closures import Loop
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
+from connections.multibody.tolerances import CLOSED
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,6 +72,23 @@ class Conditions:
         """The indices of the spanning velocities of these clusters."""
         return self.columns_of(np.flatnonzero(np.isin(self.of_body, self.tied)))
 
+    @cached_property
+    def scales(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """`scales_of`: sizes of rows (p,), of columns (nv_s,), and the values (p,) that count as zero.
+
+        A condition holds if phi, relative to its size, is below `CLOSED`, or is round-off.
+        """
+        paths = paths_of(self.spanning, self.of_body, self.sizes)
+        terms = terms_of(self.spanning, self.rows, self.functions, paths, self.sizes, self.units)
+        rows, columns, zero = np.ones(len(terms)), np.ones(self.spanning.nv), np.full(len(terms), CLOSED)
+        for cluster in self.tied:
+            members = self.members(cluster)
+            own, of_joints = self.owners[1] == cluster, self.columns_of(members)
+            least = least_size(paths[members], float(self.sizes[cluster]))
+            rows[own], columns[of_joints] = scales_of(terms[np.ix_(own, of_joints)], least)
+            zero[own] = np.maximum(CLOSED, RANK * least / rows[own])
+        return rows, columns, zero
+
     def ranks(self, q: np.ndarray) -> np.ndarray:
         """The rank of K of each cluster that has conditions."""
         return np.array([rank_of(self.scaled(q, cluster, self.members(cluster))) for cluster in self.tied])
@@ -92,20 +111,55 @@ class Conditions:
                 return 0.0
             if (wanted[members] >= 0).all():
                 dependent = self.scaled(q, cluster, members[wanted[members] == 0])
-                worst = min(worst, least_sine(dependent, np.linalg.norm(K, axis=0).max()))
+                worst = min(worst, least_sine(dependent, 1.0))
             elif rank:
                 singular = np.linalg.svd(K, compute_uv=False)
                 worst = min(worst, singular[rank - 1] / singular[0])
         return float(worst)
 
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
-        """K of a cluster's conditions along the velocities of `members`, each column times its unit."""
+        """K of a cluster's conditions along the velocities of `members`, in the scales of `scales_of`."""
         return self.of_cluster(q, cluster, members)[1]
 
     def of_cluster(self, q: np.ndarray, cluster: int, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Phi and `scaled` K of a cluster's conditions."""
-        (phi, K), own, columns = self.host.at(q), self.owners[1] == cluster, self.columns_of(members)
-        return phi[own], np.asarray(K[np.ix_(own, columns)] * self.units[columns])
+        (phi, K), own, columns = self.in_units(q), self.owners[1] == cluster, self.columns_of(members)
+        return phi[own], np.asarray(K[np.ix_(own, columns)] / self.scales[1][columns])
+
+    def in_units(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Phi (p,) and K (p, nv_s) of all conditions, relative to their sizes, along velocities in units."""
+        (phi, K), rows = self.host.at(q), self.scales[0]
+        return phi / rows, K * self.units / rows[:, None]
+
+    def split(self, q: np.ndarray, cluster: int) -> tuple[np.ndarray, np.ndarray]:
+        """The range (p, rank) of K of a cluster at q, and its kernel (k, nv_s), velocities in units.
+
+        Both are orthonormal in the scales of K, and zero for other conditions and joints.
+        """
+        members = self.members(cluster)
+        K, columns = self.scaled(q, cluster, members), self.columns_of(members)
+        U, _, V = np.linalg.svd(K)
+        rank = rank_of(K)
+        along, across = np.zeros((len(self.owners[1]), rank)), np.zeros((len(V) - rank, self.spanning.nv))
+        along[self.owners[1] == cluster] = U[:, :rank]
+        across[:, columns] = V[rank:] / self.scales[1][columns]
+        return along, across
+
+    def within_a_turn(self, q: np.ndarray) -> np.ndarray:
+        """Q with angles within half a turn where loops see their sine and cosine only: steps are not rounded.
+
+        Couplings see turns, and functions may.
+        """
+        near, coupled = q.copy(), self.rows.coefficients[self.rows.kinds == LINEAR].any(axis=0)
+        seen = np.isin(self.of_body, [function.cluster for function in self.functions])
+        for body, joint in enumerate(self.spanning.joints):
+            start = self.spanning.q_starts[body]
+            for element in joint.chain:
+                angle = element.nq == 1 and element.turns[0] and not element.pitch_of_link
+                if angle and not coupled[start] and not seen[body]:
+                    near[start] = np.arctan2(np.sin(q[start]), np.cos(q[start]))
+                start += element.nq
+        return near
 
     def names_of(self, cluster: int) -> str:
         """The loops and couplings of a cluster in words."""
@@ -167,5 +221,5 @@ class Conditions:
 
 
 def rank_of(K: np.ndarray) -> int:
-    """Number of singular values that are not zero, relative to the largest (`RANK`)."""
-    return int(np.linalg.matrix_rank(K, rtol=RANK))
+    """The number of singular values of K, in the scales of `scales_of`, that are not zero."""
+    return int(np.linalg.matrix_rank(K, tol=RANK))
