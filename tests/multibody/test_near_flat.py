@@ -8,7 +8,7 @@ distance d, rad: 1e-4 at 1e-4, and at 1e-5 nothing is right.
 import jax
 import numpy as np
 import pytest
-from closed_chains import at, four_bar, parallelogram
+from closed_chains import at, four_bar, parallelogram, stewart_platform
 from closed_plan import Plan
 from sixty_digits import Closure
 
@@ -91,6 +91,17 @@ def test_sixty_digits(name, d):
 def test_sixty_digits_at_all_distances(name, d):
     plan, singular = POSTURES[name]
     compare(plan().build(), np.array([singular + d]), 1e-10 if d == 0.3 else 1e-14)
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("d", [1e-3, 1e-5])
+def test_a_stewart_platform_near_its_singular_pose(d):
+    """Six legs that are independent: G grows as 1 / d, and LG as 1 / d^3."""
+    yaw = 1.5504800478958933 - d
+    lengths = np.concatenate([stewart_platform("legs", yaw).reference[f"leg {leg}"] for leg in range(6)])
+    model = stewart_platform("legs").build()
+    assert np.abs(model.program.solution(lengths).G).max() > 0.5 / d
+    compare(model, lengths, 1e-14)
 
 
 def test_float64_alone_loses_them(flat):

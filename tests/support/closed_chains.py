@@ -219,10 +219,10 @@ def loop_of_wide_joints():
     return plan
 
 
-def stewart_platform(independent="platform"):
+def stewart_platform(independent="platform", yaw=0.2):
     """A free platform on six legs: universal, prismatic, ball. The platform or the legs are independent."""
     plan = Plan(10)
-    placed = at(0.05, -0.03, 0.8, (0.1, -0.15, 0.2))
+    placed = at(0.05, -0.03, 0.8, (0.1, -0.15, yaw))
     quaternion = Rotation.from_matrix(placed[:3, :3]).as_quat()
     plan.add("platform", "world", "platform", mb.Free(), None, [*placed[:3, 3], *quaternion])
     for leg in range(6):
