@@ -174,10 +174,18 @@ def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
     @wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> Value:
         result = function(*args, **kwargs)
-        given = [value for value in (*args, *kwargs.values()) if isinstance(value, jax.Array)]
+        arrays = map(_array_of, (*args, *kwargs.values()))
+        given = [array for array in arrays if isinstance(array, jax.Array)]
         return as_given(result, *given) if given else result
 
     return call
+
+
+def _array_of(value: Any) -> Any:
+    """The value; of a pytree that stands for an array, the first of its arrays."""
+    if isinstance(value, Parametrized | list | tuple | dict):
+        return value
+    return next(iter(jax.tree_util.tree_leaves(value)), value)
 
 
 def float_of(*given: Any) -> Any:

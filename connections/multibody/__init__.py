@@ -72,6 +72,7 @@ from connections.multibody.linearization import (
 )
 from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
+from connections.multibody.program.closed import Closed
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
@@ -93,6 +94,7 @@ __all__ = [
     "AssemblyWarning",
     "Ball",
     "Blade",
+    "Closed",
     "Coincident",
     "ConstantVelocity",
     "Contact",

@@ -24,7 +24,8 @@ import numpy as np
 
 from connections.checks import require_untraced
 from connections.multibody.functions import curvature, mass_matrix
-from connections.multibody.model import Model, require_model
+from connections.multibody.model import Model, require_model, solved
+from connections.multibody.program.closed import rows_of
 
 _STARTS = 4  # planes from which the maximization begins, each the nearest one to an eigenvector
 _TRIED, _STEPS = 8, 200  # steps of all of them, after which the best one goes on alone; and steps in all
@@ -51,14 +52,13 @@ class CurvatureExtremes(NamedTuple):
     """(...,) the scalar curvature, twice the sum of the curvatures of nv (nv - 1) / 2 orthogonal planes."""
 
 
-def extreme_sectional_curvatures(model: Model, q: Any, *, guess: Any = None) -> CurvatureExtremes:
+def extreme_sectional_curvatures(model: Model, q: Any) -> CurvatureExtremes:
     """The most negative and most positive sectional curvature over all planes, with proven bounds.
 
     Parameters
     ----------
     model : the robot, with two velocities or more.
-    q : (..., nq) configurations.
-    guess : as in the recursions.
+    q : (..., nq) configurations, or a `Closed`.
 
     Returns
     -------
@@ -88,16 +88,13 @@ def extreme_sectional_curvatures(model: Model, q: Any, *, guess: Any = None) -> 
     require_untraced(q=q)
     if model.nv < 2:
         raise ValueError("extreme_sectional_curvatures: a plane needs two velocities, and the robot has one")
-    H = np.asarray(mass_matrix(model, q, guess=guess))
-    batch, n = H.shape[:-2], model.nv
-    points = np.broadcast_to(q, (*batch, np.shape(q)[-1])).reshape(-1, np.shape(q)[-1])
-    guesses = None if guess is None else np.broadcast_to(guess, (*batch, np.shape(guess)[-1]))
-    rows, size = H.reshape(-1, n, n), max(_MEMORY // (8 * n**4), 1)
-    parts = []
+    points = solved(model, q)
+    H, n = mass_matrix(model, points), model.nv
+    batch, rows, points = H.shape[:-2], H.reshape(-1, n, n), rows_of(points)
+    size, parts = max(_MEMORY // (8 * n**4), 1), []
     for first in range(0, max(len(rows), 1), size):
         piece = slice(first, first + size)
-        own = None if guesses is None else guesses.reshape(-1, guesses.shape[-1])[piece]
-        parts.append(_extremes(rows[piece], curvature(model, points[piece], guess=own)))
+        parts.append(_extremes(rows[piece], curvature(model, points[piece])))
     return CurvatureExtremes(
         *(np.concatenate(each).reshape((*batch, *each[0].shape[1:])) for each in zip(*parts, strict=True))
     )

@@ -10,7 +10,6 @@ Source: [W] (8) for the connection; the contractions of the curvature tensor are
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import jax
@@ -26,7 +25,6 @@ from connections.checks import (
     raise_at,
     require_finite,
 )
-from connections.engines.arguments import as_rows
 from connections.evaluation.boundary import kind_kept
 from connections.evaluation.memory_chunks import piece_size
 from connections.multibody.functions import (
@@ -37,14 +35,15 @@ from connections.multibody.functions import (
     inverse_mass_matrix,
     mass_matrix,
 )
-from connections.multibody.model import Model, require_model
+from connections.multibody.model import Model, require_model, solved
+from connections.multibody.program.closed import Closed, rows_of
 
 _LEAST_SINE = 1e-7  # round-off of a plane whose vectors are closer is above 1e-9 of the result
 _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers of R
 
 
 @kind_kept
-def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>> of the connection with torsion, (..., nv, nv, nv, nv).
 
     Its C is that of the body-level factor (v x*) I, ``coriolis_matrix(..., body_factor="force_cross")``;
@@ -55,8 +54,7 @@ def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.nda
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations.
-    guess : as in the recursions.
+    q : (..., nq) configurations, or a `Closed`.
 
     Raises
     ------
@@ -73,17 +71,18 @@ def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.nda
     Source: [W] (8); the formula is derived in docs/curvature.md.
     """
     require_model("curvature_with_torsion", model)
+    q = solved(model, q)
     n = model.nv
-    inverse = inverse_mass_matrix(model, q, guess=guess)
-    change = christoffel_derivatives(model, q, body_factor="force_cross", guess=guess)
-    Gamma = christoffel_symbols(model, q, body_factor="force_cross", guess=guess)
+    inverse = inverse_mass_matrix(model, q)
+    change = christoffel_derivatives(model, q, body_factor="force_cross")
+    Gamma = christoffel_symbols(model, q, body_factor="force_cross")
     numbers = jnp if is_traced(Gamma) else np
     batch = Gamma.shape[:-3]
     flat = Gamma.reshape(*batch, n, n * n)  # Gamma_p(ki)
     products = numbers.swapaxes(flat, -1, -2) @ (inverse @ flat)
     # R_ijkl = half_ijkl - half_ijlk, half_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj - Gamma*_pkl H^pq
     # Gamma_iqj: the last term is that of the brackets, s_pkl = Gamma*_pkl - Gamma*_plk, without torsion.
-    star = christoffel_symbols(model, q, guess=guess).reshape(flat.shape)
+    star = christoffel_symbols(model, q).reshape(flat.shape)
     brackets = numbers.swapaxes(Gamma, -1, -2).reshape(*batch, n * n, n) @ (inverse @ star)
     half = numbers.einsum("...iljk->...ijkl", change)
     half = half - numbers.einsum("...kilj->...ijkl", products.reshape(change.shape))
@@ -93,7 +92,7 @@ def curvature_with_torsion(model: Model, q: Any, *, guess: Any = None) -> np.nda
 
 
 @kind_kept
-def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = None) -> np.ndarray:
+def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
     """<<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), in 1 / (kg m^2): the curvature of a plane.
 
     Two free motions that leave q with the velocities u and w come together if it is positive.
@@ -101,9 +100,8 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = No
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations.
+    q : (..., nq) configurations, or a `Closed`.
     u, w : (..., nv) two independent vectors in the model's frame, rad/s and m/s; leading axes broadcast.
-    guess : as in the recursions.
 
     Raises
     ------
@@ -125,7 +123,8 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = No
     u, w = as_array("u", u, (model.nv,)), as_array("w", w, (model.nv,))
     for name, vector in (("u", u), ("w", w)):
         require_finite(name, vector)
-    H = mass_matrix(model, q, guess=guess)
+    q = solved(model, q)
+    H = mass_matrix(model, q)
     batch_axes(("q", "u", "w"), (H[..., 0] if model.nv else H.sum(-1), u, w))
     numbers = jnp if is_traced(H, u, w) else np
     # Vectors of unit length, and u without its part along w, with which K(w) vanishes.
@@ -136,17 +135,17 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any, *, guess: Any = No
     if numbers is np and flat.any():
         place = tuple(np.argwhere(flat)[0])
         angle = np.arcsin(min(1.0, np.sqrt(np.nan_to_num(square)[place])))
-        point = np.broadcast_to(q, (*square.shape, np.shape(q)[-1]))[place]
+        point = np.broadcast_to(q.q, (*square.shape, model.nq))[place]
         what = "sectional_curvature: u and w span no plane, because one is zero, or they are parallel: "
         raise_at(PointError, f"{what}the angle between them is {angle:.3g} rad", point)
-    K = curvature_operator(model, q, w, guess=guess)
+    K = curvature_operator(model, q, w)
     value = numbers.einsum("...i,...ij,...j->...", across, K, across)
     found: np.ndarray = value / numbers.where(flat, numbers.nan, square)
     return found
 
 
 @kind_kept
-def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+def ricci(model: Model, q: Any) -> np.ndarray:
     """Ric[j, k], (..., nv, nv), symmetric: the trace of R(., X_j) X_k; dimensionless for angles.
 
     Ric(w, w) / |w|^2 is the sum of the sectional curvatures of nv - 1 orthogonal planes that contain w.
@@ -154,8 +153,7 @@ def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations.
-    guess : as in the recursions.
+    q : (..., nq) configurations, or a `Closed`.
 
     Raises
     ------
@@ -172,25 +170,25 @@ def ricci(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     Source: [W] (8); the usual definition.
     """
     require_model("ricci", model)
-    H = mass_matrix(model, q, guess=guess)
+    q = solved(model, q)
+    H = mass_matrix(model, q)
     if model.nv > _LARGEST and not is_traced(H):
-        return _ricci_of_operators(model, q, H, guess)
+        return _ricci_of_operators(model, q, H)
     if is_traced(H):
-        R = curvature(model, q, guess=guess)
+        R = curvature(model, q)
         Ric: np.ndarray = jnp.einsum("...ik,...ijkl->...jl", jnp.linalg.inv(H), R)  # type: ignore[assignment]
         return Ric
-    return _ricci_of_tensors(model, q, H, guess)
+    return _ricci_of_tensors(model, q, H)
 
 
 @kind_kept
-def scalar_curvature(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
+def scalar_curvature(model: Model, q: Any) -> np.ndarray:
     """H^jk Ric_jk, (...,), in 1 / (kg m^2): twice the sum of the sectional curvatures of orthogonal planes.
 
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations.
-    guess : as in the recursions.
+    q : (..., nq) configurations, or a `Closed`.
 
     Raises
     ------
@@ -206,28 +204,27 @@ def scalar_curvature(model: Model, q: Any, *, guess: Any = None) -> np.ndarray:
     Source: [W] (8); the usual definition.
     """
     require_model("scalar_curvature", model)
-    Ric, H = ricci(model, q, guess=guess), mass_matrix(model, q, guess=guess)
+    q = solved(model, q)
+    Ric, H = ricci(model, q), mass_matrix(model, q)
     numbers = jnp if is_traced(Ric) else np
     scalar: np.ndarray = numbers.einsum("...jk,...jk->...", numbers.linalg.inv(H), Ric)
     return scalar
 
 
-def _ricci_of_tensors(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:
+def _ricci_of_tensors(model: Model, q: Closed, H: np.ndarray) -> np.ndarray:
     """Ric as traces of R, of which as many are formed at once as `memory_chunks` allows."""
-    batch, n = H.shape[:-2], model.nv
-    Ric = np.empty((math.prod(batch), n, n))
+    points, n = rows_of(q), model.nv
+    Ric = np.empty((len(points), n, n))
     inverse = np.linalg.inv(H).reshape(Ric.shape)
-    points = as_rows(np.asarray(q, float), batch)
-    starts = None if guess is None else as_rows(np.asarray(guess, float), batch)
     size = piece_size(len(Ric), n**4) or max(len(Ric), 1)
     for first in range(0, len(Ric), size):
         rows = slice(first, first + size)
-        R = curvature(model, points[rows], guess=None if starts is None else starts[rows])
+        R = curvature(model, points[rows])
         Ric[rows] = np.einsum("...ik,...ijkl->...jl", inverse[rows], R)
     return Ric.reshape(H.shape)
 
 
-def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.ndarray:
+def _ricci_of_operators(model: Model, q: Closed, H: np.ndarray) -> np.ndarray:
     """Ric by polarization of tr(H^-1 K(w)), a column at a time.
 
     The vectors w have unit kinetic energy, so that no component is lost in another's round-off.
@@ -238,9 +235,7 @@ def _ricci_of_operators(model: Model, q: Any, H: np.ndarray, guess: Any) -> np.n
 
     def traces(w: np.ndarray) -> np.ndarray:
         """Ric(w, w) of rows (..., m, n)."""
-        points = np.asarray(q)[..., None, :]
-        starts = None if guess is None else np.asarray(guess)[..., None, :]
-        K = curvature_operator(model, points, w, guess=starts)
+        K = curvature_operator(model, q[..., None], w)
         found: np.ndarray = np.einsum("...ik,...mik->...m", inverse, K)
         return found
 

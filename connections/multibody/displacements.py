@@ -38,6 +38,7 @@ from connections.checks import (
 from connections.evaluation.boundary import float_of, kind_kept
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.closed import coordinates_of
 
 
 @kind_kept
@@ -47,7 +48,8 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot; for closed chains, the differences are those of the independent joints.
-    q0, q1 : (..., nq) configurations; leading axes broadcast. q and -q of a quaternion are one rotation.
+    q0, q1 : (..., nq) configurations, or a `Closed`; leading axes broadcast. q and -q of a quaternion are one
+        rotation.
 
     Raises
     ------
@@ -56,6 +58,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     Source: [B]; the left-trivialized difference.
     """
     require_model("difference", model)
+    q0, q1 = (coordinates_of(q, model.kinematics, name) for q, name in ((q0, "q0"), (q1, "q1")))
     if is_traced(q0, q1):
         return _traced(model, "difference_at", {"q0": q0, "q1": q1})
     start, end = configuration(model.kinematics, "q0", q0), configuration(model.kinematics, "q1", q1)
@@ -73,7 +76,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot; for closed chains, the independent joints are displaced, and loops are not checked.
-    q : (..., nq) configurations.
+    q : (..., nq) configurations, or a `Closed`.
     xi : (..., nv) displacements in the model's frame, rad and m; leading axes broadcast.
 
     Raises
@@ -83,6 +86,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     Source: [B].
     """
     require_model("displace", model)
+    q = coordinates_of(q, model.kinematics)
     if is_traced(q, xi):
         return _traced(model, "displaced_at", {"q": q, "xi": xi})
     start, step = configuration(model.kinematics, "q", q), np.asarray(as_array("xi", xi, (model.nv,)))
@@ -106,7 +110,7 @@ def finite_differences(
     ----------
     model : the robot.
     function : (k, nq) configurations -> (k, ...).
-    q : (nq,) a configuration.
+    q : (nq,) a configuration, or a `Closed`.
     step : h, rad and m.
     central : whether to step both ways.
 
@@ -121,7 +125,7 @@ def finite_differences(
     require_untraced(q=q)
     require_bool("central", central)
     h = positive_step(step, "rad and m")
-    q = np.asarray(as_array("q", q, (model.nq,)))
+    q = np.asarray(as_array("q", coordinates_of(q, model.kinematics), (model.nq,)))
     if q.ndim != 1:
         raise ShapeError("q", (model.nq,), q.shape)
     forward = h * np.eye(model.nv)

@@ -37,7 +37,7 @@ R = TypeVar("R")
 Matrices = TypeVar("Matrices", bound=tuple[np.ndarray, ...])
 _ARGUMENTS = {
     "model": "the robot.",
-    "q": "(..., nq) configurations.",
+    "q": "(..., nq) configurations, or a `Closed`, whose loops are solved.",
     "v": "(..., nv) velocities in the model's frame, rad/s and m/s.",
     "w": "(..., nv) vectors in the model's frame, in the units of v; of Hessian products the weights.",
     "a": "(..., nv) accelerations vdot, rad/s^2 and m/s^2.",
@@ -48,7 +48,6 @@ _ARGUMENTS = {
     "frame": "the name of a frame, one of ``model.frame_names``.",
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
     "out": "the array to fill.",
-    "guess": "for loops: (..., nq_s) of `close_loops` at a configuration near q, which saves time.",
 }
 _ERRORS = {
     "ShapeError": "an array has the wrong size.",
@@ -146,7 +145,7 @@ def _tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
 
 
 @recursion
-def mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
@@ -155,7 +154,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> 
 
 @recursion
 def coriolis_matrix(
-    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
 
@@ -164,7 +163,7 @@ def coriolis_matrix(
 
 
 @recursion
-def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
@@ -173,7 +172,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None, guess: An
 
 @recursion
 def christoffel_symbols(
-    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
+    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j: direction.
 
@@ -190,7 +189,6 @@ def coriolis_product(
     *,
     body_factor: str = "christoffel",
     out: Any = None,
-    guess: Any = None,
 ) -> np.ndarray:
     """C(q, v) w, (..., nv), in O(N): C is never formed.
 
@@ -207,7 +205,6 @@ def coriolis_transpose_product(
     *,
     body_factor: str = "christoffel",
     out: Any = None,
-    guess: Any = None,
 ) -> np.ndarray:
     """C(q, v)^T w, (..., nv), in O(N): what a momentum observer needs.
 
@@ -216,9 +213,7 @@ def coriolis_transpose_product(
 
 
 @recursion
-def inverse_dynamics(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None, guess: Any = None
-) -> np.ndarray:
+def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N.
 
     Source: [E] (15) to (18).
@@ -226,7 +221,7 @@ def inverse_dynamics(
 
 
 @recursion
-def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """C v + g, (..., nv), N m and N: the forces under which vdot = 0.
 
     Source: [E] (15) to (18).
@@ -234,7 +229,7 @@ def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None, guess: A
 
 
 @recursion
-def gravity(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
     Source: [E] (1).
@@ -242,9 +237,7 @@ def gravity(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.n
 
 
 @recursion
-def forward_dynamics(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None, guess: Any = None
-) -> np.ndarray:
+def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
@@ -252,7 +245,7 @@ def forward_dynamics(
 
 
 @recursion
-def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q)^-1, (..., nv, nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
@@ -260,9 +253,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None, guess: Any = N
 
 
 @recursion
-def regressor(
-    model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None, guess: Any = None
-) -> np.ndarray:
+def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
     pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
@@ -274,9 +265,7 @@ def regressor(
 
 
 @recursion_for_matrices
-def momentum_regressor(
-    model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None
-) -> tuple[np.ndarray, np.ndarray]:
+def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
 
     So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations. Of a
@@ -302,7 +291,6 @@ def coriolis_matrix_rate(
     *,
     body_factor: str = "christoffel",
     out: Any = None,
-    guess: Any = None,
 ) -> np.ndarray:
     """d/dt C(q, v) along a motion, (..., nv, nv), in the units of C per s, in O(N d): C is not formed.
 
@@ -314,7 +302,7 @@ def coriolis_matrix_rate(
 
 @recursion
 def christoffel_derivatives(
-    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None, guess: Any = None
+    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """L_l Gamma_low[i, j, k], (..., nv, nv, nv, nv), l last: derivatives of `christoffel_symbols` along X_l.
 
@@ -323,7 +311,7 @@ def christoffel_derivatives(
 
 
 @recursion
-def curvature(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv): the curvature of the metric H.
 
     It is that of the Levi-Civita connection, with the first index lowered by H.
@@ -333,7 +321,7 @@ def curvature(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np
 
 
 @recursion
-def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """K, (..., nv, nv), symmetric: a^T K b = <<R(a, v) v, b>>, in the units of H times 1/s^2.
 
     R is the curvature of the Levi-Civita connection of H, not formed here. The difference eta of two
@@ -344,7 +332,7 @@ def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None, guess: 
 
 
 @recursion
-def forward_kinematics(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
 
     Bodies are in the order of ``model.body_names``; `frame_pose` is for links that are merged into them.
@@ -354,7 +342,7 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None, guess: Any = No
 
 
 @recursion
-def body_jacobians(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v, rad/s and m/s.
 
     Bodies are stacked in the order of ``model.body_names``.
@@ -364,7 +352,7 @@ def body_jacobians(model: Model, q: Any, *, out: Any = None, guess: Any = None) 
 
 
 @recursion
-def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
     """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
 
     Source: [W] VI-B.
@@ -372,9 +360,7 @@ def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None, guess: Any 
 
 
 @recursion
-def frame_jacobian(
-    model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None, guess: Any = None
-) -> np.ndarray:
+def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None) -> np.ndarray:
     """J, (..., 6, nv): the twist [omega; velocity of its origin] of a frame is J v, rad/s and m/s.
 
     Source: [W] VI-B.
@@ -383,7 +369,7 @@ def frame_jacobian(
 
 @recursion
 def frame_jacobian_rate(
-    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None
 ) -> np.ndarray:
     """Jdot, (..., 6, nv): the derivative of `frame_jacobian` along v; a twist's rate is J vdot + Jdot v.
 
@@ -394,7 +380,7 @@ def frame_jacobian_rate(
 
 
 @recursion
-def center_of_mass(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """The centre of mass of all bodies that move, (..., 3), in the world, m.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
@@ -402,7 +388,7 @@ def center_of_mass(model: Model, q: Any, *, out: Any = None, guess: Any = None) 
 
 
 @recursion
-def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None, guess: Any = None) -> np.ndarray:
+def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """J, (..., 3, nv): the velocity of the centre of mass in world axes is J v, m/s.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.

@@ -27,11 +27,12 @@ from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
 from connections.multibody.functions import recursion_for_matrices
 from connections.multibody.model import Model
+from connections.multibody.program.closed import coordinates_of
 
 
 @recursion_for_matrices
 def inverse_dynamics_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
 
@@ -49,7 +50,7 @@ def inverse_dynamics_derivatives(
 
 @recursion_for_matrices
 def forward_dynamics_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
@@ -62,7 +63,7 @@ def forward_dynamics_derivatives(
 
 @kind_kept
 def linearize(
-    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None, guess: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 
@@ -73,11 +74,10 @@ def linearize(
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations.
+    q : (..., nq) configurations, or a `Closed`.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
     step : s; if given, the result is `zero_order_hold` over this step.
-    guess : as in the recursions.
 
     Raises
     ------
@@ -87,7 +87,7 @@ def linearize(
     """
     if step is not None:
         step = positive_step(step, "s")
-    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau, guess=guess)
+    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
     numbers = jnp if is_traced(da_dq) else np
     one, zero = (numbers.broadcast_to(x, da_dq.shape) for x in (np.eye(model.nv), np.zeros((model.nv,) * 2)))
     of_eta = numbers.concatenate([_transport_of_velocity(model, q, v) + zero, one], axis=-1)
@@ -142,8 +142,7 @@ def _transported_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
 
 def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
     """s^i_jk v^k, (..., n, n), [i, j]."""
-    frame = model.frame
-
+    frame, q = model.kinematics.joint_frame, coordinates_of(q, model.kinematics)
     return evaluate(
         frame, Bound(_transported_at, frame), Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,))
     )

@@ -5,6 +5,7 @@ The functions named `_at` are JAX-traceable. Source: [W] VI-B.
 
 from __future__ import annotations
 
+import itertools
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -25,7 +26,7 @@ from connections.checks import (
     require_finite,
     require_type,
 )
-from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
+from connections.evaluation.boundary import as_given
 from connections.geometry import FrameField, Metric
 from connections.multibody.definition.frames import (
     first_moment_at,
@@ -39,7 +40,8 @@ from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
-from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.closed import Closed, coordinates_of, in_numpy
 from connections.multibody.program.regularity import require_regular
 
 if TYPE_CHECKING:
@@ -178,14 +180,16 @@ class Model:
             return self.kinematics.random_regular(rng, loops.follow, loops.derivative)
         return self.kinematics.random(rng)
 
-    def spanning_configuration(self, q: Any, guess: Mapping[str, Any] | None = None) -> dict[str, Array]:
+    def spanning_configuration(
+        self, q: Any, guess: Mapping[str, Any] | Closed | None = None
+    ) -> dict[str, Array]:
         """The configuration of every joint by name, dependent joints of closed loops included.
 
         Parameters
         ----------
-        q : (..., nq) configurations.
-        guess : {joint name: configuration} of all joints, as this function returns it for one point, from
-            which loops are followed to q; the model's reference if None.
+        q : (..., nq) configurations, or a `Closed`.
+        guess : {joint name: configuration} of all joints, as this function returns it for one point, or a
+            `Closed`, from which loops are followed to q; the model's reference if None.
 
         Returns
         -------
@@ -195,13 +199,14 @@ class Model:
         ------
         ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular.
         """
-        tree = self.kinematics.tree
-        if not isinstance(self.kinematics, ClosedKinematics):
-            q_s, starts = close_loops(self, q), self.kinematics.q_starts
-        else:
-            start = None if guess is None else self._stacked(self.kinematics, guess)
-            q_s, starts = close_loops(self, q, guess=start), self.kinematics.spanning.q_starts
-        return {name: q_s[..., starts[i] : starts[i + 1]] for i, name in enumerate(tree.joint_names)}
+        kinematics = self.kinematics
+        spanning = kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
+        q_s = close_loops(
+            self, q, self._stacked(spanning, guess) if isinstance(guess, Mapping) else guess
+        ).spanning
+        parts = q_s if isinstance(q_s, jax.Array) else q_s.copy()
+        ends = itertools.pairwise(spanning.q_starts.tolist())
+        return {name: parts[..., slice(*at)] for name, at in zip(spanning.joint_names, ends, strict=True)}
 
     @cached_property
     def cluster_tree(self) -> ClusterTree:
@@ -260,8 +265,11 @@ class Model:
         """The centre of mass (3,), m, of all bodies in the world, at q (nq,)."""
         return first_moment_at(self.kinematics, q) / total_mass(self)
 
-    def potential_at(self, q: jax.Array) -> jax.Array:
-        """Potential energy of gravity, J, at q (nq,): -sum_b g . (m_b p_b + R_b h_b)."""
+    def potential_at(self, q: jax.Array | Closed) -> jax.Array:
+        """Potential energy of gravity, J, at q (nq,), or a `Closed`: -sum_b g . (m_b p_b + R_b h_b)."""
+        if isinstance(q, Closed):
+            coordinates_of(q, self.kinematics)
+            return self.spanning_tree.potential_at(q.spanning)
         return -jnp.asarray(self.gravity) @ first_moment_at(self.kinematics, q)
 
     @property
@@ -421,9 +429,9 @@ class Model:
     def __repr__(self) -> str:
         return f"Model({len(self.body_names)} bodies, nq={self.nq}, nv={self.nv})"
 
-    def _stacked(self, kinematics: ClosedKinematics, guess: Mapping[str, Any]) -> np.ndarray:
+    def _stacked(self, spanning: Kinematics, guess: Mapping[str, Any]) -> np.ndarray:
         """A guess by the names of joints as q_s (nq_s,)."""
-        names, size = kinematics.tree.joint_names, kinematics.spanning.nq
+        names, size = spanning.joint_names, spanning.nq
         missing = [name for name in names if name not in guess]
         if missing:
             raise ModelError(
@@ -461,22 +469,22 @@ def require_model(name: str, model: Any) -> None:
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
 
 
-def close_loops(model: Model, q: Any, *, guess: Any = None) -> Array:
-    """q_s (..., nq_s), rad and m: the configurations of all joints, in one row, at which the loops close.
+def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
+    """q with its loops solved, a `Closed`, which every function of the robot takes in place of q.
 
     Parameters
     ----------
-    model : the robot; without loops, q_s is q.
+    model : the robot; without loops, there is nothing to solve.
     q : (..., nq) configurations.
-    guess : (..., nq_s) the result at a configuration near q. The loops are followed from there, instead of
-        from the reference, so the branch is that of the guess; near it, Newton's method takes a step or two.
-
-    Joints are in the order of ``model.spanning_tree.joint_names``. The result is a `guess` of recursions.
+    guess : a `Closed` at a configuration near q, or (..., nq_s) configurations of all joints, as in
+        ``closed.spanning``. The loops are followed from there, instead of from the reference, so the branch
+        is that of the guess; near it, Newton's method takes a step or two.
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError; ClosureError naming the loop that cannot close or is singular;
-    TypeError : an argument of another kind, or a guess for a robot without loops.
+    ShapeError, NonFiniteError; PointError : also a `Closed` of another robot; ClosureError naming the loop
+    that cannot close or is singular; TypeError : an argument of another kind, or a guess for a robot without
+    loops.
 
     Where JAX traces, bad numbers give NaN instead of an error.
 
@@ -484,15 +492,24 @@ def close_loops(model: Model, q: Any, *, guess: Any = None) -> Array:
     """
     require_model("close_loops", model)
     kinematics = model.kinematics
-    refuse_useless(guess, kinematics)
-    if not isinstance(kinematics, ClosedKinematics):
-        q_s: Array = evaluate(model, the_point, Argument("q", q, (model.nq,)))
-        return q_s
-    if not is_traced(q, guess):
-        return as_given(model.program.spanning(q, guess), *(x for x in (q, guess) if x is not None))
-    if guess is None:
-        return evaluate(model, kinematics.spanning_at, Argument("q", q, (model.nq,)))
-    return model.traced.close_loops(q, guess)
+    if guess is not None and not model.closed:
+        raise TypeError("guess: this robot has no loops, which a guess would help to close")
+    directly = model.program.close_directly(q, guess)
+    if directly is not None:
+        return directly
+    if isinstance(q, Closed) and guess is None:
+        coordinates_of(q, kinematics)
+        return q
+    at, start = coordinates_of(q, kinematics), coordinates_of(guess, kinematics, "guess")
+    if is_traced(at, guess):
+        return model.traced.close(at, guess)
+    return as_given(model.program.close(at, guess), at, start)
+
+
+def solved(model: Model, q: Any) -> Closed:
+    """q as a `Closed`, for functions that ask several recursions; in NumPy, unless JAX traces it."""
+    closed = close_loops(model, q)
+    return closed if is_traced(closed) else in_numpy(closed)
 
 
 def total_mass(model: Model) -> float:

@@ -23,7 +23,7 @@ from connections.multibody.model import Model
 
 @recursion_for_matrices
 def inverse_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, a: Any, w: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, a: Any, w: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . tau, (..., nv, nv) each, for fixed w and tau = H a + C v + g.
 
@@ -44,7 +44,7 @@ def inverse_dynamics_hessian_product(
 
 @recursion_for_matrices
 def forward_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, tau: Any, w: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, tau: Any, w: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . vdot, (..., nv, nv) each, for fixed w and vdot = H^-1 (tau - C v - g).
 
@@ -65,7 +65,7 @@ def forward_dynamics_hessian_product(
 
 @recursion_for_tensors
 def inverse_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of tau = H a + C v + g, (..., nv, nv, nv) each; O(N d^2) numbers that are not zero.
 
@@ -87,7 +87,7 @@ def inverse_dynamics_second_derivatives(
 
 @recursion_for_tensors
 def forward_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None, guess: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of a = H^-1 (tau - C v - g), (..., nv, nv, nv) each.
 

@@ -75,29 +75,37 @@ def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
     yield Entry(robot.name, "loops alone", medians([solve], repeats)[0])
 
 
-def guesses(robot: Closed, repeats: int) -> Iterator[Entry]:
-    """C where loops are followed from configurations 0.005 rad or m away; the ratio is to the reference."""
+def solved(robot: Closed, repeats: int) -> Iterator[Entry]:
+    """C with loops that are closed from a `mb.Closed` 0.005 rad or m away, and C of a `mb.Closed`."""
     if robot.model.program.loops.linear:
         return
     model, rng = robot.model, np.random.default_rng(3)
     few = np.stack([model.random(rng) for _ in range(16)])
     v = rng.standard_normal((CONFIGURATIONS, model.nv))
-    guess = np.tile(mb.close_loops(model, few), (CONFIGURATIONS // 16, 1))
-    steps = 0.005 * rng.uniform(-1.0, 1.0, (CONFIGURATIONS, model.nv))
-    q = mb.displace(model, np.tile(few, (CONFIGURATIONS // 16, 1)), steps)
-    out = np.empty((CONFIGURATIONS, model.nv, model.nv))
+    near = mb.close_loops(model, np.tile(few, (CONFIGURATIONS // 16, 1)))
+    q = mb.displace(model, near, 0.005 * rng.uniform(-1.0, 1.0, (CONFIGURATIONS, model.nv)))
+    closed, out = mb.close_loops(model, q), np.empty((CONFIGURATIONS, model.nv, model.nv))
     far = partial(mb.coriolis_matrix, model, q, v, out=out)
-    near = partial(mb.coriolis_matrix, model, q, v, guess=guess, out=out)
-    require_equal(robot, near().copy(), far())
+    again = partial(mb.coriolis_matrix, model, closed, v, out=out)
+
+    def from_near() -> np.ndarray:
+        return mb.coriolis_matrix(model, mb.close_loops(model, q, near), v, out=out)
+
+    require_equal(robot, again().copy(), far())
+    require_equal(robot, from_near().copy(), far())
+    first, starts = list(closed[:16]), list(near[:16])
     singles = [
         lambda: [mb.coriolis_matrix(model, q[i], v[i]) for i in range(16)],
-        lambda: [mb.coriolis_matrix(model, q[i], v[i], guess=guess[i]) for i in range(16)],
+        lambda: [mb.coriolis_matrix(model, mb.close_loops(model, q[i], starts[i]), v[i]) for i in range(16)],
+        lambda: [mb.coriolis_matrix(model, first[i], v[i]) for i in range(16)],
     ]
-    all_far, all_near, one_far, one_near = medians([far, near, *singles], repeats)
-    one_far, one_near, each = one_far / 16, one_near / 16, all_near / CONFIGURATIONS
-    yield Entry(robot.name, "C of 16, each", one_far, one_far * CONFIGURATIONS / all_far)
-    yield Entry(robot.name, "C of 16 from guesses, each", one_near, one_far / one_near)
-    yield Entry(robot.name, f"{CONFIGURATIONS} C from guesses, each", each, one_near / each)
+    *rows, one, one_near, one_solved = medians([far, from_near, again, *singles], repeats)
+    far_each, near_each, solved_each = (seconds / CONFIGURATIONS for seconds in rows)
+    yield Entry(robot.name, "C of 16, each", one / 16, one / 16 / far_each)
+    yield Entry(robot.name, "C of 16 from guesses, each", one_near / 16, one / one_near)
+    yield Entry(robot.name, "C of 16 solved, each", one_solved / 16, one / one_solved)
+    yield Entry(robot.name, f"{CONFIGURATIONS} C from guesses, each", near_each, one_near / 16 / near_each)
+    yield Entry(robot.name, f"{CONFIGURATIONS} C solved, each", solved_each, one_solved / 16 / solved_each)
 
 
 def routes(robot: Closed, repeats: int) -> Iterator[Entry]:
@@ -167,7 +175,7 @@ def main() -> int:
         robot.require_agreement()
         sizes[name] = f"{len(robot.model.body_names)} | {robot.spanning.nv} | {robot.model.nv}"
         print(f"\n{name}: {robot.model}, {robot.spanning.nv} velocities of the spanning tree")
-        for measure in (single, loops, batches, guesses, routes):
+        for measure in (single, loops, batches, solved, routes):
             for entry in measure(robot, options.repeats):
                 print(f"  {entry}", flush=True)
                 entries.append(entry)

@@ -63,7 +63,7 @@ class Case:
     Attributes
     ----------
     near, q : (DIFFERENT, nq), configurations, and those whose loops are solved.
-    guess : (DIFFERENT, ...), solutions of `near`.
+    guess : `near` with its loops solved.
     """
 
     def __init__(self, model: mb.Model) -> None:
@@ -74,17 +74,17 @@ class Case:
         self.near = mb.displace(model, self.q, NEARBY * back / np.abs(back).max(axis=1, keepdims=True))
         self.guess = mb.close_loops(model, self.near)
         self.v = rng.standard_normal((DIFFERENT, model.nv))
-        self.loops = mb.close_loops(model, self.q)
-        self.C = mb.coriolis_matrix(model, self.q, self.v, guess=self.guess)
+        closed = mb.close_loops(model, self.q)
+        self.loops, self.C = closed.spanning, mb.coriolis_matrix(model, closed, self.v)
 
     def on_processor(self, threads: int) -> list[str]:
         """Configurations in a second, in millions: loops from the reference and nearby, and C."""
         mb.set_num_threads(threads)
-        q, v, guess = (np.tile(x, (10, 1)) for x in (self.q, self.v, self.guess))
+        q, v, guess = (np.tile(x, (10, 1)) for x in (self.q, self.v, self.guess.spanning))
         calls = (
             lambda: mb.close_loops(self.model, q),
-            lambda: mb.close_loops(self.model, q, guess=guess),
-            lambda: mb.coriolis_matrix(self.model, q, v, guess=guess),
+            lambda: mb.close_loops(self.model, q, guess),
+            lambda: mb.coriolis_matrix(self.model, mb.close_loops(self.model, q, guess), v),
         )
         return [f"{1e-6 * len(q) / least(call):.3g}" for call in calls]
 

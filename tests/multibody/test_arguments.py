@@ -97,7 +97,12 @@ def test_inside_compiled_functions_a_solution_is_no_configuration(plan, rng):
     q, _ = configurations(robot, rng)
     matrix = jax.jit(lambda q: robot.traced("mass_matrix", q))
     np.testing.assert_allclose(matrix(q), mb.mass_matrix(robot, q), rtol=1e-13)
-    assert np.isnan(matrix(robot.program.loops.solve(q))).all()
+    solution = robot.program.loops.solve(q)
+    if plan == "four-bar":  # whose loops are solved first
+        with pytest.raises(ShapeError, match=r"\bq\b"):
+            matrix(solution)
+    else:
+        assert np.isnan(matrix(solution)).all()
 
 
 # --- the other functions ------------------------------------------------------------------------------------

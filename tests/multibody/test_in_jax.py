@@ -418,7 +418,7 @@ def test_bad_input_is_named_while_tracing(rng):
 def test_other_devices_refuse_what_the_processor_refuses():
     """NaN for a quaternion whose norm is not one, and for numbers that are not finite."""
     robot = mb.example("quadruped")
-    elsewhere = jax.jit(robot.traced._function("mass_matrix", (), False).others)
+    elsewhere = jax.jit(robot.traced._function("mass_matrix", ()).others)
     q = robot.neutral()
     np.testing.assert_allclose(elsewhere(q), mb.mass_matrix(robot, q), atol=1e-13)
     bad, unknown = q.copy(), q.copy()

@@ -287,22 +287,6 @@ def test_many_rows_are_right_where_out_reaches_rows_that_are_read_later(name, of
             assert agree(out, expected, 1e-14)  # loops that are functions are computed by JAX or by NumPy
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_an_out_that_overlaps_a_guess_is_right(name, rng):
-    """Rows read their guess while results of rows before are written."""
-    robot = model("four-bar")
-    arguments = states(name, rng, ROWS, of=robot)
-    guess = np.asarray(mb.close_loops(robot, arguments[0]))
-    expected = call(name, *arguments, of=robot, guess=guess)
-    for start in (0, LATE * guess.shape[1]):
-        buffer = np.zeros(start + expected.size + guess.size)
-        given = buffer[: guess.size].reshape(guess.shape)
-        out = buffer[start : start + expected.size].reshape(expected.shape)
-        given[...] = guess
-        call(name, *arguments, of=robot, guess=given, out=out)
-        assert agree(out, expected, 1e-14)
-
-
 def test_a_result_that_is_not_finite_replaces_no_argument_without_a_word():
     """H[0, 0] is a mass, H[1, 1] overflows: the call must not go on with q = H[0], which is finite.
 

@@ -198,7 +198,7 @@ def test_armature_of_a_free_joint(dynamics, rng):
 @pytest.mark.further  # the definition's second derivatives take a minute to compile
 @pytest.mark.timeout(1200)
 def test_closed_chains(rng):
-    """By the definition in JAX, once more compiled: against differences, bad input, rows, a guess, `out`."""
+    """By the definition in JAX, compiled again: against differences, bad input, rows, a `Closed`, `out`."""
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))
@@ -206,8 +206,8 @@ def test_closed_chains(rng):
     for value, expected in zip(found, by_differences("forward", robot, q, v, x, w), strict=True):
         close(value, expected, 1e-7)
     out = np.empty((2, 4, robot.nv, robot.nv))
-    guess = mb.close_loops(robot, q)
-    rows = mb.forward_dynamics_hessian_product(robot, [q, q], v, x, w, out=out, guess=guess)
+    closed = mb.close_loops(robot, [q, q])
+    rows = mb.forward_dynamics_hessian_product(robot, closed, v, x, w, out=out)
     assert all(np.shares_memory(part, out) for part in rows)
     close(out[1], np.stack(found), 1e-11)
     with pytest.raises(NonFiniteError, match="tau"):

@@ -22,7 +22,7 @@ Q, V = np.zeros(2), np.ones(2)
 def test_a_function_is_declared_and_documented_as_its_row_says(name):
     row, function = RECURSIONS[name], getattr(multibody, name)
     choice = row.choice.arguments if row.choice else ()
-    names = ["model", "q", *row.vectors, *choice, "out", "guess"]
+    names = ["model", "q", *row.vectors, *choice, "out"]
     assert list(inspect.signature(function).parameters) == names
     lines = inspect.getdoc(function).splitlines()
     described = [line.split(" : ")[0] for line in lines[lines.index("Parameters") + 2 :] if " : " in line]

@@ -167,8 +167,9 @@ def _of_robot(kind: str) -> dict[str, Call]:
     if robot.closed:  # loops are followed from a guess
         for name in recursions.SOME:
             function, given = recursions.FUNCTIONS[name][0], found[name].arguments
-            guess = np.asarray(mb.close_loops(robot, given["q"]))
-            found[f"{name} from a guess"] = Call(partial(function, robot), given | {"guess": guess}, out=True)
+            start = np.array(mb.close_loops(robot, given["q"]).spanning)
+            from_guess = partial(_from_guess, function, robot)
+            found[f"{name} from a guess"] = Call(from_guess, given | {"guess": start}, out=True)
     q, v = recursions.configurations(robot, rng)
     motion = {"q0": q, "v0": v, "times": TIMES}
     if not few:
@@ -183,6 +184,10 @@ def _of_robot(kind: str) -> dict[str, Call]:
         "displace": Call(partial(mb.displace, robot), {"q": q, "xi": v}),
         "RobotSystem.simulate": Call(robot.system().simulate, motion),
     }
+
+
+def _from_guess(function: Callable[..., Any], robot: mb.Model, q: Any, guess: Any, **given: Any) -> Any:
+    return function(robot, mb.close_loops(robot, q, guess), **given)
 
 
 @cache

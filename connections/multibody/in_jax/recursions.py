@@ -23,7 +23,7 @@ from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
-from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.closed import Closed, coordinates_of, solution_of
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
 
@@ -52,30 +52,29 @@ class TracedRecursions:
         self._functions: dict[Any, PlatformFunction] = {}
 
     def __call__(
-        self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = (), guess: jax.Array | None = None
+        self, name: str, q: jax.Array | Closed, *vectors: jax.Array, chosen: tuple[Any, ...] = ()
     ) -> jax.Array:
         """The recursion `name` at one configuration.
 
         Parameters
         ----------
         name : a key of `RECURSIONS`; without gravity, also one of `values.AT_REST`.
-        vectors : q (nq,) and then vectors (nv,).
+        q : (nq,) or a `Closed`.
+        vectors : (nv,).
         chosen : what the caller chooses; by default, the body-level factor is ``"christoffel"``.
-        guess : (nq_s,) of robots with loops: where loops are followed from, if not from the reference.
         """
         if not chosen and name in RECURSIONS and RECURSIONS[name].choice is not None:
             chosen = ("christoffel",)
-        return self._function(name, chosen, guess is not None)(*_with_guess(vectors, guess))
+        return self._function(name, chosen)(*self._solved(q), *vectors)
 
-    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...], guess: Any) -> jax.Array:
+    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> jax.Array:
         """The recursion `name` of arrays with any batch axes, some of which JAX traces.
 
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq) and then vectors (..., nv).
+        given : q (..., nq), or a `Closed`, and then vectors (..., nv).
         chosen : what the caller chooses.
-        guess : (..., nq_s), or None.
 
         Returns
         -------
@@ -86,15 +85,43 @@ class TracedRecursions:
         ShapeError, TypeError, and the errors of a wrong choice. Numbers that are not finite, and points that
         are no configurations, give NaN.
         """
-        names = _with_guess(("q", *RECURSIONS[name].vectors), None if guess is None else "guess")
-        sizes = _with_guess(self._program.sizes, None if guess is None else (self._spanning_nq,))
-        arrays = [as_array(*item) for item in zip(names, _with_guess(given, guess), sizes, strict=False)]
-        batch = batch_axes(names, arrays)
-        function: Callable[..., jax.Array] = self._function(name, chosen, guess is not None)
-        rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
+        point, *vectors = given
+        q = coordinates_of(point, self.robot.kinematics)
+        items = zip(("q", *RECURSIONS[name].vectors), (q, *vectors), self._program.sizes, strict=False)
+        arrays = [as_array(*item) for item in items]
+        batch = batch_axes(("q", *RECURSIONS[name].vectors), arrays)
+        function: Callable[..., jax.Array] = self._function(name, chosen)
         for _ in batch:
             function = jax.vmap(function)
-        return function(*rows).astype(float_of(*given))
+        all_of_them = *self._solved(point if isinstance(point, Closed) else arrays[0]), *arrays[1:]
+        rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in all_of_them]
+        return function(*rows).astype(float_of(q, *vectors))
+
+    def close(self, q: Any, guess: Any = None) -> Closed:
+        """The loops solved at q (..., nq), followed from `guess`, or from the reference.
+
+        Parameters
+        ----------
+        q : (..., nq).
+        guess : a `Closed`, or (..., nq_s); of closed chains only.
+
+        Raises
+        ------
+        ShapeError, TypeError. Where the loops do not close, the solution is NaN.
+        """
+        kinematics, loops = self.robot.kinematics, self._program.loops
+        at, dtype = as_array("q", q, self._program.sizes[0]), float_of(q)
+        if loops is None:
+            return Closed(kinematics, jnp.asarray(at, dtype), None)
+        coordinates_of(guess, kinematics, "guess")
+        start = guess.spanning if isinstance(guess, Closed) else guess
+        start = as_array("guess", kinematics.reference if guess is None else start, (loops.layout.nq,))
+        batch = batch_axes(("q", "guess"), (at, start))
+        solving: Callable[..., jax.Array] = loops.solving
+        for _ in batch:
+            solving = jax.vmap(solving)
+        rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (at, start)]
+        return Closed(kinematics, rows[0].astype(dtype), solving(*map(jax.lax.stop_gradient, rows)))
 
     @cached_property
     def weightless(self) -> TracedRecursions:
@@ -117,99 +144,87 @@ class TracedRecursions:
                 found.append((own, np.einsum("ak,ija->kij", joint.motion, np.concatenate(turned, axis=-1))))
         return found
 
-    def close_loops(self, q: Any, guess: Any) -> jax.Array:
-        """q_s (..., nq_s) at q (..., nq) of a robot with loops, followed from `guess` (..., nq_s)."""
-        kinematics, names = self.robot.kinematics, ("q", "guess")
-        sizes = (self._program.sizes[0], (self._spanning_nq,))
-        arrays = [as_array(*item) for item in zip(names, (q, guess), sizes, strict=True)]
-        batch = batch_axes(names, arrays)
-
-        def at(q: jax.Array, guess: jax.Array) -> jax.Array:
-            frame, whole = kinematics.joint_frame, kinematics.spanning.frame
-            q_s = kinematics.near(whole.project_at(guess)).spanning_at(frame.project_at(q))
-            return jnp.where(frame.near_at(q) & whole.near_at(guess), q_s, jnp.nan)
-
-        for _ in batch:
-            at = jax.vmap(at)
-        rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays]
-        return at(*rows).astype(float_of(q, guess))
-
     @property
-    def _spanning_nq(self) -> int:
-        kinematics = self.robot.kinematics
-        nq: int = kinematics.spanning.nq if isinstance(kinematics, ClosedKinematics) else kinematics.nq
-        return nq
+    def _with_solutions(self) -> bool:
+        """Whether the second vector of every function is the solution of the loops."""
+        return self._program.loops is not None and not self._program.loops.linear
 
-    def _function(self, name: str, chosen: tuple[Any, ...], guessed: bool) -> PlatformFunction:
+    def _solved(self, q: Any) -> tuple[jax.Array, ...]:
+        """The first vectors of a function at q (..., nq), or at a `Closed`."""
+        kinematics = self.robot.kinematics
+        if not self._with_solutions:
+            return (coordinates_of(q, kinematics),)
+        closed = q if isinstance(q, Closed) else self.close(q)
+        return coordinates_of(closed, kinematics), solution_of(closed, kinematics)
+
+    def _function(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
         try:
-            return self._functions[name, chosen, guessed]
+            return self._functions[name, chosen]
         except KeyError:
-            self._functions[name, chosen, guessed] = self._made(name, chosen, guessed)
+            self._functions[name, chosen] = self._made(name, chosen)
         except TypeError:  # what is chosen is not hashable
             self._program.choice(name, chosen)
             raise
-        return self._functions[name, chosen, guessed]
+        return self._functions[name, chosen]
 
-    def _made(self, name: str, chosen: tuple[Any, ...], guessed: bool) -> PlatformFunction:
-        """The recursion with its first derivatives, of q, a guess if there is one, and its vectors."""
+    def _made(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
+        """The recursion with its first derivatives, of q, the solution of loops, and its vectors."""
         frame = self.robot.frame
         rule = RULES.get(name)
         if rule is None or (name in OF_TREES and self._program.loops is not None):
             rule = partial(by_definition, name)
 
-        def near(vectors: Sequence[Any]) -> tuple[Recursions, list[Any]]:
-            """The recursions from the guess, and the other vectors."""
-            if not guessed:
+        def parted(vectors: Sequence[Any]) -> tuple[Recursions, list[Any]]:
+            """The recursions where the loops are solved, and the other vectors."""
+            if not self._with_solutions:
                 return self, list(vectors)
-            q, guess, *others = vectors
-            return _Near(self, guess), [q, *others]
+            q, solution, *others = vectors
+            return _Solved(self, solution), [q, *others]
 
         def definition(*vectors: jax.Array) -> jax.Array:
-            of, own = near(vectors)
+            of, own = parted(vectors)
             good = frame.near_at(vectors[0])
             for vector in vectors:
                 good &= jnp.isfinite(vector).all()
             return jnp.where(good, DEFINITIONS[name](of.robot, *own, *chosen), jnp.nan)
 
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
-            of, own = near(at)
-            q_dot, *others = (along[0], *along[2:]) if guessed else along
-            if q_dot is None and all(other is None for other in others):  # another guess changes nothing
+            of, own = parted(at)
+            q_dot, *others = parted(along)[1]  # the solution is a function of q
+            if q_dot is None and all(other is None for other in others):
                 return jnp.zeros(self._program.cores[name])
             xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
             return rule(of, tuple(own), (xi, *others), chosen)
 
         def transposed() -> PlatformFunction:
-            return self._function(TRANSPOSED[name], chosen, guessed)
+            return self._function(TRANSPOSED[name], chosen)
 
         return self._values.function(
-            name, chosen, definition, change, transposed if name in TRANSPOSED else None, guessed
+            name, chosen, definition, change, transposed if name in TRANSPOSED else None
         )
 
 
-class _Near:
-    """The recursions of a robot whose loops are followed from a guess (nq_s,)."""
+class _Solved:
+    """The recursions of a robot where its loops are solved, by the solution (k,)."""
 
-    def __init__(self, recursions: TracedRecursions, guess: jax.Array) -> None:
-        self._recursions, self._guess = recursions, guess
+    def __init__(self, recursions: TracedRecursions, solution: jax.Array) -> None:
+        self._recursions, self._solution = recursions, solution
         self.brackets = recursions.brackets
 
-    def __call__(self, name: str, *vectors: jax.Array, chosen: tuple[Any, ...] = ()) -> jax.Array:
-        return self._recursions(name, *vectors, chosen=chosen, guess=self._guess)
+    def __call__(
+        self, name: str, q: jax.Array, *vectors: jax.Array, chosen: tuple[Any, ...] = ()
+    ) -> jax.Array:
+        closed = Closed(self._recursions.robot.kinematics, q, self._solution)
+        return self._recursions(name, closed, *vectors, chosen=chosen)
 
     @property
     def robot(self) -> Any:
-        """The robot, its definitions from the guess."""
+        """The robot, its definitions from the solution."""
         robot: Any = self._recursions.robot
-        return replace(robot, kinematics=robot.kinematics.near(self._guess))
+        q_s = self._solution[: robot.kinematics.spanning.nq]
+        return replace(robot, kinematics=robot.kinematics.near(q_s))
 
     @property
-    def weightless(self) -> _Near:
+    def weightless(self) -> _Solved:
         """The same without gravity."""
-        return _Near(self._recursions.weightless, self._guess)
-
-
-def _with_guess(values: Sequence[Any], guess: Any) -> tuple[Any, ...]:
-    """The values with the guess in the second place, so that the last one stays the last."""
-    first, *others = values
-    return (first, *others) if guess is None else (first, guess, *others)
+        return _Solved(self._recursions.weightless, self._solution)

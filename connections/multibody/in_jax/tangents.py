@@ -46,7 +46,7 @@ class Recursions(Protocol):
     def weightless(self) -> Recursions:
         """The same without gravity."""
 
-    def __call__(self, name: str, *vectors: Vector, chosen: Chosen = ()) -> jax.Array:
+    def __call__(self, name: str, q: Vector, *vectors: Vector, chosen: Chosen = ()) -> jax.Array:
         """The recursion `name`."""
 
 

@@ -51,9 +51,8 @@ class Values:
         definition: Callable[..., jax.Array],
         change: Change,
         transposed: Callable[[], PlatformFunction] | None,
-        guessed: bool,
     ) -> PlatformFunction:
-        """The recursion `name` of one configuration.
+        """The recursion `name` of q, the solution of loops (if there are any), and vectors, at one point.
 
         Parameters
         ----------
@@ -62,7 +61,6 @@ class Values:
         definition : the same function in JAX, for other devices.
         change : its derivative.
         transposed : as in `PlatformFunction`.
-        guessed : whether the vector behind q is a guess of the loops' solution (nq_s,).
 
         Raises
         ------
@@ -74,34 +72,28 @@ class Values:
         rest = name in AT_REST
         name = AT_REST.get(name, name)
         constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
-        processor = partial(self._at_rest if rest else self._value, name, constants, guessed)
+        processor = partial(self._at_rest if rest else self._value, name, constants)
         return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
 
-    def _at_rest(
-        self, name: str, choice: list[xla.Constant], guessed: bool, *vectors: jax.Array
-    ) -> jax.Array:
+    def _at_rest(self, name: str, choice: list[xla.Constant], *vectors: jax.Array) -> jax.Array:
         """A recursion of q, v and x at v = 0, for vectors without v."""
         *others, x = vectors
-        return self._value(name, choice, guessed, *others, jnp.zeros_like(x), x)
+        return self._value(name, choice, *others, jnp.zeros_like(x), x)
 
-    def _value(
-        self, name: str, choice: list[xla.Constant], guessed: bool, q: jax.Array, *vectors: jax.Array
-    ) -> jax.Array:
+    def _value(self, name: str, choice: list[xla.Constant], *given: jax.Array) -> jax.Array:
         """The result at vectors (..., k)."""
-        guess, vectors = (vectors[0], vectors[1:]) if guessed else (None, vectors)
-        program, loops, rows = self._program, self._program.loops, q.ndim > 1
+        program, loops, rows = self._program, self._program.loops, given[0].ndim > 1
         arrays = program.arrays_of(name)
         tree = self._tree if arrays is program.arrays else self._tree_with_one_origin
         before: list[xla.Constant] = [xla.Work(tree, len(arrays[0]))]
-        given = [q, *vectors]
         entry = f"{name}_rows" if rows else f"{name}_at"
         if loops is not None:
             entry = f"closed_{entry}"
             _, closure, clusters = arrays
             before += [xla.Work(self._closure, len(closure)), xla.Read(clusters), xla.Flag(not loops.linear)]
-            given[0] = q if loops.linear else loops.solution_at(q, guess)
+            given = given if loops.linear else given[1:]  # the solution in place of q
             if RECURSIONS[name].bias_rates:
-                given.append(loops.bias_rates_at(given[0], vectors[0]))
+                given = *given, loops.bias_rates_at(*given[:2])
         if rows:
             blocks, slots = program.batch_layout(name)
             before += [xla.Lanes(slots), xla.Numbers(blocks)]

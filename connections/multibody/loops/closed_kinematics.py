@@ -344,6 +344,16 @@ class ClosedKinematics(Coordinates):
             solution = PlatformFunction((self.spanning.nq,), solver.followed_at, self.followed_at, change)
         return spanning
 
+    @cached_property
+    def following(self) -> PlatformFunction:
+        """(q, q_s) -> q_s, where loops have been solved at q; its derivatives are those by q."""
+
+        def change(at: Any, along: Any) -> jax.Array:
+            (q, q_s), (q_dot, _) = at, along
+            return jnp.zeros(self.spanning.nq) if q_dot is None else self.spanning_rate_at(q, q_s, q_dot)
+
+        return PlatformFunction((self.spanning.nq,), _second, _second, change)
+
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""
         G = jnp.asarray(self.linear[0])
@@ -459,10 +469,8 @@ class ClosedKinematics(Coordinates):
         return affine
 
 
-def refuse_useless(guess: Any, kinematics: Kinematics | ClosedKinematics) -> None:
-    """Raise `TypeError` for a guess of the loops' solution if there are no loops."""
-    if guess is not None and not isinstance(kinematics, ClosedKinematics):
-        raise TypeError("guess: this robot has no loops, which a guess would help to close")
+def _second(_: jax.Array, q_s: jax.Array) -> jax.Array:
+    return q_s
 
 
 def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:

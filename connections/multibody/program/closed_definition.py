@@ -57,17 +57,6 @@ class Definition:
         self._require(q, solution, start)
         return solution
 
-    def spanning(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or (m, nq_s).
-
-        Raises
-        ------
-        Refused, ClosureError : as `solve`.
-        """
-        q_s = _computed(self._followed, q, np.broadcast_to(start, (len(q), start.shape[-1])))
-        self._require(q, q_s, start)
-        return q_s
-
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
         rows = zip(np.atleast_2d(solution), np.atleast_2d(v), strict=True)
@@ -104,20 +93,10 @@ class Definition:
     def _many(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
         return compiled(jax.vmap(self.packed_solution_at))
 
-    @cached_property
-    def _followed(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
-        """(q, start) -> q_s for rows of both; NaN if q is off the manifold."""
-        closed, frame = self._closed, self._closed.joint_frame
-
-        def at(q: jax.Array, start: jax.Array) -> jax.Array:
-            q_s = closed.followed_at(frame.project_at(q), self._projected(start))
-            return jnp.where(frame.near_at(q) & self._is_near(start), q_s, jnp.nan)
-
-        return jax.jit(jax.vmap(at))
-
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
         """`bias_rates` of one solution (size,), (G_size,); JAX-traceable."""
-        closed, q_s = self._closed, solution[: self._layout.nq]
+        q_s = solution[: self._layout.nq]
+        closed = self._closed.near(q_s)
         rate = closed.joint_frame.lie_derivative_at(
             lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
         )

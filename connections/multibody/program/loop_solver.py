@@ -12,6 +12,7 @@ import numpy as np
 
 from connections.checks import ClosureError
 from connections.engines.arguments import plain
+from connections.engines.platforms import PlatformFunction
 from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
@@ -35,6 +36,7 @@ class Loops:
 
     Attributes
     ----------
+    closed : the same.
     closure : the flat array `CLOSURE`, workspace included.
     layout : of the solutions.
     size : how many numbers a solution has.
@@ -47,14 +49,16 @@ class Loops:
     """
 
     def __init__(self, closed: ClosedKinematics) -> None:
-        self._closed, self.solvable = closed, not closed.functions
+        self.closed, self.solvable = closed, not closed.functions
         self.linear = not closed.implicit_clusters.any()
         self.closure, self.layout = pack_closure(closed), SolutionLayout(closed)
         self.size, self.definition = self.layout.size, Definition(closed, self.layout)
         self._nothing = np.zeros(self.layout.G_size)
         self._copies = Workspaces(lambda: with_workspace(self.closure, slots_of_rows(self.closure)))
 
-    def solve(self, q: np.ndarray, start: np.ndarray = _REFERENCE) -> np.ndarray:
+    def solve(
+        self, q: np.ndarray, start: np.ndarray = _REFERENCE, out: np.ndarray | None = None
+    ) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by paths from `start`.
 
         Parameters
@@ -62,6 +66,7 @@ class Loops:
         q : (nq,) or (m, nq).
         start : (nq_s,) or, with rows of q, (1 or m, nq_s), configurations of the spanning tree in which loops
             close; if empty, the reference.
+        out : the array to fill.
 
         Raises
         ------
@@ -69,27 +74,23 @@ class Loops:
         ClosureError : a loop does not close or is singular.
         TypeError : q has another dtype (raised by Numba).
         """
-        if self.solvable:
-            return self._solutions(q, start)
-        # JAX would accept other shapes and dtypes; the direct call must leave them to `Program.evaluate`.
-        _accept(q.shape[-1:] == (self._closed.nq,) and q.dtype == np.float64)
-        return self.definition.solve(q, start if start.size else self._closed.reference)
-
-    def spanning(self, q: np.ndarray, start: np.ndarray | None) -> np.ndarray:
-        """q_s (m, nq_s) at q (m, nq), followed from `start` (nq_s,) or (m, nq_s), or the reference.
-
-        Raises
-        ------
-        Refused, ClosureError : as `solve`.
-        """
+        solution = np.empty((*q.shape[:-1], self.size)) if out is None else out
         if not self.solvable:
-            return self.definition.spanning(q, self._closed.reference if start is None else start)
-        return self._solutions(q, _REFERENCE if start is None else plain(start))[:, : self.layout.nq]
+            # JAX would accept other shapes and dtypes; the direct call must leave them to `Program.evaluate`.
+            _accept(q.shape[-1:] == (self.closed.nq,) and q.dtype == np.float64)
+            solution[...] = self.definition.solve(q, start if start.size else self.closed.reference)
+            return solution
+        failed = self._solve(q, start, solution)
+        if failed is not None:
+            row, failure = failed
+            origin = "the guess" if start.size else "the reference configuration"
+            self.closed.refuse(np.atleast_2d(q)[row], failure, origin)
+        return solution
 
     def follow(self, q: np.ndarray) -> np.ndarray:
         """q_s (nq_s,) at q (nq,), NaN if loops do not close."""
         try:
-            return self.spanning(q[None], None).reshape(-1)
+            return self.solve(q)[: self.layout.nq]
         except ClosureError:
             return np.full(self.layout.nq, np.nan)
 
@@ -106,7 +107,7 @@ class Loops:
         """
         if self.linear:
             return self._nothing if v.ndim == 1 else np.zeros((len(v), self.layout.G_size))
-        _accept(v.shape[-1:] == (self._closed.nv,))
+        _accept(v.shape[-1:] == (self.closed.nv,))
         if not self.solvable:
             return self.definition.bias_rates(solution, v)
         result = np.empty((*v.shape[:-1], self.layout.G_size))
@@ -119,14 +120,16 @@ class Loops:
         _accept(good)
         return result
 
-    def solution_at(self, q: jax.Array, start: jax.Array | None = None) -> jax.Array:
+    @cached_property
+    def solving(self) -> PlatformFunction:
+        """(q, start) -> the solution, as an operation of JAX, which does not differentiate it."""
+        return PlatformFunction((self.size,), self.solution_at, self.definition.packed_solution_at, _constant)
+
+    def solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The solutions (..., size) at q (..., nq), NaN if one is refused; JAX-traceable on the processor.
 
-        They are followed from `start` (..., nq_s), or from the reference.
+        They are followed from `start` (..., nq_s).
         """
-        if start is None:
-            reference = self._closed.reference
-            start = jnp.broadcast_to(jnp.asarray(reference), (*q.shape[:-1], len(reference)))
         if not self.solvable:
             return _mapped(self.definition.packed_solution_at, q, start)
         if q.ndim > 1:
@@ -165,18 +168,8 @@ class Loops:
 
     @cached_property
     def _conditions(self) -> HostConditions:
-        closed = self._closed
+        closed = self.closed
         return HostConditions(closed.spanning, closed.loops.rows, closed.functions)
-
-    def _solutions(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
-        """The solutions by compiled code, along paths from `start`."""
-        solution = np.empty((*q.shape[:-1], self.size))
-        failed = self._solve(q, start, solution)
-        if failed is not None:
-            row, failure = failed
-            origin = "the guess" if start.size else "the reference configuration"
-            self._closed.refuse(np.atleast_2d(q)[row], failure, origin)
-        return solution
 
     def _solve(self, q: np.ndarray, start: np.ndarray, solution: np.ndarray) -> tuple[int, Failure] | None:
         """Fill `solution`. Returns the first row that cannot be solved, if there is one, and why."""
@@ -217,7 +210,7 @@ class Loops:
 
     def _failure(self, closure: np.ndarray, q: np.ndarray, start: np.ndarray, status: int) -> Failure:
         """The failure that a status means, from the last point of the path, which `closure` holds."""
-        closed, cluster = self._closed, abs(status) - 1
+        closed, cluster = self.closed, abs(status) - 1
         home = start if len(start) else closed.reference
         columns, base = self._paths(closure)[cluster]
         q_s = home.copy()
@@ -253,6 +246,10 @@ class Loops:
 def _accept(good: bool) -> None:
     if not good:
         raise Refused
+
+
+def _constant(at: Any, along: Any) -> jax.Array:
+    raise AssertionError("the recursions differentiate by q, and take the solution for a constant")
 
 
 def _mapped(function: Callable[..., jax.Array], *vectors: jax.Array) -> jax.Array:

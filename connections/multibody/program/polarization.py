@@ -22,6 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from connections.multibody.program.closed import Closed
 from connections.multibody.program.solution_layout import Solution
 
 POLARIZED = ("curvature", "christoffel_derivatives")
@@ -31,7 +32,7 @@ class Recursions(Protocol):
     """The part of a `Program` that is used here."""
 
     def evaluate(
-        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = (), guess: Any = None
+        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = ()
     ) -> np.ndarray:
         """The recursion `name`."""
 
@@ -39,51 +40,48 @@ class Recursions(Protocol):
     def of_spanning_tree(self) -> Recursions:
         """The recursions of the spanning tree."""
 
-    def solution(self, q: Any, guess: Any = None) -> Solution:
+    def solution(self, q: Any) -> Solution:
         """The solution of the loops."""
 
 
-def polarized(
-    program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None, factor: str = "christoffel"
-) -> np.ndarray:
-    """``curvature`` or ``christoffel_derivatives`` at q (..., nq), (..., n, n, n, n).
+def polarized(program: Recursions, name: str, q: Closed, factor: str = "christoffel") -> np.ndarray:
+    """``curvature`` or ``christoffel_derivatives``, (..., n, n, n, n).
 
     Parameters
     ----------
     program : the recursions of a closed chain.
     name : which of the two.
-    q : (..., nq) configurations.
-    guess : (..., nq_s) as in `Program.evaluate`, or None.
+    q : configurations (...,).
     factor : the body-level factor of ``christoffel_derivatives``.
 
     Raises
     ------
     The errors of `Program.evaluate`.
     """
-    H = program.evaluate("mass_matrix", (q,), None, (), guess)
+    H = program.evaluate("mass_matrix", (q,), None)
     # H_ii <= 0 is refused by the recursions, because H is singular then.
     sizes = 1.0 / np.sqrt(np.maximum(np.einsum("...ii->...i", H), np.finfo(float).tiny))
-    K = _bilinear(program, "curvature_operator", q, guess, sizes)
+    K = _bilinear(program, "curvature_operator", q, sizes)
     R: np.ndarray = (2.0 / 3.0) * (np.einsum("...ljki->...ijkl", K) - np.einsum("...kjli->...ijkl", K))
     if name == "curvature":
         return R
-    M = _bilinear(program, "coriolis_matrix_rate", q, guess, sizes)
-    Gamma = program.evaluate("christoffel_symbols", (q,), None, ("christoffel",), guess)
+    M = _bilinear(program, "coriolis_matrix_rate", q, sizes)
+    Gamma = program.evaluate("christoffel_symbols", (q,), None, ("christoffel",))
     s = _solved(H, Gamma - np.swapaxes(Gamma, -1, -2))
     products = np.einsum("...pki,...plj->...kilj", Gamma, _solved(H, Gamma))
     # L_k Gamma_ilj - L_l Gamma_ikj
     change = R + np.einsum("...kilj->...ijkl", products) - np.einsum("...likj->...ijkl", products)
     change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
     result: np.ndarray = np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
-    return result if factor == "christoffel" else result - _contorsion_change(program, q, guess)
+    return result if factor == "christoffel" else result - _contorsion_change(program, q)
 
 
-def _contorsion_change(program: Recursions, q: np.ndarray, guess: np.ndarray | None) -> np.ndarray:
+def _contorsion_change(program: Recursions, q: Closed) -> np.ndarray:
     """L_l D_ijk (..., n, n, n, n), D_ijk = D_abc G_ai G_bj G_ck of the spanning tree."""
-    tree, solution = program.of_spanning_tree, program.solution(q, guess)
+    tree, solution = program.of_spanning_tree, program.solution(q)
     n = solution.G.shape[-1]
-    result = np.empty((*q.shape[:-1], n, n, n, n))
-    for place in np.ndindex(q.shape[:-1]):  # the spanning tree may have many more velocities
+    result = np.empty((*solution.q.shape[:-1], n, n, n, n))
+    for place in np.ndindex(solution.q.shape[:-1]):  # the spanning tree may have many more velocities
         q_s, G, LG = (part[place] for part in solution)
         D, change = (
             tree.evaluate(each, (q_s,), None, ("christoffel",))
@@ -97,19 +95,16 @@ def _contorsion_change(program: Recursions, q: np.ndarray, guess: np.ndarray | N
     return result
 
 
-def _bilinear(
-    program: Recursions, name: str, q: np.ndarray, guess: np.ndarray | None, sizes: np.ndarray
-) -> np.ndarray:
+def _bilinear(program: Recursions, name: str, q: Closed, sizes: np.ndarray) -> np.ndarray:
     """[a, b, i, k] of the form (i, k) that is bilinear in the frame fields a and b, (..., n, n, n, n)."""
     n = sizes.shape[-1]
     rows, columns = np.triu_indices(n)
     unit = np.eye(n)
     v = np.where(rows == columns, 0.5, 1.0)[:, None] * (unit[rows] + unit[columns]) * sizes[..., None, :]
-    start = None if guess is None else guess[..., None, :]
     if name == "curvature_operator":
-        values = program.evaluate(name, (q[..., None, :], v), None, (), start)
+        values = program.evaluate(name, (q[..., None], v), None)
     else:
-        values = program.evaluate(name, (q[..., None, :], v, np.zeros(n)), None, ("christoffel",), start)
+        values = program.evaluate(name, (q[..., None], v, np.zeros(n)), None, ("christoffel",))
     form = np.empty((*values.shape[:-3], n, n, n, n))
     form[..., rows, columns, :, :] = form[..., columns, rows, :, :] = values
     squares = np.einsum("...aaik->...aik", form).copy()

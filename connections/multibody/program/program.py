@@ -42,9 +42,11 @@ from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
 from connections.evaluation.memory_chunks import piece_size, require_room
 from connections.geometry.groups import unit_quaternions
+from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
-from connections.multibody.loops.closed_kinematics import ClosedKinematics, refuse_useless
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.closed import Closed, coordinates_of, in_numpy, rows_of, solution_of
 from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
@@ -72,10 +74,10 @@ _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
 # The public call of a recursion; `at` is the compiled function for one configuration, which would take a
 # masked array for its data.
 _CALL = """
-def call(q, {vectors}{chosen}out, guess=None):
+def call(q, {vectors}{chosen}out):
     refused = False
     try:
-        if {exact} and q.ndim == 1:
+        if {exact}:
             result = empty(core) if out is None else out
             {keep}
             {solve}
@@ -91,14 +93,14 @@ def call(q, {vectors}{chosen}out, guess=None):
         require_kept(name, names, (q, {vectors}), out)
     {otherwise}
 """
-_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}), guess)"
+_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}))"
 
 
 class Traced(Protocol):
     """The recursions where JAX traces."""
 
-    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...], guess: Any) -> Any:
-        """The recursion `name` of arrays (..., k)."""
+    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> Any:
+        """The recursion `name` of q and vectors (..., k)."""
 
 
 class _Batch:
@@ -130,8 +132,7 @@ class Program:
 
     Attributes
     ----------
-    functions : name of a recursion -> its call ``(q, vectors..., choice..., out, guess=None)``; see
-        `table.Recursion`.
+    functions : name of a recursion -> its call ``(q, vectors..., choice..., out)``; see `table.Recursion`.
     quiet : the same for one configuration in float64 arrays; if the input is bad, its result is None, without
         the reason, except that loops that do not close are an error.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
@@ -187,17 +188,16 @@ class Program:
         return Program, (self._kinematics, self._gravity)
 
     def evaluate(
-        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = (), guess: Any = None
+        self, name: str, given: tuple[Any, ...], out: Any, chosen: tuple[Any, ...] = ()
     ) -> np.ndarray:
         """The result of the recursion `name` for any input that can be converted to arrays of numbers.
 
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq) and then vectors (..., nv).
+        given : q (..., nq), or a `Closed` in its place, and then vectors (..., nv).
         out : the array to fill, or None.
         chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
-        guess : (..., nq_s) configurations of all joints in which loops close, near those at q; or None.
 
         Raises
         ------
@@ -208,54 +208,45 @@ class Program:
         row = RECURSIONS[name]
         choice = self.choice(name, chosen)
         names = "q", *row.vectors
+        closed = given[0] if isinstance(given[0], Closed) else None
+        given = coordinates_of(given[0], self._kinematics), *given[1:]
         if is_lazy(given, out):
+            if closed is not None:
+                raise TypeError(
+                    "q: a Closed is not cut into blocks as Dask arrays are; give q as such an array"
+                )
             from connections.engines.dask_arrays import lazy  # imports Dask
 
-            function = partial(_evaluated, self, name, chosen, guess)
+            function = partial(_evaluated, self, name, chosen)
             return cast("np.ndarray", lazy(function, names, given, self.sizes, self.cores[name]))
-        refuse_useless(guess, self._kinematics)
-        if self._traced is not None and is_traced(given, guess):
+        if self._traced is not None and is_traced(closed, given):
             if out is not None:
                 raise TypeError("out: JAX traces the arguments, and its arrays cannot be filled; leave out")
-            return cast("np.ndarray", self._traced().evaluate(name, given, chosen, guess))
+            point = given[0] if closed is None else closed
+            return cast("np.ndarray", self._traced().evaluate(name, (point, *given[1:]), chosen))
         vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
-        start = None if guess is None else self._guess(guess)
-        starts = [] if start is None else [start]
-        batch = batch_axes((*names, *["guess"] * len(starts)), [*vectors, *starts])
+        batch = batch_axes(names, vectors)
         core = self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
-            vectors, starts = apart(vectors, out), apart(starts, out)
-            start = None if start is None else starts[0]
+            vectors = apart(vectors, out)
         else:
             require_room(8 * math.prod((*batch, *core)), f"{name} of {math.prod(batch)} configurations")
         result = np.empty((*batch, *core)) if out is None else out
-        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
-        if self.loops is not None and name in POLARIZED:
-            good = self._fill_by_polarization(name, vectors[0], chosen, start, result)
-        elif self.loops is not None and row.closed is None:
-            good = self._fill_by_definition(name, names, vectors, chosen, start, result)
-        elif batch:
-            rows = [as_rows(vector, batch) for vector in vectors]
-            flat = result.reshape(len(rows[0]), math.prod(core))
-            starts = [x.reshape(1, -1) if x.ndim == 1 else as_rows(x, batch) for x in starts]
-
-            def fill(chunk: slice) -> bool:  # may run in several threads
-                own = [x if len(x) == 1 else x[chunk] for x in starts]
-                try:
-                    return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk], own)
-                except ClosureError as error:
-                    open_loops[chunk.start] = error
-                    return False
-
-            good = in_pieces(len(flat), fill)
-        else:
-            good = self.quiet[name](*map(plain, vectors), *chosen, result, start) is not None
-        if open_loops:
+        if closed is not None:
+            closed = in_numpy(closed)
+        if self.loops is not None and row.closed is None:
             _require_finite(names, vectors)
-            raise open_loops[min(open_loops)]
+            points = self.close(vectors[0]) if closed is None else closed
+            by = self._fill_by_polarization if name in POLARIZED else self._fill_by_definition
+            good = by(name, points, vectors[1:], chosen, result)
+        elif batch:
+            good = self._fill_rows(name, names, vectors, closed, choice, batch, result)
+        else:
+            point = plain(vectors[0]) if closed is None or self.loops is None else closed
+            good = self.quiet[name](point, *map(plain, vectors[1:]), *chosen, result) is not None
         if not good:
-            self._explain(name, names, vectors, result)
+            self._explain(name, names, vectors, closed, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
             result = cast("np.ndarray", as_given(result, *given))
         return result
@@ -266,43 +257,51 @@ class Program:
         assert isinstance(self._kinematics, ClosedKinematics)
         return Program(self._kinematics.spanning, self._gravity)
 
-    def solution(self, q: Any, guess: np.ndarray | None = None) -> Solution:
-        """The solution of the loops at q (..., nq), from guess (..., nq_s); for closed chains only.
+    def close_directly(self, q: Any, guess: Any) -> Closed | None:
+        """`close` for one configuration in a float64 array; None if q, or the guess, is anything else."""
+        loops, kinematics = self.loops, self._kinematics
+        try:
+            if loops is None or q.__class__ is not np.ndarray or q.ndim != 1:
+                return None
+            if guess is None:
+                return Closed(kinematics, q.copy(), loops.solve(q))
+            return Closed(
+                kinematics, q.copy(), loops.solve(q, solution_of(guess, kinematics)[: loops.layout.nq])
+            )
+        except _NOT_AS_THEY_ARE:
+            return None
+
+    def close(self, q: Any, guess: Any = None) -> Closed:
+        """The loops solved at q (..., nq), followed from `guess`, or from the reference; in NumPy.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        guess : a `Closed`, or (..., nq_s) configurations of all joints; of closed chains only.
 
         Raises
         ------
         ShapeError, NonFiniteError, PointError : as the public functions.
         ClosureError : loops do not close, or are singular.
+        MemoryError : the solutions are larger than the machine's memory.
         """
-        assert self.loops is not None  # asked of closed chains only
-        q = numbers("q", q, self.sizes[0])
-        starts = [] if guess is None else [as_rows(guess, q.shape[:-1])]
-        try:
-            solved = self.loops.solve(as_rows(q, q.shape[:-1]), *starts)
-        except Refused:
-            self._explain("mass_matrix", ("q",), [q], q)
-        return self.loops.layout.dense(solved.reshape(*q.shape[:-1], self.loops.size))
-
-    def spanning(self, q: Any, guess: Any = None) -> np.ndarray:
-        """q_s (..., nq_s) at q (..., nq), followed from `guess` (..., nq_s), or from the reference.
-
-        Raises
-        ------
-        ShapeError, NonFiniteError, PointError, ClosureError : as `solution`.
-        """
-        assert self.loops is not None
-        loops, q = self.loops, numbers("q", q, self.sizes[0])
-        start, batch = None if guess is None else self._guess(guess), q.shape[:-1]
-        if start is not None:
+        kinematics, loops = self._kinematics, self.loops
+        if loops is None:
+            return Closed(kinematics, configuration(kinematics, "q", q), None)
+        q, starts = numbers("q", q, self.sizes[0]), np.zeros((1, 0))  # the reference
+        batch = q.shape[:-1]
+        if guess is not None:
+            start = self._guess(guess)
             batch = batch_axes(("q", "guess"), (q, start))
-            start = as_rows(start, batch)
-        rows = as_rows(q, batch)
-        q_s = np.empty((len(rows), loops.layout.nq))
+            starts = start[None] if start.ndim == 1 else as_rows(start, batch)
+        require_room(8 * math.prod((*batch, loops.size)), f"close_loops of {math.prod(batch)} configurations")
+        rows, solutions = as_rows(q, batch), np.empty((math.prod(batch), loops.size))
         open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
 
         def fill(chunk: slice) -> bool:  # may run in several threads
+            own = starts if len(starts) == 1 else starts[chunk]
             try:
-                q_s[chunk] = loops.spanning(rows[chunk], None if start is None else start[chunk])
+                loops.solve(rows[chunk], own, solutions[chunk])
             except Refused:
                 return False
             except ClosureError as error:
@@ -311,10 +310,22 @@ class Program:
 
         whole = slice(0, len(rows))
         if not (in_pieces(len(rows), fill) if loops.solvable else fill(whole)):  # JAX compiles for each size
-            self._explain("mass_matrix", ("q",), [q], q)
+            self._explain_point(q)
         if open_loops:
             raise open_loops[min(open_loops)]
-        return q_s.reshape(*batch, loops.layout.nq)
+        q = np.array(np.broadcast_to(q, (*batch, q.shape[-1])))
+        return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
+
+    def solution(self, q: Any) -> Solution:
+        """The solution of the loops at q (..., nq), or of a `Closed`; for closed chains only.
+
+        Raises
+        ------
+        As `close`.
+        """
+        assert self.loops is not None  # asked of closed chains only
+        closed = q if isinstance(q, Closed) else self.close(q)
+        return self.loops.layout.dense(solution_of(closed, self._kinematics))
 
     def _guess(self, guess: Any) -> np.ndarray:
         """A guess (..., nq_s) of the user, near the manifold.
@@ -325,6 +336,9 @@ class Program:
         """
         assert isinstance(self._kinematics, ClosedKinematics)
         spanning = self._kinematics.spanning
+        if isinstance(guess, Closed):
+            coordinates_of(guess, self._kinematics, "guess")
+            return np.array(guess.spanning)
         rows = np.array(numbers("guess", guess, (spanning.nq,)))
         require_finite("guess", rows)
         for name, at in spanning.quaternions:
@@ -362,17 +376,54 @@ class Program:
 
     # --- rows of configurations ----------------------------------------------------------------------------
 
+    def _fill_rows(
+        self,
+        name: str,
+        names: tuple[str, ...],
+        vectors: list[np.ndarray],
+        closed: Closed | None,
+        choice: tuple[Any, ...],
+        batch: tuple[int, ...],
+        out: np.ndarray,
+    ) -> bool:
+        """Fill out (*batch, *core), in chunks. Returns whether the input was good.
+
+        Raises
+        ------
+        ClosureError : loops do not close, or are singular.
+        """
+        rows, solutions = [as_rows(vector, batch) for vector in vectors], None
+        if closed is not None and self.loops is not None and not self.loops.linear:
+            solutions, own = solution_of(rows_of(closed), self._kinematics), vectors[0].shape[:-1]
+            places = np.broadcast_to(np.arange(len(solutions)).reshape(own), batch)
+            rows[0] = solutions if own == batch else places.reshape(-1)
+        flat = out.reshape(len(rows[0]), math.prod(self.cores[name]))
+        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
+
+        def fill(chunk: slice) -> bool:  # may run in several threads
+            try:
+                return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk], solutions)
+            except ClosureError as error:
+                open_loops[chunk.start] = error
+                return False
+
+        good = in_pieces(len(flat), fill)
+        if open_loops:
+            _require_finite(names, vectors)
+            raise open_loops[min(open_loops)]
+        return good
+
     def _fill(
         self,
         name: str,
         rows: list[np.ndarray],
         choice: tuple[Any, ...],
         out: np.ndarray,
-        starts: list[np.ndarray],
+        solutions: np.ndarray | None,
     ) -> bool:
         """Fill out (m, k) from rows (m, ...) in this thread. Returns whether the input was good.
 
-        Loops are followed from the only one of `starts` (1 or m, nq_s), or from the reference.
+        The first rows are configurations, or some of the solutions of loops, or their numbers.
         """
         loops = self.loops
         if loops is None:
@@ -381,9 +432,11 @@ class Program:
         try:
             for first in range(0, len(out), _CHUNK):
                 chunk = slice(first, first + _CHUNK)
-                q, *others = (row[chunk] for row in rows)
-                own = [x if len(x) == 1 else x[chunk] for x in starts]
-                given = q if loops.linear else loops.solve(q, *own)
+                given, *others = (row[chunk] for row in rows)
+                if solutions is not None:
+                    given = given if given.ndim == 2 else solutions[given]
+                elif not loops.linear:
+                    given = loops.solve(given)
                 if bias_rates:
                     others.append(loops.bias_rates(given, others[0]))
                 arguments = given, *others, *choice, out[chunk]
@@ -394,50 +447,39 @@ class Program:
         return True
 
     def _fill_by_polarization(
-        self, name: str, q: np.ndarray, chosen: tuple[Any, ...], start: np.ndarray | None, out: np.ndarray
+        self, name: str, points: Closed, _: list[np.ndarray], chosen: tuple[Any, ...], out: np.ndarray
     ) -> bool:
         """Fill out (..., *core) of a closed chain, in chunks. Returns whether it is finite."""
-        batch = out.shape[:-4]
         core = self.cores[name]
-        rows, flat = as_rows(q, batch), out.reshape(math.prod(batch), *core)
-        starts = None if start is None else as_rows(start, batch)
+        rows, flat = rows_of(points), out.reshape(-1, *core)
         size = piece_size(len(rows), math.prod(core)) or max(len(rows), 1)
         for first in range(0, len(rows), size):
             chunk = slice(first, first + size)
-            own = None if starts is None else starts[chunk]
-            flat[chunk] = polarized(self, name, rows[chunk], own, *chosen)
+            flat[chunk] = polarized(self, name, rows[chunk], *chosen)
         return bool(np.isfinite(flat).all())
 
     def _fill_by_definition(
-        self,
-        name: str,
-        names: tuple[str, ...],
-        vectors: list[np.ndarray],
-        chosen: tuple[Any, ...],
-        start: np.ndarray | None,
-        out: np.ndarray,
+        self, name: str, points: Closed, vectors: list[np.ndarray], chosen: tuple[Any, ...], out: np.ndarray
     ) -> bool:
         """Fill out (..., *core) of a closed chain by the definition, row by row. Returns whether it is good.
 
         Raises
         ------
-        NonFiniteError, PointError, ClosureError, MetricError : as the public functions.
+        MetricError : H is singular.
         ModelError : there is no definition in this process.
         """
-        _require_finite(names, vectors)
         if self._traced is None:
             raise ModelError(
                 f"{name}: closed chains compute it by the model, which this process does not have"
             )
-        q_s = self.spanning(vectors[0], start)
         if RECURSIONS[name].inverse:
-            self.evaluate("inverse_mass_matrix", (vectors[0],), None, (), start)
+            self.evaluate("inverse_mass_matrix", (points,), None)
         batch = out.shape[: out.ndim - len(self.cores[name])]
-        rows = [as_rows(x, batch) for x in (*vectors, q_s)]
-        results = out.reshape(len(rows[0]), *self.cores[name])
+        rows: list[Any] = [rows_of(points, batch), *(as_rows(x, batch) for x in vectors)]
+        results = out.reshape(-1, *self.cores[name])
         with jax.ensure_compile_time_eval():
-            for result, *given, solution in zip(results, *rows, strict=True):
-                result[...] = self._traced().evaluate(name, given, chosen, solution)
+            for result, *given in zip(results, *rows, strict=True):
+                result[...] = self._traced().evaluate(name, given, chosen)
         return bool(np.isfinite(out).all())
 
     def _batch(self, name: str) -> _Batch:
@@ -485,26 +527,43 @@ class Program:
     # --- errors --------------------------------------------------------------------------------------------
 
     def _explain(
-        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+        self,
+        name: str,
+        names: tuple[str, ...],
+        vectors: list[np.ndarray],
+        closed: Closed | None,
+        result: np.ndarray,
     ) -> NoReturn:
         """Raise the error that says why the recursion `name` refused its input or is not finite."""
         _require_finite(names, vectors)
-        configurations = vectors[0].reshape(-1, self._kinematics.nq)
-        for q in configurations:  # the loops close: their solver has raised an error otherwise
-            self._kinematics.joint_frame.explain(q)
+        points = closed
+        if points is None or not np.isfinite(jax.tree.leaves(points)[-1]).all():
+            points = self.close(vectors[0])
         if RECURSIONS[name].inverse:
-            for q in configurations:
-                self._require_regular(q)
+            for point in rows_of(points):
+                self._require_regular(point)
             if name == "inverse_mass_matrix":
                 raise MetricError("the mass matrix is singular, or nearly so")
-            self.evaluate("inverse_mass_matrix", (vectors[0],), None)
+            self.evaluate("inverse_mass_matrix", (points,), None)
         if not self._kinematics.tree.inertias[:, 5, 5].any():
             raise ModelError(f"{name}: no body has mass, so there is no centre of mass")
-        self._require_finite_result(name, names, vectors, result)
+        self._require_finite_result(name, names, vectors, points, result)
+        raise PointError("q is not a configuration of the model, or a Closed whose loops are open")
+
+    def _explain_point(self, q: np.ndarray) -> NoReturn:
+        """Raise the error that says why the solver of loops refused q (..., nq)."""
+        require_finite("q", q)
+        for point in q.reshape(-1, self._kinematics.nq):
+            self._kinematics.joint_frame.explain(point)
         raise PointError("q is not a configuration of the model")
 
     def _require_finite_result(
-        self, name: str, names: tuple[str, ...], vectors: list[np.ndarray], result: np.ndarray
+        self,
+        name: str,
+        names: tuple[str, ...],
+        vectors: list[np.ndarray],
+        points: Closed,
+        result: np.ndarray,
     ) -> None:
         """Raise `NonFiniteError`, naming the largest number that was given, if a result is not finite."""
         batch = batch_axes(names, vectors)
@@ -512,7 +571,7 @@ class Program:
         results = result.reshape(len(rows[0]), -1)
         if self.loops is not None and RECURSIONS[name].bias_rates:
             with suppress(Refused), np.errstate(all="ignore"):  # if they are not finite, there is no result
-                rates = self.loops.bias_rates(self.loops.solve(rows[0]), rows[1])
+                rates = self.loops.bias_rates(solution_of(rows_of(points, batch), self._kinematics), rows[1])
                 results = np.where(np.isfinite(rates).all(axis=1, keepdims=True), results, np.nan)
         bad = ~np.isfinite(results).all(axis=1)
         if not bad.any():
@@ -524,12 +583,12 @@ class Program:
         what = f"{name} is not finite: the arguments, or the model's numbers, are too large for it"
         raise_at(NonFiniteError, f"{what}; the largest argument is {largest}", rows[0][row])
 
-    def _require_regular(self, q: np.ndarray) -> None:
-        """Raise `MetricError` naming the joint along which the mass matrix is singular at q (nq,)."""
-        kinematics = self._kinematics
+    def _require_regular(self, point: Closed) -> None:
+        """Raise `MetricError` naming the joint along which the mass matrix is singular at a configuration."""
+        kinematics, q = self._kinematics, point.q
         with np.errstate(all="ignore"):
             if isinstance(kinematics, ClosedKinematics):
-                q_s, G, _ = self.solution(q)
+                q_s, G, _ = self.solution(point)
                 inertias, A, sizes = massive_motions(kinematics.spanning, q_s, G)
             else:
                 inertias, A, sizes = massive_motions(kinematics, q)
@@ -553,18 +612,16 @@ def _require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np
     Otherwise the recursion would be called again, to say why it refused its input, with other numbers.
     """
     for argument, value in zip(names, given, strict=True):
-        if np.may_share_memory(value, out) and not np.isfinite(out).all():
+        if isinstance(value, np.ndarray) and np.may_share_memory(value, out) and not np.isfinite(out).all():
             raise NonFiniteError(
                 f"{name} is not finite: the arguments, or the model's numbers, are too large for it; `out` "
                 f"shares memory with {argument}, which it has replaced"
             )
 
 
-def _evaluated(
-    program: Program, name: str, chosen: tuple[Any, ...], guess: Any, *given: np.ndarray
-) -> np.ndarray:
+def _evaluated(program: Program, name: str, chosen: tuple[Any, ...], *given: np.ndarray) -> np.ndarray:
     """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
-    return program.evaluate(name, given, None, chosen, guess)
+    return program.evaluate(name, given, None, chosen)
 
 
 class _Functions(dict[str, Callable[..., np.ndarray]]):
@@ -589,7 +646,7 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
     chosen = "".join(f"{argument}, " for argument in row.choice.arguments) if row.choice else ""
     names = {
         "vectors": vectors,
-        "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray",
+        "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray and q.ndim == 1",
         "chosen": chosen,
         "choice": f"choices[{chosen.rstrip(', ')}], " if row.choice else "",
         "keep": "",
@@ -615,19 +672,23 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
     if row.inverse:  # if H is singular, `out` is already overwritten when `evaluate` needs the arguments
         names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
     if loops is not None:
+        exact = [f"{x}.__class__ is ndarray" for x in row.vectors]
+        exact.append("(q.__class__ is Closed or q.__class__ is ndarray and q.ndim == 1)")
+        names["exact"] = " and ".join(exact)
         names["given"] = "memory, closure, clusters, solved, given"
-        names["solve"] = (
-            "given = q" if loops.linear else "given = solve(q) if guess is None else solve(q, guess)"
+        names["solve"] = "given = of_closed(q, kinematics) if q.__class__ is Closed else " + (
+            "q" if loops.linear else "solve(q)"
         )
         names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
         scope |= {
             "closure": program.arrays[1],
             "clusters": program.arrays_of(name)[2],
             "solved": not loops.linear,
+            "Closed": Closed,
+            "of_closed": coordinates_of if loops.linear else solution_of,
+            "kinematics": loops.closed,
         }
         scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
-    else:  # `evaluate` refuses a guess
-        names["exact"] += " and guess is None"
     at = f"{name}_at" if loops is None else f"closed_{name}_at"
 
     def first_call(*arguments: Any) -> bool:
