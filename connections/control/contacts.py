@@ -28,7 +28,8 @@ from connections.checks import ModelError, as_array, as_number, finite_result, r
 from connections.evaluation.boundary import kind_kept
 from connections.geometry.rigid.placements import rigid_transform, turn_to, unit_axis
 from connections.multibody import frame_jacobian, frame_jacobian_rate, mass_matrix, nonlinear_effects
-from connections.multibody.model import Model, require_model
+from connections.multibody.model import Model, require_model, solved
+from connections.multibody.program.closed import coordinates_of
 
 _INDEPENDENT = 1e-9  # the least part of a row of unit length, in the metric, outside the span of those before
 
@@ -313,7 +314,7 @@ class Contacts:
 
     @kind_kept
     def jacobian(self, q: Any) -> np.ndarray:
-        """J (..., rows, nv) at q (..., nq): the contacts' velocities are J v, m/s and rad/s.
+        """J (..., rows, nv) at q (..., nq), or a `Closed`: the contacts' velocities are J v, m/s and rad/s.
 
         Raises
         ------
@@ -324,7 +325,7 @@ class Contacts:
 
     @kind_kept
     def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
-        """Jdot (..., rows, nv) at q (..., nq) along v (..., nv): accelerations are J vdot + Jdot v.
+        """Jdot (..., rows, nv) at q, or a `Closed`, along v (..., nv): accelerations are J vdot + Jdot v.
 
         Raises
         ------
@@ -340,7 +341,8 @@ class Contacts:
             for contact, name in zip(self.contacts, self._names, strict=True)
         ]
         if not parts:
-            batch = np.broadcast_shapes(*(np.shape(x)[:-1] for x in state))
+            arrays = (coordinates_of(x, self.model.kinematics) for x in state)
+            batch = np.broadcast_shapes(*(np.shape(x)[:-1] for x in arrays))
             return np.zeros((*batch, 0, self.model.nv))
         return np.concatenate(parts, axis=-2)
 
@@ -354,7 +356,7 @@ class Contacts:
 
         Parameters
         ----------
-        q : (..., nq) configurations.
+        q : (..., nq) configurations, or a `Closed`.
         v : (..., nv) velocities in the model's frame.
         tau : (..., nv) generalized forces, N m and N.
         damping : 1/s, at which the contacts' own velocities fall, J vdot + Jdot v = -damping J v.
@@ -366,8 +368,9 @@ class Contacts:
 
         Source: Featherstone, Rigid Body Dynamics Algorithms, section 3.2.
         """
-        require_untraced(tau=tau)
+        require_untraced(q=q, v=v, tau=tau)
         tau, speed = np.asarray(as_array("tau", tau, (self.model.nv,))), as_number("damping", damping)
+        q = solved(self.model, q) if self.model.closed else q
         J, J_dot = self.jacobian(q), self.jacobian_rate(q, v)
         v, H = np.asarray(as_array("v", v, (self.model.nv,))), mass_matrix(self.model, q)
         L = np.linalg.cholesky(H)

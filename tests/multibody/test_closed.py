@@ -12,6 +12,7 @@ from cases import always, further
 from closed_chains import PLANS, four_bar
 from recursion_functions import BY_JAX, COMPILED, SOME, call, configurations, model, states
 
+from connections import control
 from connections import multibody as mb
 from connections.checks import ClosureError, NonFiniteError, PointError, ShapeError
 from connections.multibody.program.loop_solver import Loops
@@ -120,6 +121,35 @@ def test_loops_are_solved_once(rng, solving):
     assert not solving
     mb.coriolis_matrix(robot, qs[0], vs[0])
     assert len(solving) == 1
+
+
+def test_whole_body_control_solves_loops_once(rng, solving):
+    robot = model("legged robot")
+    q, v = configurations(robot, rng)
+    foot = robot.body_names[-1]
+    law = control.WholeBodyController(
+        robot,
+        [control.PointTask(foot, damping=1.0, stiffness=10.0, name="foot")],
+        [control.PointContact(robot.body_names[3], 0.5)],
+        torque_limits=np.full(len(robot.joint_names) - 1, 1e3),
+        limit_time=None,
+        trade_off=True,
+    )
+    targets = {"foot": control.Target(np.zeros(3))}
+    tau = law.torque(q, v, targets)
+    assert len(solving) == 1
+    same(law.torque(mb.close_loops(robot, q), v, targets), tau)
+    assert len(solving) == 2 and np.max(np.abs(tau)) > 1e-3
+    contacts = control.Contacts(robot, law.contacts)
+    a, f = contacts.forward_dynamics(q, v, tau)
+    assert len(solving) == 3
+    for found, expected in zip(
+        contacts.forward_dynamics(mb.close_loops(robot, q), v, tau), (a, f), strict=True
+    ):
+        same(found, expected)
+    assert len(solving) == 4
+    none = control.Contacts(robot, [])
+    assert none.jacobian(mb.close_loops(robot, np.stack([q] * 3))).shape == (3, 0, robot.nv)
 
 
 # --- what it is --------------------------------------------------------------------------------------------

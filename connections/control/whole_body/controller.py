@@ -206,7 +206,7 @@ class WholeBodyController:
 
         Parameters
         ----------
-        q : (nq,) configuration.
+        q : (nq,) configuration, or a `Closed`.
         v : (nv,) velocity in the model's frame.
         targets : {name of a task: `Target`, or the place alone, at rest}.
         guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
@@ -254,7 +254,7 @@ class WholeBodyController:
         """The first arguments of `compiled_law.best`, from H to the rates of the contacts' Jacobians."""
         contacts = support.contacts
         if contacts.contacts:
-            J, J_dot = contacts.stacked(state.q), contacts.stacked(state.q, state.v)
+            J, J_dot = contacts.stacked(state.at), contacts.stacked(state.at, state.v)
         else:
             J = J_dot = np.zeros((0, len(state.v)))
         return (

@@ -23,7 +23,8 @@ from connections.multibody import (
     mass_matrix_rate,
     nonlinear_effects,
 )
-from connections.multibody.model import Model
+from connections.multibody.model import Model, solved
+from connections.multibody.program.closed import coordinates_of
 
 Coriolis = str | Callable[[Any, Any], Any]
 
@@ -34,7 +35,7 @@ class RobotState:
     Parameters
     ----------
     model : the robot.
-    q : (nq,) configuration.
+    q : (nq,) configuration, or a `Closed`.
     v : (nv,) velocity in the model's frame.
     coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
         function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
@@ -47,24 +48,27 @@ class RobotState:
     def __init__(self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel") -> None:
         require_untraced(q=q, v=v)
         self.model, self.coriolis = model, coriolis
-        self.q, self.v = copied("q", q, (model.nq,)), copied("v", v, (model.nv,))
-        self.bias = nonlinear_effects(model, self.q, self.v)  #: C v + g (nv,); it validates q and v
+        self.q = copied("q", coordinates_of(q, model.kinematics), (model.nq,))
+        self.v = copied("v", v, (model.nv,))
+        #: what recursions take: q, whose loops, if there are any, are solved once for all of them
+        self.at = solved(model, q) if model.closed else self.q
+        self.bias = nonlinear_effects(model, self.at, self.v)  #: C v + g (nv,); it validates q and v
 
     @cached_property
     def H(self) -> np.ndarray:
         """The mass matrix (nv, nv)."""
-        return mass_matrix(self.model, self.q)
+        return mass_matrix(self.model, self.at)
 
     @cached_property
     def H_dot(self) -> np.ndarray:
         """Its rate along v, (nv, nv)."""
-        return mass_matrix_rate(self.model, self.q, self.v)
+        return mass_matrix_rate(self.model, self.at, self.v)
 
     @cached_property
     def C(self) -> np.ndarray:
         """The Coriolis matrix (nv, nv), of the connection that was chosen."""
         if isinstance(self.coriolis, str):
-            return coriolis_matrix(self.model, self.q, self.v, body_factor=self.coriolis)
+            return coriolis_matrix(self.model, self.at, self.v, body_factor=self.coriolis)
         C = copied("coriolis(q, v)", self.coriolis(self.q, self.v), (self.model.nv, self.model.nv))
         require_finite("coriolis(q, v)", C)
         return C
@@ -90,12 +94,12 @@ class RobotState:
 
     @cached_property
     def _base(self) -> np.ndarray:
-        return frame_pose(self.model, self.q, self.model.body_names[0])
+        return frame_pose(self.model, self.at, self.model.body_names[0])
 
     @cached_property
     def center_of_mass(self) -> np.ndarray:
         """c (3,), m, in the world."""
-        return center_of_mass(self.model, self.q)
+        return center_of_mass(self.model, self.at)
 
     @cached_property
     def linear_momentum(self) -> tuple[np.ndarray, np.ndarray]:

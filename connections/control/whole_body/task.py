@@ -167,7 +167,7 @@ class RobotTask:
 
         Parameters
         ----------
-        q : (nq,) configuration.
+        q : (nq,) configuration, or a `Closed`.
         v : (nv,) velocity in the model's frame.
         target : `Target`, or the place alone, at rest; without it, there is no error.
         coriolis : as of `WholeBodyController`.

@@ -60,9 +60,9 @@ class PointTask(Task):
         placed = model.with_frames({_POINT: (self.frame, placement)})
 
         def motion(state: RobotState) -> tuple[Any, np.ndarray, np.ndarray]:
-            J = frame_jacobian(placed, state.q, _POINT, axes="world")
-            J_dot = frame_jacobian_rate(placed, state.q, state.v, _POINT, axes="world")
-            return frame_pose(placed, state.q, _POINT)[:3, 3], J[3:], J_dot[3:]
+            J = frame_jacobian(placed, state.at, _POINT, axes="world")
+            J_dot = frame_jacobian_rate(placed, state.at, state.v, _POINT, axes="world")
+            return frame_pose(placed, state.at, _POINT)[:3, 3], J[3:], J_dot[3:]
 
         return 3, motion
 
@@ -217,7 +217,7 @@ _POINT = "point of a task"
 
 def _body_motion(model: Model, state: RobotState, frame: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The pose of a frame, its Jacobian in its own axes, and the Jacobian's rate."""
-    q, v = state.q, state.v
+    q, v = state.at, state.v
     return (
         frame_pose(model, q, frame),
         frame_jacobian(model, q, frame),
