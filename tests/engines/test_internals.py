@@ -164,6 +164,18 @@ def test_a_function_refuses_other_types_when_told() -> None:
     assert free(np.ones(2, dtype=int), out)
 
 
+def test_numba_does_not_search_for_a_refused_type(monkeypatch) -> None:
+    """The dispatcher calls our functions in the place of its own, which take 40 times as long as a call."""
+    strict, asked, out = compiled(doubled), list[str](), np.zeros(2)
+    for name in ("_search_new_conversions", "_explain_matching_error"):
+        monkeypatch.setattr(type(strict), name, lambda *given, name=name: asked.append(name))
+    numba_names.refuse_other_types(strict)
+    for other in (np.ones(4)[::2], np.ones(2, dtype=np.float32), np.broadcast_to(1.0, 2)):
+        with pytest.raises(TypeError, match="other types"):
+            strict(other, out)
+    assert not asked
+
+
 def test_the_types_of_a_compiled_function() -> None:
     assert numba_names.types_of(compiled(doubled)) == ((VECTOR, VECTOR), types.boolean)
     several = compiled(doubled)
