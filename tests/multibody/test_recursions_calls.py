@@ -17,6 +17,7 @@ from recursion_functions import ON_TREES, agree, call, core_shape, model, on_tre
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
+from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
 
 #: One function of each form of a row: calls are rendered from one template.
@@ -42,6 +43,43 @@ def test_the_example_of_the_docstring(name):
     assert doctest.DocTestRunner().run(example).failed == 0 and len(example.examples) == 4
     example.examples[-1].want = "(7,)\n"
     assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1
+
+
+def _read_only(x):
+    x = x.copy()
+    x.flags.writeable = False
+    return x
+
+
+OTHER_KINDS = {
+    "read-only": _read_only,
+    "strided": lambda x: np.repeat(x, 2)[::2],
+    "big-endian": lambda x: x.astype(">f8"),
+    "float32": lambda x: x.astype(np.float32),
+    "integers": lambda x: np.rint(x).astype(int),
+    "list": np.ndarray.tolist,
+}
+
+
+@pytest.mark.parametrize("kind", OTHER_KINDS)
+@pytest.mark.parametrize("robot", ["arm", "four_bar"])
+def test_other_arrays_take_the_direct_way(kind, robot, rng, monkeypatch):
+    """They are copied, and the general way, which takes ten times as long, is not asked."""
+    monkeypatch.setattr(Program, "evaluate", None)
+    model = mb.example(robot)
+    given = model.random(0), *rng.standard_normal((2, model.nv))
+    others = [OTHER_KINDS[kind](x) for x in given]
+    plain = [np.array(x, float) for x in others]
+    before, out = [np.array(x) for x in others], np.empty((3, model.nv))
+    for row, name in zip(out, ("inverse_dynamics", "forward_dynamics", "coriolis_product"), strict=True):
+        expected = getattr(mb, name)(model, *plain)
+        np.testing.assert_array_equal(getattr(mb, name)(model, *others), expected)
+        getattr(mb, name)(model, plain[0], others[1], plain[2], out=row)
+        np.testing.assert_array_equal(row, getattr(mb, name)(model, plain[0], plain[1], plain[2]))
+    for x, as_before in zip(others, before, strict=True):
+        np.testing.assert_array_equal(x, as_before)
+    with pytest.raises(TypeError, match="NoneType"):  # the general way decides about other numbers
+        mb.gravity(model, given[0].astype(np.float16))
 
 
 @each_form

@@ -67,6 +67,7 @@ from connections.multibody.program.tree_packing import nonzero_blocks, pack, pac
 
 Gravity = tuple[float, float, float]
 _CHUNK = 128  # closed chains: configurations whose solutions are in memory at the same time
+_REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to float64
 # Errors of the direct call after which `Program.evaluate` looks at the arguments. Numba raises TypeError, but
 # ValueError for empty lists; an unknown body factor is a KeyError, an argument without `ndim` AttributeError.
 _NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
@@ -93,7 +94,16 @@ def call(q, {vectors}{chosen}out):
         require_kept(name, names, (q, {vectors}), out)
     {otherwise}
 """
-_ELSE = "return evaluate(name, (q, {vectors}), out, ({chosen}))"
+# What follows where an array is not plain: copies that are, and if these are refused, too, the general way.
+_ELSE = """
+    given = plain_copies((q, {vectors}))
+    if given is not None:
+        result = quiet(*given, {chosen}out)
+        if result is not None:
+            return result
+        q, {vectors}= given
+    return evaluate(name, (q, {vectors}), out, ({chosen}))
+"""
 
 
 class Traced(Protocol):
@@ -606,6 +616,28 @@ def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
         require_finite(name, array)
 
 
+def _plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
+    """Vectors as new float64 arrays, which compiled code accepts; a `Closed` as it is.
+
+    None unless all are NumPy's arrays or lists of one axis, and of numbers that float64 may hold.
+    """
+    found = []
+    for value in given:
+        if value.__class__ is list:
+            try:
+                value = np.array(value)
+            except (TypeError, ValueError):
+                return None
+        if value.__class__ is np.ndarray:
+            if value.ndim != 1 or value.dtype.char not in _REAL:
+                return None
+            value = np.array(value, np.float64)
+        elif value.__class__ is not Closed:
+            return None
+        found.append(value)
+    return found
+
+
 def _require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:
     """Raise `NonFiniteError` if a result that is not finite has replaced an argument, in whose memory it is.
 
@@ -661,6 +693,8 @@ def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarr
         "empty": np.empty,
         "ndarray": np.ndarray,
         "evaluate": program.evaluate,
+        "plain_copies": _plain_copies,
+        "quiet": lambda *given: program.quiet[name](*given),
         "choices": program.choices[row.choice] if row.choice else None,
         "ClosureError": ClosureError,
         "names": ("q", *row.vectors),
