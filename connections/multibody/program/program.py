@@ -251,7 +251,7 @@ class Program:
             by = self._fill_by_polarization if name in POLARIZED else self._fill_by_definition
             good = by(name, points, vectors[1:], chosen, result)
         elif batch:
-            good = self._fill_rows(name, names, vectors, closed, choice, batch, result)
+            good = self._fill_rows(name, vectors, closed, choice, batch, result)
         else:
             point = plain(vectors[0]) if closed is None or self.loops is None else closed
             good = self.quiet[name](point, *map(plain, vectors[1:]), *chosen, result) is not None
@@ -306,23 +306,14 @@ class Program:
             starts = start[None] if start.ndim == 1 else as_rows(start, batch)
         require_room(8 * math.prod((*batch, loops.size)), f"close_loops of {math.prod(batch)} configurations")
         rows, solutions = as_rows(q, batch), np.empty((math.prod(batch), loops.size))
-        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
 
-        def fill(chunk: slice) -> bool:  # may run in several threads
+        def fill(chunk: slice) -> bool:
             own = starts if len(starts) == 1 else starts[chunk]
-            try:
-                loops.solve(rows[chunk], own, solutions[chunk])
-            except Refused:
-                return False
-            except ClosureError as error:
-                open_loops[chunk.start] = error
+            loops.solve(rows[chunk], own, solutions[chunk])
             return True
 
-        whole = slice(0, len(rows))
-        if not (in_pieces(len(rows), fill) if loops.solvable else fill(whole)):  # JAX compiles for each size
+        if not _in_chunks(len(rows), fill, whole=not loops.solvable):  # JAX compiles for each size
             self._explain_point(q)
-        if open_loops:
-            raise open_loops[min(open_loops)]
         q = np.array(np.broadcast_to(q, (*batch, q.shape[-1])))
         return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
 
@@ -389,7 +380,6 @@ class Program:
     def _fill_rows(
         self,
         name: str,
-        names: tuple[str, ...],
         vectors: list[np.ndarray],
         closed: Closed | None,
         choice: tuple[Any, ...],
@@ -408,20 +398,11 @@ class Program:
             places = np.broadcast_to(np.arange(len(solutions)).reshape(own), batch)
             rows[0] = solutions if own == batch else places.reshape(-1)
         flat = out.reshape(len(rows[0]), math.prod(self.cores[name]))
-        open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
 
-        def fill(chunk: slice) -> bool:  # may run in several threads
-            try:
-                return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk], solutions)
-            except ClosureError as error:
-                open_loops[chunk.start] = error
-                return False
+        def fill(chunk: slice) -> bool:
+            return self._fill(name, [x[chunk] for x in rows], choice, flat[chunk], solutions)
 
-        good = in_pieces(len(flat), fill)
-        if open_loops:
-            _require_finite(names, vectors)
-            raise open_loops[min(open_loops)]
-        return good
+        return _in_chunks(len(flat), fill)
 
     def _fill(
         self,
@@ -439,21 +420,18 @@ class Program:
         if loops is None:
             return self._batch(name).fill(self.arrays_of(name), (*rows, *choice, out))
         bias_rates = RECURSIONS[name].bias_rates
-        try:
-            for first in range(0, len(out), _CHUNK):
-                chunk = slice(first, first + _CHUNK)
-                given, *others = (row[chunk] for row in rows)
-                if solutions is not None:
-                    given = given if given.ndim == 2 else solutions[given]
-                elif not loops.linear:
-                    given = loops.solve(given)
-                if bias_rates:
-                    others.append(loops.bias_rates(given, others[0]))
-                arguments = given, *others, *choice, out[chunk]
-                if not self._batch(name).fill((*self.arrays_of(name), not loops.linear), arguments):
-                    return False
-        except Refused:
-            return False
+        for first in range(0, len(out), _CHUNK):
+            chunk = slice(first, first + _CHUNK)
+            given, *others = (row[chunk] for row in rows)
+            if solutions is not None:
+                given = given if given.ndim == 2 else solutions[given]
+            elif not loops.linear:
+                given = loops.solve(given)
+            if bias_rates:
+                others.append(loops.bias_rates(given, others[0]))
+            arguments = given, *others, *choice, out[chunk]
+            if not self._batch(name).fill((*self.arrays_of(name), not loops.linear), arguments):
+                return False
         return True
 
     def _fill_by_polarization(
@@ -609,6 +587,30 @@ class Program:
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+
+
+def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -> bool:
+    """Call `fill` on chunks of rows, in several threads if that pays, or on the whole; whether all was good.
+
+    Raises
+    ------
+    ClosureError : that of the first chunk that has one, if no row was refused for another reason.
+    """
+    open_loops: dict[int, ClosureError] = {}  # by the row at which the chunk begins
+
+    def tried(chunk: slice) -> bool:
+        try:
+            return fill(chunk)
+        except Refused:
+            return False
+        except ClosureError as error:
+            open_loops[chunk.start] = error
+            return True
+
+    good = tried(slice(0, count)) if whole else in_pieces(count, tried)
+    if good and open_loops:
+        raise open_loops[min(open_loops)]
+    return good
 
 
 def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
