@@ -4,6 +4,7 @@ import copy
 import pickle
 from functools import partial
 
+import dask.array as da
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -244,6 +245,8 @@ def test_another_robot_is_an_error(rng):
         mb.mass_matrix(robot, closed.spanning)  # bare arrays are q
     with pytest.raises(TypeError, match="guess"):
         mb.mass_matrix(robot, closed.q, guess=closed)
+    with pytest.raises(TypeError, match="q: a Closed is not cut into blocks"):
+        mb.coriolis_matrix(robot, closed, da.zeros((3, 1)))
 
 
 # --- where paths begin -------------------------------------------------------------------------------------

@@ -56,6 +56,11 @@ USES: dict[str, Callable[[mb.Model, np.ndarray], object]] = {
     "potential energy": lambda model, q: model.potential(q),
     "derivative outside of jit": lambda model, q: jax.grad(lambda q: mb.mass_matrix(model, q)[0, 0])(q),
     "vmap outside of jit": lambda model, q: jax.vmap(lambda q: mb.mass_matrix(model, q))(q[None]),
+    "loops solved outside of jit": lambda model, q: jax.vmap(lambda q: mb.close_loops(model, q))(q[None]),
+    "loops solved inside of jit": lambda model, q: jax.jit(lambda q: mb.close_loops(model, q).spanning)(q),
+    "an argument of jit": lambda model, q: jax.jit(lambda at: mb.gravity(model, at))(
+        mb.close_loops(model, q)
+    ),
     "metric": lambda model, q: model.system().metric.matrix(q),
     "connection": lambda model, q: model.connection.coefficients(q),
 }

@@ -114,7 +114,7 @@ class TracedRecursions:
         if loops is None:
             return Closed(kinematics, jnp.asarray(at, dtype), None)
         coordinates_of(guess, kinematics, "guess")
-        start = guess.spanning if isinstance(guess, Closed) else guess
+        start = solution_of(guess, kinematics)[..., : loops.layout.nq] if isinstance(guess, Closed) else guess
         start = as_array("guess", kinematics.reference if guess is None else start, (loops.layout.nq,))
         batch = batch_axes(("q", "guess"), (at, start))
         solving: Callable[..., jax.Array] = loops.solving

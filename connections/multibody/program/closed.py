@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, NoReturn, final
@@ -76,13 +77,16 @@ class Closed:
         raise TypeError("a Closed is no array: write .q, or .spanning for the configurations of all joints")
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], Any]:
-        """The arrays; and the robot's kinematics, which JAX compares by identity."""
-        return (self._q, self._solution), self._kinematics
+        """The arrays; and the robot's kinematics, which JAX compares by identity, and must not keep."""
+        return (self._q, self._solution), weakref.ref(self._kinematics)
 
     @classmethod
     def tree_unflatten(cls, kinematics: Any, arrays: Any) -> Closed:
         """The same robot with other arrays."""
-        return cls(kinematics, *arrays)
+        found = kinematics()
+        if found is None:
+            raise ReferenceError("the robot of this Closed does not exist any more")
+        return cls(found, *arrays)
 
 
 def coordinates_of(q: Any, kinematics: Kinematics | ClosedKinematics, name: str = "q") -> Any:
