@@ -153,6 +153,28 @@ def test_whole_body_control_solves_loops_once(rng, solving):
     assert none.jacobian(mb.close_loops(robot, np.stack([q] * 3))).shape == (3, 0, robot.nv)
 
 
+def test_systems_and_laws_solve_loops_once(rng, solving):
+    """A law's force, H v and C^T v - g, the rates along a curve; from a `Closed`, none is solved."""
+    robot = model("planar robot")
+    system = robot.system(gamma=0.3)
+    q, v = configurations(robot, rng)
+    for name, x in (
+        ("reference_force", [v, 2.0 * v, v]),
+        ("coriolis_matrix", [v]),
+        ("momentum_rate", [v]),
+    ):
+        solving.clear()
+        expected = getattr(system, name)(q, *x)
+        assert len(solving) == 1
+        same(getattr(system, name)(mb.close_loops(robot, q), *x), expected)
+        assert len(solving) == 2
+    qs, vs = configurations(robot, rng, 3)
+    expected = mb.inverse_mass_matrix(robot, qs) @ mb.coriolis_matrix(robot, qs, vs)
+    solving.clear()
+    same(robot.connection.host.carrying(qs, vs), expected)
+    assert len(solving) == 1
+
+
 # --- what it is --------------------------------------------------------------------------------------------
 
 

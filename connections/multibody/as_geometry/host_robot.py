@@ -160,8 +160,9 @@ class HostRobot:
 
     def carrying(self, q: Array, v: Array) -> Array:
         """Gamma(v, .) = H^-1 C(q, v) of configurations (s, nq), (s, nv, nv)."""
-        C = self._program.evaluate("coriolis_matrix", (q, v), None, ("christoffel",))
-        carrying: Array = self._program.evaluate("inverse_mass_matrix", (q,), None) @ C
+        at = q if self._program.loops is None else self._program.close(q)
+        C = self._program.evaluate("coriolis_matrix", (at, v), None, ("christoffel",))
+        carrying: Array = self._program.evaluate("inverse_mass_matrix", (at,), None) @ C
         return carrying
 
     def _step(self, h: float, y: Array, rate: Array) -> Array:

@@ -250,6 +250,7 @@ class RobotSystem(MechanicalSystem):
         return C
 
     def _reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
+        q = self.model.program.solved_once(q)
         product = self._with_gamma("coriolis_product", q, v, v_r)
         if self.beta is not None:
             product -= np.einsum("ijk,...j,...k->...i", self._beta_part, v, v_r)
@@ -261,17 +262,18 @@ class RobotSystem(MechanicalSystem):
         return p
 
     def _momentum_rate(self, q: Any, v: Any) -> np.ndarray:
-        functions = self.model.program.functions
+        functions, q = self.model.program.functions, self.model.program.solved_once(q)
         product: np.ndarray = functions["coriolis_transpose_product"](q, v, v, "christoffel", None)
         product -= functions["gravity"](q, None)
         return product
 
-    def _with_gamma(self, name: str, *given: Any) -> np.ndarray:
+    def _with_gamma(self, name: str, q: Any, *vectors: Any) -> np.ndarray:
         """The result of a recursion that is linear in C, for C* + gamma (C_x - C*)."""
-        star = self._call(name, *given, "christoffel")
         if self.gamma == 0.0:
-            return star
-        mixed: np.ndarray = star + self.gamma * (self._call(name, *given, "force_cross") - star)
+            return self._call(name, q, *vectors, "christoffel")
+        q = self.model.program.solved_once(q)
+        star = self._call(name, q, *vectors, "christoffel")
+        mixed: np.ndarray = star + self.gamma * (self._call(name, q, *vectors, "force_cross") - star)
         return mixed
 
     def _by_recursion(

@@ -317,6 +317,13 @@ class Program:
         q = np.array(np.broadcast_to(q, (*batch, q.shape[-1])))
         return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
 
+    def solved_once(self, q: Any) -> Any:
+        """q for several recursions; if compiled code takes q as it is, with its loops solved, if it has any."""
+        if self.loops is None or self.loops.linear:
+            return q
+        closed = self.close_directly(q, None)
+        return q if closed is None else closed
+
     def solution(self, q: Any) -> Solution:
         """The solution of the loops at q (..., nq), or of a `Closed`; for closed chains only.
 
