@@ -318,7 +318,7 @@ class Program:
         return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
 
     def solved_once(self, q: Any) -> Any:
-        """q for several recursions; if compiled code takes q as it is, with its loops solved, if it has any."""
+        """q for several recursions; with its loops solved, if it has any, and compiled code takes q."""
         if self.loops is None or self.loops.linear:
             return q
         closed = self.close_directly(q, None)
