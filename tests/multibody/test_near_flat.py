@@ -13,6 +13,7 @@ from closed_plan import Plan
 from sixty_digits import Closure
 
 from connections import multibody as mb
+from connections.checks import ClosureError
 from connections.multibody.program.compiled_functions import compiled
 
 X, Z = (1, 0, 0), (0, 0, 1)
@@ -102,6 +103,22 @@ def test_a_stewart_platform_near_its_singular_pose(d):
     model = stewart_platform("legs").build()
     assert np.abs(model.program.solution(lengths).G).max() > 0.5 / d
     compare(model, lengths, 1e-14)
+
+
+def test_closures_that_are_functions_are_refused_where_they_have_lost_digits():
+    """They are solved in float64: C within 6e-4 of a singular posture, derivatives within 4e-3."""
+    plan = parallelogram()
+    ends = plan.loops["bar"]
+    plan.loops["bar"] = (*ends[:2], lambda T: T[:2, 3], *ends[3:])
+    model = plan.build()
+    H = mb.mass_matrix(model, [1.0])[0, 0]
+    assert abs(mb.coriolis_matrix(model, [2e-3], v)[0, 0]) < 1e-6 * H
+    with pytest.raises(ClosureError, match="less than 6 digits"):
+        mb.coriolis_matrix(model, [1e-4], v)
+    assert np.isnan(jax.jit(lambda q: mb.coriolis_matrix(model, q, v))(np.array([1e-4]))).all()
+    assert abs(mb.inverse_dynamics_derivatives(model, [2e-2], v, still)[0][0, 0]) < 1e-6 * H
+    with pytest.raises(ClosureError, match="less than 6 digits"):
+        mb.inverse_dynamics_derivatives(model, [2e-3], v, still)
 
 
 def test_float64_alone_loses_them(flat):

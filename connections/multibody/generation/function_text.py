@@ -22,7 +22,7 @@ from connections.engines.recorded.expressions import Number, Record
 from connections.engines.recorded.pieces import in_pieces
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody.generation.recording import Recorded
-from connections.multibody.program.lost_digits import least_pivot
+from connections.multibody.loops.lost_digits import least_pivot
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 STATUSES = {  # name -> what it means

@@ -403,12 +403,17 @@ class ClosedKinematics(Coordinates):
         if failure is not None:
             self.refuse(q, failure, "the reference configuration")
 
-    def failure_from(self, q: np.ndarray, start: np.ndarray | None = None) -> Failure | None:
-        """Why the continuation in JAX from `start`, or the reference, misses q (nq,); None if it does not."""
+    def failure_from(
+        self, q: np.ndarray, start: np.ndarray | None = None, enough: float = SINGULAR
+    ) -> Failure | None:
+        """Why the continuation in JAX from `start`, or the reference, misses q (nq,); None if it does not.
+
+        It does, too, if a pivot of K_d is not `enough`.
+        """
         start = self.reference if start is None else start
         q_s, reached, pivot = self._compiled_solution(jnp.asarray(q), jnp.asarray(start))
         least, arrived = int(np.argmin(pivot)), bool(reached == 1.0)
-        if arrived and pivot[least] >= SINGULAR:
+        if arrived and pivot[least] >= enough:
             return None
         body = int(self.spanning.body_of[self.loops.dependent[least]])
         return Failure(body, float(reached), np.asarray(q_s)[self.q_columns], arrived)
@@ -421,10 +426,12 @@ class ClosedKinematics(Coordinates):
         names = ", ".join(f"'{self.names[owner]}'" for owner in sorted(owners))
         names = f"loop {names}" if len(owners) == 1 else f"the system of loops {names}"
         if failure.singular:
+            nearly = ", or so nearly that float64 has less than 6 digits left" if self.functions else ""
+            joint = self.tree.joint_names[failure.body]
             why = (
-                f"{names} is singular: the dependent joint '{self.tree.joint_names[failure.body]}' is not "
-                "determined by the independent ones, as where bars are aligned. Choose other independent "
-                "joints, or a configuration away from this one"
+                f"{names} is singular{nearly}: the dependent joint '{joint}' is not determined by the "
+                "independent ones, as where bars are aligned. Choose other independent joints, or a "
+                "configuration away from this one"
             )
             raise_at(ClosureError, why, q)
         raise ClosureError(

@@ -95,6 +95,10 @@ class LoopClosure:
         good = jnp.all(jnp.abs(phi) < CLOSED) & jnp.all(self._pivots(K) >= SINGULAR)
         return jnp.where(good, q_s, jnp.nan)
 
+    def pivot_at(self, q_s: jax.Array) -> jax.Array:
+        """The least of `pivots` of K_d at q_s (nq_s,)."""
+        return jnp.min(self._pivots(self.conditions_at(q_s)[1]), initial=1.0)
+
     def _transforms_at(self, q_s: jax.Array) -> jax.Array:
         """Transforms (N + 1, 4, 4) of the bodies, the ground last, at q_s (nq_s,).
 

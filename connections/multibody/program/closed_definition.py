@@ -9,9 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import ClosureError
 from connections.evaluation.compilation import compiled
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.lost_digits import least_pivot
 from connections.multibody.program.solution_layout import SolutionLayout
+
+# Pivots of K_d below which float64 has lost the digits of solutions, and of their second derivatives.
+_OF_SOLUTIONS, _OF_RATES = least_pivot("coriolis_matrix"), least_pivot("inverse_dynamics_derivatives")
 
 
 class Refused(Exception):
@@ -33,9 +38,11 @@ class Definition:
     def packed_solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The solution (size,) at q (nq,) from `start` (nq_s,), NaN off the manifold; JAX-traceable."""
         frame, near = self._closed.joint_frame, self._closed.near(self._projected(start))
-        regular = jnp.ones(())  # JAX has no other numbers for loops that are nearly singular
-        solution = jnp.concatenate(self._layout.pack(*near.closure_at(frame.project_at(q)), regular))
-        return jnp.where(frame.near_at(q) & self._is_near(start), solution, jnp.nan)
+        closure = near.closure_at(frame.project_at(q))
+        pivot = near.loops.pivot_at(closure[0])
+        solution = jnp.concatenate(self._layout.pack(*closure, pivot))
+        good = frame.near_at(q) & self._is_near(start) & (pivot >= _OF_SOLUTIONS)
+        return jnp.where(good, solution, jnp.nan)
 
     def solve(self, q: np.ndarray, start: np.ndarray) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq), followed from `start`.
@@ -60,6 +67,11 @@ class Definition:
     def bias_rates(self, solution: np.ndarray, v: np.ndarray) -> np.ndarray:
         """L_j (L_v G) v for every j, laid out as G in a solution, (k,) or rows (m, k)."""
         rows = zip(np.atleast_2d(solution), np.atleast_2d(v), strict=True)
+        if np.min(solution[..., -1], initial=1.0) < _OF_RATES:
+            raise ClosureError(
+                "the loops are so nearly singular that less than 6 digits are left of derivatives of the "
+                "dynamics, because a closure that is a function is solved in float64"
+            )
         found = [_computed(self._bias_rates, *row) for row in rows]
         return np.array(found).reshape(*v.shape[:-1], self._layout.G_size)
 
@@ -74,7 +86,7 @@ class Definition:
             if not (frame.near_at(at) and np.isfinite(start).all() and self._is_near(start)):
                 raise Refused
             point = np.asarray(frame.project_at(at))
-            failure = self._closed.failure_from(point, np.asarray(self._projected(start)))
+            failure = self._closed.failure_from(point, np.asarray(self._projected(start)), _OF_SOLUTIONS)
             if failure is None:
                 raise Refused
             self._closed.refuse(point, failure, origin)
@@ -94,13 +106,13 @@ class Definition:
         return compiled(jax.vmap(self.packed_solution_at))
 
     def bias_rates_at(self, solution: jax.Array, v: jax.Array) -> jax.Array:
-        """`bias_rates` of one solution (size,), (G_size,); JAX-traceable."""
+        """`bias_rates` of one solution (size,), (G_size,), NaN where it has no digits; JAX-traceable."""
         q_s = solution[: self._layout.nq]
         closed = self._closed.near(q_s)
         rate = closed.joint_frame.lie_derivative_at(
             lambda q: closed.closure_at(q)[2] @ v @ v, q_s[closed.q_columns]
         )
-        return rate.T.ravel()[self._layout.in_G]
+        return jnp.where(solution[-1] >= _OF_RATES, rate.T.ravel()[self._layout.in_G], jnp.nan)
 
     @cached_property
     def _bias_rates(self) -> Callable[[np.ndarray, np.ndarray], jax.Array]:
