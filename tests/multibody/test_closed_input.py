@@ -4,6 +4,7 @@ import contextlib
 import re
 import warnings
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -468,6 +469,25 @@ def test_a_weld_of_frames_whose_axes_are_permuted(order):
         ModelError, match="turned away from its counterpart|does not close from the reference"
     ):
         welded(turn, reference={"base": mb.Free().neutral()})
+
+
+@pytest.mark.parametrize("by", ["permuted", "half a turn"])
+def test_a_guess_whose_frames_are_turned_away(by):
+    """It meets all conditions of the weld, and the solver stays there: it is refused, in JAX by NaN."""
+    model = welded(np.eye(3), reference={"base": mb.Free().neutral()})
+    good = mb.close_loops(model, [0.2]).spanning
+    axes = np.eye(3)[[1, 2, 0]] if by == "permuted" else np.diag([1.0, -1.0, -1.0])
+    turned, base = good.copy(), slice(len(good) - 4, len(good))
+    turned[base] = (Rotation.from_rotvec([0, 0, 0.2]) * Rotation.from_matrix(axes)).as_quat()
+    for bad in (turned, np.stack([good, turned])):
+        with pytest.raises(ClosureError, match="guess: the frames of loop 'weld' are turned away"):
+            mb.close_loops(model, [0.25], bad)
+    traced = jax.jit(lambda q, guess: mb.close_loops(model, q, guess).spanning)
+    assert np.isnan(traced(np.array([0.25]), turned)).all()
+    for guess in (good, mb.close_loops(model, [0.2])):
+        expected = mb.close_loops(model, [0.25]).spanning
+        np.testing.assert_allclose(mb.close_loops(model, [0.25], guess).spanning, expected, atol=1e-14)
+    np.testing.assert_allclose(traced(np.array([0.25]), good), expected, atol=1e-14)
 
 
 def test_sides_tell_a_closure_from_all_that_its_equations_allow():

@@ -12,6 +12,7 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -28,7 +29,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies
 from connections.multibody.joints import Fixed, Helical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.loops.closures import Coupling, Loop, conditions_of
+from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.loops.condition_rows import (
     FunctionCondition,
     ends_of,
@@ -37,6 +38,7 @@ from connections.multibody.loops.condition_rows import (
     tied_by_loop,
 )
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
+from connections.multibody.loops.sides import Sides, sides_of, turned_away
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.loop_solver import Loops
 from connections.multibody.tolerances import CLOSED, SINGULAR
@@ -114,7 +116,7 @@ def assemble(
         say(assembler.choice(q, other, independent))
     clusters = Clusters(of_body, parents, supports, independent, sizes)
     solver = None if functions else Loops
-    return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver)
+    return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver, assembler.sides)
 
 
 def _scaled(
@@ -277,16 +279,13 @@ class _Assembler:
 
     def _reversed(self, q: np.ndarray) -> bool:
         """Whether a loop closes with a frame turned away from its counterpart, which the equations allow."""
-        T = self.conditions.host.placed(q).transforms
-        for loop in self.loops:
-            if callable(loop.closure):
-                continue
-            sides = conditions_of(loop.closure).sides
-            (a, frame_a), (b, frame_b) = ends_of(self.spanning.tree, loop)
-            R_a, R_b = (T[a] @ frame_a)[:3, :3], (T[b] @ frame_b)[:3, :3]
-            if sides and sum((R_a @ u) @ (R_b @ w) for u, w in sides) <= len(sides) - 1:
-                return True
-        return False
+        sides = self.sides
+        return bool(sides) and bool(turned_away(sides, self.conditions.host.placed(q).transforms).any())
+
+    @cached_property
+    def sides(self) -> tuple[Sides, ...]:
+        """The pairs of directions that tell this."""
+        return sides_of(self.spanning.tree, self.loops)
 
     def require_consistent_couplings(self) -> None:
         """Raise `ModelError` if no configuration obeys all linear couplings."""

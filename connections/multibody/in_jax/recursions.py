@@ -121,7 +121,13 @@ class TracedRecursions:
         for _ in batch:
             solving = jax.vmap(solving)
         rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (at, start)]
-        return Closed(kinematics, rows[0].astype(dtype), solving(*map(jax.lax.stop_gradient, rows)))
+        solution = solving(*map(jax.lax.stop_gradient, rows))
+        if guess is not None and not isinstance(guess, Closed) and kinematics.sides:
+            turned: Callable[[jax.Array], jax.Array] = kinematics.turned_at
+            for _ in batch:
+                turned = jax.vmap(turned)
+            solution = jnp.where(turned(solution[..., : loops.layout.nq])[..., None], jnp.nan, solution)
+        return Closed(kinematics, rows[0].astype(dtype), solution)
 
     @cached_property
     def weightless(self) -> TracedRecursions:

@@ -40,6 +40,7 @@ from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.conditions import LoopClosure
 from connections.multibody.loops.continuation import follow
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
+from connections.multibody.loops.sides import Sides, turned_away
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # least `_least_sine` of configurations of `random`, or half the reference's
@@ -81,6 +82,7 @@ class ClosedKinematics(Coordinates):
     reference: np.ndarray  #: (nq_s,) a regular spanning configuration in which all loops close
     #: makes the solver of these kinematics; None if only JAX can evaluate the conditions
     make_solver: Callable[[ClosedKinematics], Solver] | None = None
+    sides: tuple[Sides, ...] = ()  #: by which a guess of the user's is refused whose frames are turned away
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -353,6 +355,11 @@ class ClosedKinematics(Coordinates):
             return jnp.zeros(self.spanning.nq) if q_dot is None else self.spanning_rate_at(q, q_s, q_dot)
 
         return PlatformFunction((self.spanning.nq,), _second, _second, change)
+
+    def turned_at(self, q_s: jax.Array) -> jax.Array:
+        """Whether a loop that closes at q_s (nq_s,) has frames that are turned away from each other."""
+        transforms = jnp.concatenate([self.spanning.world_transforms_at(q_s), jnp.eye(4)[None]])
+        return jnp.any(turned_away(self.sides, transforms, jnp))
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""

@@ -17,6 +17,7 @@ from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.loops.conditions import pivots
+from connections.multibody.loops.sides import turned_away
 from connections.multibody.program.closed_definition import Definition, Refused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
@@ -160,6 +161,21 @@ class Loops:
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The first part of `solution_at`: q_s (..., nq_s) at q (..., nq)."""
         return self.solution_at(q, start)[..., : self.layout.nq]
+
+    def refuse_turned(self, q_s: np.ndarray) -> None:
+        """Raise `ClosureError` if frames of a loop are turned away from each other at one of q_s (m, nq_s).
+
+        Only a guess of the user's leads there.
+        """
+        sides = self.closed.sides
+        for row in q_s if sides else ():
+            turned = turned_away(sides, self._conditions.placed(row).transforms)
+            if turned.any():
+                name = self.closed.names[sides[int(np.argmax(turned))].owner]
+                raise ClosureError(
+                    f"guess: the frames of loop '{name}' are turned away from each other there, by which its "
+                    "conditions hold, but it is not closed; give a guess with the frames together"
+                )
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""

@@ -314,6 +314,8 @@ class Program:
 
         if not _in_chunks(len(rows), fill, whole=not loops.solvable):  # JAX compiles for each size
             self._explain_point(q)
+        if guess is not None and not isinstance(guess, Closed):
+            loops.refuse_turned(solutions[:, : loops.layout.nq])
         q = np.array(np.broadcast_to(q, (*batch, q.shape[-1])))
         return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
 
