@@ -473,7 +473,7 @@ def test_a_weld_of_frames_whose_axes_are_permuted(order):
 
 @pytest.mark.parametrize("by", ["permuted", "half a turn"])
 def test_a_guess_whose_frames_are_turned_away(by):
-    """It meets all conditions of the weld, and is refused, in JAX by NaN. K is singular if axes are permuted."""
+    """It meets all conditions of the weld, and is refused. If axes are permuted, K is singular there."""
     model = welded(np.eye(3), reference={"base": mb.Free().neutral()})
     good = mb.close_loops(model, [0.2]).spanning
     axes = np.eye(3)[[1, 2, 0]] if by == "permuted" else np.diag([1.0, -1.0, -1.0])
