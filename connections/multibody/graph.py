@@ -57,6 +57,7 @@ class Edge:
     placement: np.ndarray
     limits: Limits = Limits()
     armature: Any = 0.0  #: kg m^2 and kg, for all velocity components or (nv_J,) for each
+    actuated: bool = False  #: whether it has a motor
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +79,7 @@ class Tree:
     placements: Mapping[Hashable, tuple[int, np.ndarray]]
     limits: tuple[Limits, ...]  #: N, of the joints
     armature: np.ndarray  #: (nv,) of the joints' velocities, kg m^2 and kg
+    actuated: np.ndarray  #: (N,) whether joint i has a motor; the assembly of loops prefers it as independent
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -303,6 +305,7 @@ def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) ->
         armature=np.concatenate(
             [armature_of(body.edge.name, body.edge.joint, body.edge.armature) for body in bodies]
         ),
+        actuated=np.array([body.edge.actuated for body in bodies]),
     )
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
@@ -24,10 +24,12 @@ from connections.checks import (
     as_array,
     is_traced,
     require_finite,
+    require_names,
     require_type,
 )
 from connections.evaluation.boundary import as_given
 from connections.geometry import FrameField, Metric
+from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.definition.frames import (
     first_moment_at,
     frame_jacobian_at,
@@ -405,6 +407,28 @@ class Model:
             found[name] = armature_of(name, tree.joints[tree.joint_names.index(name)], value)
         changed = replace(tree, armature=np.concatenate(list(found.values())))
         return _of_tree(self, changed)
+
+    def with_independent(self, names: Sequence[str]) -> Model:
+        """The same robot in other coordinates: those of other independent joints of its loops.
+
+        Parameters
+        ----------
+        names : of joints of the spanning tree. In a cluster of which one is named, these are the independent
+            joints, and all others depend on them; other clusters keep theirs.
+
+        Loops close at the reference as before, and are followed from there.
+
+        Raises
+        ------
+        ModelError : there is no such joint; the velocities of the named joints are fewer or more than those
+            of their cluster, or do not determine the others at the reference.
+        TypeError : not a list of names.
+        """
+        if not isinstance(self.kinematics, ClosedKinematics):
+            for name in require_names("names", names):
+                self._slice(self.kinematics.v_starts, name)
+            return self
+        return Model.of(with_independent(self.kinematics, names), self.gravity)
 
     @cached_property
     def weightless(self) -> Model:

@@ -19,10 +19,11 @@ import numpy as np
 
 from connections._shown import Shown
 from connections._words import no_such
-from connections.checks import ModelError, PointError, as_array
+from connections.checks import ModelError, PointError, as_array, require_names
 from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.assembly.neighbours import Neighbours, neighbours
+from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
@@ -61,7 +62,7 @@ _SECONDS = 20.0  # after this time no further starts are tried, if none has clos
 
 
 class AssemblyWarning(Shown, UserWarning):
-    """Loops close in several ways, and ``reference=`` chose none; the message says which one was taken."""
+    """Loops close in several ways, or no choice of independent joints is good; it says what to write."""
 
 
 def assemble(
@@ -69,7 +70,8 @@ def assemble(
     loops: Sequence[Loop] = (),
     couplings: Sequence[Coupling] = (),
     reference: Mapping[str, Any] | None = None,
-    say: Callable[[str], object] | None = None,
+    say: Callable[[Note], object] | None = None,
+    chosen: Any = None,
 ) -> Kinematics | ClosedKinematics:
     """The kinematics of a tree whose joints are constrained by loops and couplings.
 
@@ -78,7 +80,10 @@ def assemble(
     tree : the spanning tree.
     loops, couplings : the constraints; names are unique among both.
     reference : configurations of joints by name, from which Newton's method starts; others start neutral.
-    say : called with a sentence if a reference was searched for, and the loops also close in another way.
+    say : called with a warning if a reference was searched for, and the loops also close in another way, or
+        if the best choice of independent joints is not a good one.
+    chosen : names of independent joints, in place of those that the loops and couplings name in the clusters
+        of these joints.
 
     Raises
     ------
@@ -90,6 +95,8 @@ def assemble(
     if not loops and not couplings:
         if reference:
             raise ModelError("reference: it chooses the assembly of closed loops, and there are none")
+        if chosen is not None:
+            _chosen(spanning, chosen)
         return spanning
     ties = [tied_by_loop(tree, loop) for loop in loops]
     ties += [tied_by_coupling(tree, coupling) for coupling in couplings]
@@ -105,15 +112,21 @@ def assemble(
     assembler = _Assembler(conditions, tuple(loops), units)
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
-    q, starts = assembler.reference(reference, wanted)
+    if chosen is not None:
+        wanted = _preferred(conditions, wanted, _chosen(spanning, chosen))
+    q, near, starts = assembler.reference(reference, wanted, chosen is not None)
     _require_slopes(conditions, q)
+    notes: list[Note | None] = []
     independent = np.ones(len(tree.joints), dtype=bool)
     for cluster in conditions.tied:
         members = conditions.members(cluster)
-        independent[members] = conditions.choose(cluster, members, wanted, q)
+        independent[members], note = conditions.choose(cluster, members, wanted, (q, *near))
+        notes.append(note)
     other = assembler.other_mode(q, independent, starts)
-    if other is not None and say is not None:
-        say(assembler.choice(q, other, independent))
+    notes.append(None if other is None else Note(assembler.choice(q, other, independent)))
+    for note in notes:
+        if note is not None and say is not None:
+            say(note)
     clusters = Clusters(of_body, parents, supports, independent, sizes)
     solver = None if functions else Loops
     return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver, assembler.sides)
@@ -232,6 +245,54 @@ def _declared(
     return wanted
 
 
+def _chosen(spanning: Kinematics, names: Any) -> np.ndarray:
+    """The bodies whose joints a user names as independent."""
+    found = []
+    for name in require_names("independent", names):
+        if name not in spanning.joint_names:
+            raise ModelError(f"independent: {no_such('moving joint', name, spanning.joint_names)}")
+        found.append(spanning.joint_names.index(name))
+    return np.array(found, dtype=np.int64)
+
+
+def _preferred(conditions: Conditions, wanted: np.ndarray, bodies: np.ndarray) -> np.ndarray:
+    """`wanted` (N,) with the joints of `bodies` independent, and the others of their clusters dependent."""
+    named = np.zeros(len(wanted), dtype=bool)
+    named[bodies] = True
+    tied = np.isin(conditions.of_body, np.intersect1d(conditions.of_body[bodies], conditions.tied))
+    return np.where(tied, named, wanted)
+
+
+def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinematics:
+    """The same mechanism at the same reference with other independent joints.
+
+    Parameters
+    ----------
+    kinematics : of closed chains.
+    names : of joints. In a cluster of which one is named, all others are dependent.
+
+    Raises
+    ------
+    ModelError : there is no such joint, or the joints do not determine the others at the reference.
+    """
+    clusters, q = kinematics.clusters, kinematics.reference
+    conditions = Conditions(
+        kinematics.spanning,
+        clusters.of_body,
+        kinematics.rows,
+        kinematics.functions,
+        kinematics.names,
+        clusters.sizes,
+    )
+    bodies = _chosen(kinematics.spanning, names)
+    wanted = _preferred(conditions, clusters.independent.astype(np.int64), bodies)
+    independent = clusters.independent.copy()
+    for cluster in conditions.tied:
+        members = conditions.members(cluster)
+        independent[members], _ = conditions.choose(cluster, members, wanted, (q,))
+    return replace(kinematics, clusters=replace(clusters, independent=independent))
+
+
 @dataclass(frozen=True, eq=False)
 class _Assembler:
     """The search for a configuration in which all conditions hold.
@@ -303,27 +364,31 @@ class _Assembler:
     # --- the reference -----------------------------------------------------------------------------------
 
     def reference(
-        self, given: Mapping[str, Any] | None, wanted: np.ndarray
-    ) -> tuple[np.ndarray, list[np.ndarray]]:
-        """A regular configuration (nq_s,) in which all loops close, and others that a search has found."""
+        self, given: Mapping[str, Any] | None, wanted: np.ndarray, chosen: bool
+    ) -> tuple[np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        """A regular configuration (nq_s,) in which all loops close, some near it, and what a search found."""
         everything = self.conditions.tied_columns
         if given is not None:
             q = self._screwed(self._given(given), given)
             held = np.flatnonzero(wanted == 1)
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
-            q = self.close(q, free)
+            start, q = q, self.close(q, free)
+            if chosen and not self.closed(q):  # coordinates are chosen apart from the reference
+                q = self.close(start, everything)
             self._require_closed(q, "the reference")
-            self._require_regular(q, neighbours(self.conditions, q))
-            return q, []
+            near = neighbours(self.conditions, q)
+            self._require_regular(q, near)
+            return q, near.points, []
         neutral = self.spanning.neutral()
         if self.closed(neutral):
             near = neighbours(self.conditions, neutral)
             ranks = self.conditions.ranks(neutral)
             if not near.stuck and self.conditions.quality(neutral, ranks, wanted) > _COMFORTABLE:
-                return neutral, []
+                return neutral, near.points, []
         q, others = self._search(neutral, everything, wanted)
-        self._require_regular(q, neighbours(self.conditions, q))
-        return q, others
+        near = neighbours(self.conditions, q)
+        self._require_regular(q, near)
+        return q, near.points, others
 
     def _given(self, given: Mapping[str, Any]) -> np.ndarray:
         q = self.spanning.neutral()
@@ -484,7 +549,7 @@ class _Assembler:
         remedy = "reference={joint: configuration}; none was found nearby"
         if other is not None:
             ranks += f", {self.conditions.ranks(other)[which]} nearby"
-            written = self._written(other, self.conditions.members(cluster))
+            written = self.conditions.written(other, self.conditions.members(cluster))
             pairs = ", ".join(f"'{name}': {value}" for name, value in written.items())
             remedy = f"for example\nreference={{{pairs}}}"
         raise ModelError(
@@ -502,17 +567,7 @@ class _Assembler:
             step[columns] = size * rng.uniform(-1.0, 1.0, len(columns))
             found = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
             if self.closed(found):
-                found = self.close(self._given(self._written(found, tied)), columns)
+                found = self.close(self._given(self.conditions.written(found, tied)), columns)
             if self.closed(found) and not neighbours(self.conditions, found).stuck:
                 return found
         return None
-
-    def _written(self, q: np.ndarray, bodies: np.ndarray) -> dict[str, Any]:
-        """The configurations of the joints of `bodies` in q (nq_s,) as a user would write them."""
-        written: dict[str, Any] = {}
-        for body in bodies:
-            own = q[self.spanning.q_starts[body] : self.spanning.q_starts[body + 1]]
-            digits = 4 if len(own) == 1 else 9  # the norm of a quaternion is one to a millionth
-            values = [0.0 if abs(value) < CLOSED else float(f"{value:.{digits}g}") for value in own]
-            written[self.spanning.joint_names[body]] = values[0] if len(own) == 1 else values
-        return written

@@ -7,6 +7,7 @@ chooses such that the columns K_d of the other joints are far from linearly depe
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,16 +16,25 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry.numerics.least_squares import RANK, least_sine
-from connections.multibody.assembly.independence import MOST, Choice
+from connections.multibody.assembly.independence import MOST, MOST_GAIN, Choice
 from connections.multibody.assembly.ranks import least_size, paths_of, scales_of, terms_of
-from connections.multibody.assembly.whole_joints import refuse_part_of_a_joint
+from connections.multibody.assembly.whole_joints import (
+    Note,
+    parts_of,
+    refuse_part_of_a_joint,
+    rod_of,
+    split_of,
+)
 from connections.multibody.clusters import LINEAR, Rows
 from connections.multibody.definition.kinematics import Kinematics
+from connections.multibody.joints import Joint, Spherical
 from connections.multibody.loops.closures import Loop
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import CLOSED
+
+_WORTH = 0.5  # another one is written if its gain is less than this of the best one's
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,8 +88,7 @@ class Conditions:
 
         A condition holds if phi, relative to its size, is below `CLOSED`, or is round-off.
         """
-        paths = paths_of(self.spanning, self.of_body, self.sizes)
-        terms = terms_of(self.spanning, self.rows, self.functions, paths, self.sizes, self.units)
+        paths, terms = self._paths, self._terms
         rows, columns, zero = np.ones(len(terms)), np.ones(self.spanning.nv), np.full(len(terms), CLOSED)
         for cluster in self.tied:
             members = self.members(cluster)
@@ -88,6 +97,23 @@ class Conditions:
             rows[own], columns[of_joints] = scales_of(terms[np.ix_(own, of_joints)], least)
             zero[own] = np.maximum(CLOSED, RANK * least / rows[own])
         return rows, columns, zero
+
+    @cached_property
+    def _paths(self) -> np.ndarray:
+        """`paths_of`."""
+        return paths_of(self.spanning, self.of_body, self.sizes)
+
+    @cached_property
+    def _terms(self) -> np.ndarray:
+        """`terms_of`."""
+        return terms_of(self.spanning, self.rows, self.functions, self._paths, self.sizes, self.units)
+
+    @cached_property
+    def _geared(self) -> np.ndarray:
+        """(nv_s,) whether a velocity is in linear couplings only, where a large ratio does no harm."""
+        linear = np.zeros(len(self._terms), dtype=bool)
+        linear[: len(self.rows.kinds)] = self.rows.kinds == LINEAR
+        return np.asarray(~self._terms[~linear].any(axis=0))
 
     def ranks(self, q: np.ndarray) -> np.ndarray:
         """The rank of K of each cluster that has conditions."""
@@ -169,26 +195,121 @@ class Conditions:
             f"loop or coupling {names}" if "," not in names else f"the system of loops and couplings {names}"
         )
 
-    def choose(self, cluster: int, members: np.ndarray, wanted: np.ndarray, q: np.ndarray) -> np.ndarray:
-        """Which joints of a cluster are independent, (len(members),) booleans, chosen at the reference q."""
-        K, owners = self.scaled(q, cluster, members), self.spanning.body_of[self.columns_of(members)]
+    def choose(
+        self, cluster: int, members: np.ndarray, wanted: np.ndarray, points: Sequence[np.ndarray]
+    ) -> tuple[np.ndarray, Note | None]:
+        """Which joints of a cluster are independent, (len(members),) booleans, and a warning if it is due.
+
+        Parameters
+        ----------
+        cluster, members : the cluster, and its bodies.
+        wanted : (N,) 1 for a joint declared independent, 0 for a dependent one, -1 if the choice is free.
+        points : the reference, and closed configurations near it, (nq_s,) each.
+        """
+        columns = self.columns_of(members)
+        K, *near = (self.scaled(point, cluster, members) for point in points)
         rank = rank_of(K)
-        widths = np.array([self.spanning.joints[body].nv for body in members])
-        mobility = int(widths.sum()) - rank
-        bodies = ", ".join(f"'{self.spanning.tree.body_names[body]}'" for body in members)
+        mobility = len(columns) - rank
         if mobility == 0:
+            bodies = ", ".join(f"'{self.spanning.tree.body_names[body]}'" for body in members)
             raise ModelError(
                 f"over-constrained: {self.names_of(cluster)} leaves the bodies {bodies} nothing to move: "
                 f"{len(K)} conditions of rank {rank} on {rank} velocities"
             )
-        joints = np.searchsorted(members, owners)
-        choice = Choice(K, joints, wanted[members], rank)
+        choice = Choice(
+            K,
+            np.searchsorted(members, self.spanning.body_of[columns]),
+            wanted[members],
+            rank,
+            near,
+            self.scales[1][columns],
+            self._geared[columns],
+            self.spanning.tree.actuated[members],
+        )
         independent = choice.independent()
         if independent is None:
-            raise ModelError(self._why_not(cluster, members, choice, mobility))
-        return independent
+            raise ModelError(self._why_not(cluster, members, choice, mobility, points[0]))
+        free = bool((wanted[members] < 0).any())
+        return independent, self._advice(cluster, members, choice, independent, points) if free else None
 
-    def _why_not(self, cluster: int, members: np.ndarray, choice: Choice, mobility: int) -> str:
+    def _advice(
+        self,
+        cluster: int,
+        members: np.ndarray,
+        choice: Choice,
+        independent: np.ndarray,
+        points: Sequence[np.ndarray],
+    ) -> Note | None:
+        """A warning if the best choice lets other joints move more than `MOST_GAIN` times as fast."""
+        numbers = np.arange(len(members))
+        gain, slow, fast = choice.fastest(numbers[~independent])
+        if not gain > MOST_GAIN:
+            return None
+        names = [f"'{self.spanning.joint_names[members[number]]}'" for number in (fast, slow)]
+        reason = (
+            f"{self.names_of(cluster)}: near the reference joint {names[0]} moves {gain:.3g} times as fast "
+            f"as the independent joint {names[1]} (in rad, and in {self.sizes[cluster]:.3g} m), so that "
+            "small steps may lead where the loops do not close, and no other whole joints do better"
+        )
+        best = self._best_split(members, choice, points[0])
+        if best is not None and best[0] < _WORTH * gain:
+            return Note(reason, split_of(self.spanning, *best[1:]))
+        gains = [float(G.max(initial=0.0)) for G in choice.gains(numbers[~independent])]
+        best_point = points[int(np.argmin(gains))]
+        if min(gains) < _WORTH * gain:
+            pairs = ", ".join(f"'{k}': {v}" for k, v in self.written(best_point, members).items())
+            return Note(f"{reason}. It is slower at another reference, for example\nreference={{{pairs}}}")
+        return Note(f"{reason}; give another reference, or independent=[...]")
+
+    def _best_split(
+        self, members: np.ndarray, choice: Choice, q: np.ndarray
+    ) -> tuple[float, int, tuple[Joint, ...]] | None:
+        """The gain at q with a joint of several velocities written as others, its body, and these joints.
+
+        The joint with the least gain; None if all joints have one velocity.
+        """
+        wide = np.flatnonzero(choice.sizes > 1)
+        split = [(*self._parted(members, choice, number, q), int(members[number])) for number in wide]
+        gain, parts, body = min(split, key=lambda found: found[0], default=(np.inf, (), -1))
+        return (gain, body, parts) if parts else None
+
+    def _parted(
+        self, members: np.ndarray, choice: Choice, number: int, q: np.ndarray
+    ) -> tuple[float, tuple[Joint, ...]]:
+        """The gain at q if one joint of several velocities is written as others, and these.
+
+        A ball joint that carries a rod, which spins between the balls at its ends, is written as a universal
+        joint and a hinge along the rod. The gain is infinite if no choice of whole joints is possible then.
+        """
+        body, K = int(members[number]), choice.K.copy()
+        kind, own, start = self.spanning.joints[body], choice.joints == number, self.spanning.q_starts[body]
+        parts = parts_of(kind)
+        if isinstance(kind, Spherical):
+            left = np.linalg.svd(K[:, own] * choice.widths[own])[2][rank_of(K[:, own]) :]
+            if len(left) == 1:
+                cross, spin = parts = rod_of(left[0], kind.pose(q[start : start + 4])[:3, :3])
+                axes = np.column_stack([cross.axis_1, cross.axis_2, spin.axis])
+                K[:, own] = (K[:, own] * choice.widths[own]) @ axes / choice.widths[own]
+        sizes = np.insert(np.delete(choice.sizes, number), number, [part.nv for part in parts])
+        free, idle = np.full(len(sizes), -1), np.zeros(len(sizes), dtype=bool)
+        joints = np.repeat(np.arange(len(sizes)), sizes)
+        other = Choice(K, joints, free, choice.rank, (), choice.widths, choice.geared, idle)
+        found = other.independent()
+        return (np.inf if found is None else other.gain(np.flatnonzero(~found)), parts)
+
+    def written(self, q: np.ndarray, bodies: np.ndarray) -> dict[str, Any]:
+        """The configurations of the joints of `bodies` in q (nq_s,) as a user would write them."""
+        written: dict[str, Any] = {}
+        for body in bodies:
+            own = q[self.spanning.q_starts[body] : self.spanning.q_starts[body + 1]]
+            digits = 4 if len(own) == 1 else 9  # the norm of a quaternion is one to a millionth
+            values = [0.0 if abs(value) < CLOSED else float(f"{value:.{digits}g}") for value in own]
+            written[self.spanning.joint_names[body]] = values[0] if len(own) == 1 else values
+        return written
+
+    def _why_not(
+        self, cluster: int, members: np.ndarray, choice: Choice, mobility: int, q: np.ndarray
+    ) -> str:
         """Why no choice of independent joints is possible, in words."""
         loops, fixed = self.names_of(cluster), choice.declared
         if choice.limited:
@@ -203,7 +324,10 @@ class Conditions:
             )
             owners = np.unique(self.owners[0][self.owners[1] == cluster])
             tying = tuple(self.loops[owner] for owner in owners if owner < len(self.loops))
-            refuse_part_of_a_joint(reason, self.spanning, members, tying, len(tying) < len(owners))
+            best = self._best_split(members, choice, q)
+            if best is not None:
+                couplings = len(tying) < len(owners)
+                refuse_part_of_a_joint(reason, self.spanning, best[1], best[2], tying, couplings)
             if (fixed < 0).any():
                 return reason
         declared = members[fixed == 1]

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ModelError, as_number, require_function
+from connections.checks import ModelError, as_number, require_bool, require_function
 from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
-from connections.multibody.graph import GROUND, Edge, Link, build_tree
+from connections.multibody.assembly.whole_joints import Note
+from connections.multibody.graph import GROUND, Edge, Link, Tree, build_tree
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Helical, Joint, Limits
 from connections.multibody.joints.armature import armature_of
@@ -90,6 +91,7 @@ class Mechanism:
         placement: Any = None,
         limits: Limits | None = None,
         armature: Any = 0.0,
+        actuated: bool = False,
     ) -> None:
         """Move the body `child` relative to `parent` by a joint.
 
@@ -103,6 +105,7 @@ class Mechanism:
         limits : what ``model.limits`` has for this joint; only `WholeBodyController` reads them.
         armature : the inertia that the joint's own velocity meets, such as that of a motor's rotor times the
             square of the gear ratio; kg m^2 for angles, kg for lengths. A number, or (nv_J,).
+        actuated : whether a motor moves it. If loops leave a choice, such joints are independent first.
 
         Raises
         ------
@@ -129,7 +132,9 @@ class Mechanism:
             raise ModelError(f"joint '{name}': limits: expected Limits(lower=..., ...), got {limits!r}")
         limits = limits.for_joint(name, joint)
         inertia = armature_of(name, joint, armature)
-        edge = Edge(name, GROUND if parent == WORLD else parent, child, joint, transform, limits, inertia)
+        require_bool("actuated", actuated)
+        above = GROUND if parent == WORLD else parent
+        edge = Edge(name, above, child, joint, transform, limits, inertia, actuated)
         self._edges[name] = self._above[child] = edge
 
     def add_loop(
@@ -239,16 +244,23 @@ class Mechanism:
         listed = _joint_list(name, independent)
         self._couplings[name] = Coupling(name, names, coefficients, offset, function, listed)
 
-    def build(self, gravity: Any = DEFAULT_GRAVITY, reference: Mapping[str, Any] | None = None) -> Model:
+    def build(
+        self,
+        gravity: Any = DEFAULT_GRAVITY,
+        reference: Mapping[str, Any] | None = None,
+        independent: Sequence[str] | None = None,
+    ) -> Model:
         """The model of what has been added so far; later additions do not change it.
 
         Parameters
         ----------
         gravity : (3,) acceleration of free fall in world axes, m/s^2.
         reference : {joint: configuration}, from which loops are closed; joints that are not named are
-        neutral.
-            If there are several assembly modes, it chooses the one nearby. If None, the neutral configuration
-            if the loops close there and are regular, otherwise a configuration that is searched for.
+            neutral. If there are several assembly modes, it chooses the one nearby. If None, the neutral
+            configuration if the loops close there and are regular, otherwise a configuration that is searched
+            for.
+        independent : names of independent joints, in place of those that the loops and couplings name; in a
+            cluster of which it names none, these hold.
 
         Joints are numbered depth first, joints of one parent in the order in which they were added. In
         ``model.joint_names`` only independent joints appear, grouped by cluster.
@@ -262,23 +274,23 @@ class Mechanism:
 
         Warns
         -----
-        AssemblyWarning : a reference was searched for, and the loops close in another way, too.
+        AssemblyWarning : a reference was searched for, and the loops close in another way, too; or the best
+            choice of independent joints lets others move more than twenty times as fast.
         """
+        model, notes = built(self, gravity, reference, independent)
+        for note in notes:
+            warnings.warn(str(note), AssemblyWarning, stacklevel=2)
+        return model
+
+    def _tree(self) -> Tree:
+        """The tree of its bodies."""
         if not self._links:
             raise ModelError("the mechanism has no bodies")
         loose = [name for name in self._links if name not in self._above]
         if loose:
             names = ", ".join(f"'{name}'" for name in loose)
             raise ModelError(f"not connected: no joint leads to {names}; the parent of a root is '{WORLD}'")
-        if reference is not None and not isinstance(reference, Mapping):
-            raise ModelError(f"reference: expected {{joint name: configuration}}, got {reference!r}")
-        tree = build_tree(list(self._links.values()), list(self._edges.values()))
-        loops, couplings = list(self._loops.values()), list(self._couplings.values())
-        notes: list[str] = []
-        model = Model.of(assemble(tree, loops, couplings, reference, notes.append), gravity)
-        for note in notes:
-            warnings.warn(note, AssemblyWarning, stacklevel=2)
-        return model
+        return build_tree(list(self._links.values()), list(self._edges.values()))
 
     def __repr__(self) -> str:
         ties = {"loops": len(self._loops), "couplings": len(self._couplings)}
@@ -296,6 +308,16 @@ class Mechanism:
             body = str(edge.parent)
         path = f"'{child}'" + "".join(reversed(steps)) + f" -[{name}] -> '{child}'"
         raise ModelError(f"the joints form a cycle: {path}")
+
+
+def built(mechanism: Mechanism, gravity: Any, reference: Any, independent: Any) -> tuple[Model, list[Note]]:
+    """The model of a mechanism, as `Mechanism.build` returns it, and what that warns of."""
+    tree, notes = mechanism._tree(), list[Note]()
+    if reference is not None and not isinstance(reference, Mapping):
+        raise ModelError(f"reference: expected {{joint name: configuration}}, got {reference!r}")
+    loops, couplings = list(mechanism._loops.values()), list(mechanism._couplings.values())
+    kinematics = assemble(tree, loops, couplings, reference, notes.append, independent)
+    return Model.of(kinematics, gravity), notes
 
 
 def _require_name(kind: str, name: Any, taken: dict[str, Any]) -> None:

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Collection, Mapping
 from functools import partial
 from pathlib import Path
@@ -38,9 +39,10 @@ import numpy as np
 from connections._distribution import how_to_install
 from connections._shown import shown
 from connections.checks import ModelError
-from connections.multibody.assembly.whole_joints import WholeJointError
+from connections.multibody.assembly.assembly import AssemblyWarning
+from connections.multibody.assembly.whole_joints import Split, WholeJointError
 from connections.multibody.description.files import file_of, require_few_velocities
-from connections.multibody.description.mechanism import WORLD, Mechanism
+from connections.multibody.description.mechanism import WORLD, Mechanism, built
 from connections.multibody.description.mjcf_equality import (
     active_equalities,
     add_equalities,
@@ -61,7 +63,9 @@ from connections.multibody.joints import (
 from connections.multibody.model import Model
 
 
-def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any = None) -> Model:
+def from_mjcf(
+    path: str | os.PathLike[str], gravity: Any = None, reference: Any = None, independent: Any = None
+) -> Model:
     """The model of the robot described in an MJCF file.
 
     Parameters
@@ -70,6 +74,8 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
     gravity : (3,) acceleration of free fall in world axes, m/s^2; the file's gravity if None.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
         `Mechanism.build`; joints that it does not name are at their position in ``qpos0``.
+    independent : names of independent joints, as for `Mechanism.build`. Joints with actuators are preferred
+        if loops leave a choice.
 
     Raises
     ------
@@ -79,6 +85,10 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         constraint is neither connect nor weld nor joint, or contradicts others; the loops do not close near
         the reference; an actuator or tendon has an armature that couples joints. The message names the file
         and the constraint, actuator or tendon.
+
+    Warns
+    -----
+    AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast.
     """
     path = file_of(path)
     mujoco = mujoco_for("from_mjcf")
@@ -94,12 +104,16 @@ def from_mjcf(path: str | os.PathLike[str], gravity: Any = None, reference: Any 
         if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
             reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
         try:
-            model = mechanism.build(gravity_of(compiled) if gravity is None else gravity, reference)
+            gravity = gravity_of(compiled) if gravity is None else gravity
+            model, notes = built(mechanism, gravity, reference, independent)
         except WholeJointError as error:
-            raise ModelError(f"{error.reason}. {_instead(compiled, error, origins)}") from error
+            raise ModelError(f"{error.reason}. {_instead(compiled, error.split, origins)}") from error
         model = model.with_frames(_sites(compiled, model.frame_names, origins))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
+    for note in notes:
+        remedy = f". {_instead(compiled, note.split, origins)}" if note.split else ""
+        warnings.warn(f"{path}: {note.reason}{remedy}", AssemblyWarning, stacklevel=2)
     return model
 
 
@@ -137,21 +151,19 @@ def gravity_of(compiled: Any) -> np.ndarray:
     return np.zeros(3) if off else np.array(compiled.opt.gravity)
 
 
-def _instead(compiled: Any, error: WholeJointError, origins: np.ndarray) -> str:
+def _instead(compiled: Any, split: Split, origins: np.ndarray) -> str:
     """What to write in the file in place of a free or ball joint that equality constraints bind in part."""
-    number = next(joint for joint in range(compiled.njnt) if joint_name(compiled, joint) == error.joint)
+    number = next(joint for joint in range(compiled.njnt) if joint_name(compiled, joint) == split.joint)
     body, anchor = int(compiled.jnt_bodyid[number]), compiled.jnt_pos[number]
     free = compiled.jnt_type[number] == mujoco_for("from_mjcf").mjtJoint.mjJNT_FREE
     old = ("<freejoint>" if free else "the ball joint") + f" of body '{_body_name(compiled, body)}'"
-    if error.pin is not None:  # a connect
-        loop, outward = error.pin
+    if split.pin is not None:  # a connect
+        loop, outward = split.pin
         frame = loop.placement_b if outward else loop.placement_a
         old += f" and of <connect> '{loop.name}'"
-        joints, anchor = [f'name="{error.joint}" type="ball"'], frame[:3, 3] + origins[body]
+        joints, anchor = [f'name="{split.joint}" type="ball"'], frame[:3, 3] + origins[body]
     else:
-        axes = [f'axis="{axis}"' for axis in ("1 0 0", "0 1 0", "0 0 1")]
-        joints = [f'type="slide" {axis}' for axis in axes] if free else []
-        joints += [f'type="hinge" {axis}' for axis in axes]
+        joints = [_element(single) for part in split.parts for single in part.chain]
     place = " ".join(f"{x:.12g}" for x in anchor)
     lines = "\n".join(f'<joint {joint} pos="{place}"/>' for joint in joints)
     if compiled.dof_armature[compiled.dof_jntid == number].any():
@@ -203,6 +215,11 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
     held : positions of the joints that do not move, by number.
     """
     mechanism, armatures = Mechanism(), armatures_of(compiled)
+    driven = {
+        int(compiled.actuator_trnid[number, 0])
+        for number in range(compiled.nu)
+        if _on_joint(mujoco, compiled, number)
+    }
     origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame
     for body in range(1, compiled.nbody):
         above = compiled.body_parentid[body]
@@ -224,12 +241,22 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
             inertia = 0.0 if number in held else armatures[number]
             limits = _limits(mujoco, compiled, number, kind)
-            mechanism.add_joint(joint, parent, child, kind, pose, limits, inertia)
+            mechanism.add_joint(joint, parent, child, kind, pose, limits, inertia, number in driven)
             parent, pose = child, np.eye(4)
         if not compiled.body_jntnum[body]:
             _add_body(mechanism, compiled, name, body, origins[body])
             mechanism.add_joint(f"{name} (fixed)", parent, name, Fixed(), pose)
     return mechanism, origins
+
+
+def _element(joint: Joint) -> str:
+    """The type and axis of a slide or hinge in a file."""
+    assert isinstance(joint, Prismatic | Revolute)  # joints of one velocity that `whole_joints` writes
+    kind, axis = (
+        "slide" if isinstance(joint, Prismatic) else "hinge",
+        " ".join(f"{x:.12g}" for x in joint.axis),
+    )
+    return f'type="{kind}" axis="{axis}"'
 
 
 def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[ElementaryJoint, np.ndarray, bool]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,6 +20,7 @@ import numpy as np
 
 from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
+from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.description.files import file_of, require_few_velocities
 from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
 from connections.multibody.description.urdf_plus import read_closures
@@ -49,6 +51,7 @@ def from_urdf(
     floating_base: bool = False,
     gravity: Any = DEFAULT_GRAVITY,
     reference: Any = None,
+    independent: Any = None,
 ) -> Model:
     """The model of the robot described in a URDF or URDF+ file.
 
@@ -60,6 +63,8 @@ def from_urdf(
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
         `Mechanism.build`.
+    independent : names of independent joints, in place of those that the file marks, as for
+        `Mechanism.build`. Joints of transmissions are preferred if loops leave a choice.
 
     Raises
     ------
@@ -73,7 +78,8 @@ def from_urdf(
     Warns
     -----
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
-    AssemblyWarning : a reference was searched for, and the loops close in another way, too.
+    AssemblyWarning : a reference was searched for, and the loops close in another way, too; or the best
+        choice of independent joints lets others move more than twenty times as fast.
     """
     require_bool("floating_base", floating_base)
     path = file_of(path)
@@ -89,8 +95,8 @@ def from_urdf(
             ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
         )
         tree = build_tree(file.links, [trunk, *file.edges])
-        notes: list[str] = []
-        kinematics = assemble(tree, file.loops, file.couplings, reference, notes.append)
+        notes: list[Note] = []
+        kinematics = assemble(tree, file.loops, file.couplings, reference, notes.append, independent)
         model = Model.of(kinematics, gravity)
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
@@ -113,7 +119,8 @@ def _read(path: Path) -> _File:
         for joint in robot.joints
         if joint.type == "planar"
     }
-    edges = sorted((_edge(joint, turns) for joint in robot.joints), key=lambda edge: edge.name)
+    driven = {joint.get("name") for joint in root.findall("transmission/joint")}
+    edges = sorted((_edge(joint, turns, driven) for joint in robot.joints), key=lambda edge: edge.name)
     base = find_root([link.name for link in robot.links], edges)
     loops, couplings = read_closures(root, edges, turns)
     flaws = []
@@ -136,11 +143,12 @@ def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
     return Link(parsed.name, inertia.seen_from(turn[:3, :3].T, np.zeros(3)))
 
 
-def _edge(parsed: Any, turns: dict[str, np.ndarray]) -> Edge:
+def _edge(parsed: Any, turns: dict[str, np.ndarray], driven: Collection[str | None]) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
     placement = before.T @ placement_of(parsed.origin) @ after
+    joint, actuated = _joint(parsed.name, parsed), parsed.name in driven
     return Edge(
-        parsed.name, parsed.parent, parsed.child, _joint(parsed.name, parsed), placement, _limits(parsed)
+        parsed.name, parsed.parent, parsed.child, joint, placement, _limits(parsed), actuated=actuated
     )
 
 
