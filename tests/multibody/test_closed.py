@@ -76,6 +76,15 @@ def test_the_numbers_are_those_of_q(name, of, rng):
             )
 
 
+def test_rows_of_vectors_at_each_of_several_configurations(rng):
+    """Batch axes broadcast: (2, 1) configurations and (3,) vectors."""
+    robot = model("planar robot")
+    (q, _), (_, v) = configurations(robot, rng, 2, 1), configurations(robot, rng, 3)
+    expected = mb.coriolis_matrix(robot, q, v)
+    same(mb.coriolis_matrix(robot, mb.close_loops(robot, q), v), expected)
+    assert not np.allclose(expected[0], expected[1])  # a control
+
+
 OTHERS = {
     "curvature_with_torsion": lambda robot, q, v: mb.curvature_with_torsion(robot, q),
     "sectional_curvature": lambda robot, q, v: mb.sectional_curvature(robot, q, v, np.arange(robot.nv) + 1.0),

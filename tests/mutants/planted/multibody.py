@@ -39,6 +39,33 @@ MUTANTS = (
         "the derivative of C^T w by v counts brackets of joints twice",
     ),
     Mutant(
+        "solved-loops-of-another-robot",
+        "multibody/program/closed.py",
+        "if _joints(own) is not _joints(kinematics):",
+        "if type(own) is not type(kinematics):",
+        ("multibody/test_closed.py::test_another_robot_is_an_error",),
+        "loops that were solved for another robot are taken",
+    ),
+    Mutant(
+        "solved-loops-for-rows-of-vectors",
+        "multibody/program/program.py",
+        "rows[0] = solutions if own == batch else places.reshape(-1)",
+        "rows[0] = solutions if len(own) == len(batch) else 0 * places.reshape(-1)",
+        (
+            "multibody/test_closed.py::test_the_numbers_are_those_of_q",
+            "multibody/test_closed.py::test_rows_of_vectors_at_each_of_several_configurations",
+        ),
+        "rows of vectors at several configurations all get the first one's loops",
+    ),
+    Mutant(
+        "jax-joints-stand-still",
+        "multibody/loops/closed_kinematics.py",
+        "return jnp.zeros(self.spanning.nq) if q_dot is None else self.spanning_rate_at(q, q_s, q_dot)",
+        "return jnp.zeros(self.spanning.nq).at[self.q_columns].set(0.0 if q_dot is None else q_dot)",
+        ("multibody/test_closed.py::test_the_joints_move_as_the_loops_let_them",),
+        "dependent joints of a Closed do not move with the independent ones inside JAX",
+    ),
+    Mutant(
         "extreme-curvatures-stop-early",
         "multibody/curvature_extremes.py",
         "_CONVERGED = 1e-12",
