@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from cases import further
+from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
@@ -285,3 +287,49 @@ def test_a_ball_that_a_weld_binds_in_part(load):
         load(file(body, weld))
     lines = "".join(str(error.value).splitlines()[1:])
     assert load(file(BUOY.format(joint=lines), weld)).nv == 1
+
+
+# --- welds whose frames are drawn far apart ----------------------------------------------------------------
+
+AXES = ("0 0 1", "0 1 0", "1 0 0", "0 1 0", "0 0 1", "0 1 0", "1 0 0")
+ARM = "".join(
+    f'<body name="l{i}" pos="{0.25 * (i > 0)} 0 {0.1 * (i % 2)}"><joint name="j{i}" axis="{axis}"/>{INERTIAL}'
+    for i, axis in enumerate(AXES)
+) + "</body>" * len(AXES)
+FLOATING = SPATIAL.replace('<joint name="ball" type="ball" pos="0.1 0 0"/>', '<freejoint name="base"/>')
+
+
+def far_weld(seed):
+    """A file with a weld at a random pose: of a plate on a ball or free, or of an arm's hand to the world."""
+    rng = np.random.default_rng(seed)
+    turn, kind = np.roll(Rotation.random(rng=rng).as_quat(), 1), seed % 3
+    across = rng.normal(size=3)
+    place = (
+        np.array([1.0, 0.2, 0.3]) + rng.uniform(-0.3, 0.3, 3),
+        rng.uniform(-0.5, 0.5, 3),
+        across * rng.uniform(0.4, 1.0) / np.linalg.norm(across),
+    )[kind]
+    bodies = ('body1="plate" body2="hand"', 'body1="plate" body2="hand"', 'body1="l6"')[kind]
+    pose = " ".join(f"{x:.6g}" for x in (*place, *turn))
+    return file((SPATIAL, FLOATING, ARM)[kind], f'<weld name="far" {bodies} relpose="{pose}"/>')
+
+
+@pytest.mark.filterwarnings("ignore::connections.multibody.AssemblyWarning")
+@pytest.mark.parametrize("block", [0, *map(further, range(1, 5))])
+def test_a_weld_that_is_drawn_far_apart(block, load):
+    """It is followed from where the file draws it, or the error has a reference from which it closes."""
+    written = 0
+    for seed in range(12 * block, 12 * block + 12):
+        text = far_weld(seed)
+        try:
+            model = load(text)
+        except ModelError as error:
+            line = str(error).splitlines()[-1]
+            model, written = load(text, reference=eval(line.removeprefix("reference="))), written + 1
+        spanning = assembled(model)
+        for joint, q in spanning.items():
+            if len(q) == 7:  # a position and (w, x, y, z)
+                spanning[joint] = np.array([*q[:3], q[6], *q[3:6]])
+        phi, _ = Oracle(text).place(spanning).equality
+        assert np.abs(phi).max() < 1e-9
+    assert written < 4

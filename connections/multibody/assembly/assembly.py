@@ -21,6 +21,7 @@ from connections._shown import Shown
 from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array, require_names
 from connections.geometry.rigid.placements import perpendicular
+from connections.multibody.assembly.carried_frames import CarriedFrames
 from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.assembly.neighbours import Neighbours, neighbours
 from connections.multibody.assembly.whole_joints import Note
@@ -57,6 +58,9 @@ _NAMED = 4  # most joints that a sentence names
 _BOUND = 0.3  # of the largest: how much a joint is bound that an error of a singular reference names
 #: rad, or of the size of a cluster: how far from a singular reference another one is looked for
 _AWAY = np.repeat((0.1, 0.3, 0.6, 1.0), 4)
+#: Of frames that are carried: the first step of s, the least one, and the most that a joint moves in one
+_FIRST, _LEAST, _LEAP = 0.1, 1e-3, 0.5
+_ELSEWHERE = 8  # places from which frames are carried, if they cannot be from the reference
 _STARTS = 24  # starts of Newton's method, if no reference is given
 _SECONDS = 20.0  # after this time no further starts are tried, if none has closed
 
@@ -374,8 +378,11 @@ class _Assembler:
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
             start, q = q, self.close(q, free)
             if chosen and not self.closed(q):  # coordinates are chosen apart from the reference
-                q = self.close(start, everything)
-            self._require_closed(q, "the reference")
+                q, free = self.close(start, everything), everything
+            if not self.closed(q):
+                carried = self._carried(start, free)
+                q = q if carried is None else carried
+            self._require_closed(q, "the reference", start)
             near = neighbours(self.conditions, q)
             self._require_regular(q, near)
             return q, near.points, []
@@ -438,7 +445,48 @@ class _Assembler:
                 q[start] = angle + 2.0 * np.pi * turns
         return q
 
-    def _require_closed(self, q: np.ndarray, start: str) -> None:
+    def _carried(self, start: np.ndarray, columns: np.ndarray) -> np.ndarray | None:
+        """The closed configuration to which the frames of loops lead that are carried from `start` (nq_s,).
+
+        None if Newton's method, by the spanning velocities `columns`, loses it.
+        """
+        conditions, q, s, step = self.conditions, start, 0.0, _FIRST
+        transforms = conditions.host.placed(start).transforms
+        frames = CarriedFrames(self.spanning.tree, self.loops, conditions.rows, transforms)
+        while s < 1.0 and step > _LEAST:
+            further = min(1.0, s + step)
+            there = replace(self, conditions=replace(conditions, rows=frames.at(further)))
+            found = there.close(q, columns)
+            if there._holds(found) and np.abs((found - q) / self.units).max() < _LEAP:
+                q, s, step = found, further, 1.5 * step
+            else:
+                step *= 0.5
+        return q if s == 1.0 and self.closed(q) else None
+
+    def _elsewhere(self, start: np.ndarray) -> np.ndarray | None:
+        """A regular closed configuration (nq_s,) to which frames are carried from somewhere about `start`."""
+        rng, columns = np.random.default_rng(5), self.conditions.tied_columns
+        tied = np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
+        for size in np.arange(1, _ELSEWHERE + 1) / _ELSEWHERE:
+            step = np.zeros(self.spanning.nv)
+            step[columns] = size * rng.uniform(-1, 1, len(columns)) * self._spread(columns)
+            tried = moved(self.spanning, start, self.conditions.units * step)
+            found = self._carried(tried, columns)
+            if found is not None:
+                found = self.close(self._given(self.conditions.written(found, tied)), columns)
+                if self.closed(found) and not neighbours(self.conditions, found).stuck:
+                    return found
+        return None
+
+    def _require_closed(self, q: np.ndarray, start: str, drawn: np.ndarray | None = None) -> None:
+        """Raise `ModelError` if the loops are open at q (nq_s,), with a reference to write, if one is found.
+
+        Parameters
+        ----------
+        q : where Newton's method ended.
+        start : where it began, in words.
+        drawn : the reference from which it began, if one was given.
+        """
         if self.closed(q):
             return
         phi, K = self.conditions.host.at(q)
@@ -450,15 +498,24 @@ class _Assembler:
                 "function is NaN or infinite there; give another reference, or another function"
             )
         _require_dependence(self.conditions, q)
+        found = None if drawn is None else self._elsewhere(drawn)
+        remedy = "give a reference nearby, reference={joint: configuration}"
+        if found is not None:
+            tied = np.flatnonzero(np.isin(self.conditions.of_body, self.conditions.tied))
+            remedy = f"they close from\n{self.conditions.reference_text(found, tied)}"
         if phi.max() < CLOSED:
             raise ModelError(
                 "the loops close with a frame that is turned away from its counterpart, by half a turn or a "
-                "third; give a reference nearby, reference={joint: configuration}"
+                f"third; {remedy}"
+            )
+        if found is None:
+            remedy = (
+                "Either no configuration closes it or another reference is needed, "
+                "reference={joint: configuration}"
             )
         raise ModelError(
             f"'{self.conditions.names[owner]}' does not close from {start}: it stays open by {phi.max():.2g} "
-            "(of its length, or rad). Either no configuration closes it or another reference is needed, "
-            "reference={joint: configuration}"
+            f"(of its length, or rad). {remedy[0].upper()}{remedy[1:]}"
         )
 
     def _search(
@@ -549,9 +606,7 @@ class _Assembler:
         remedy = "reference={joint: configuration}; none was found nearby"
         if other is not None:
             ranks += f", {self.conditions.ranks(other)[which]} nearby"
-            written = self.conditions.written(other, self.conditions.members(cluster))
-            pairs = ", ".join(f"'{name}': {value}" for name, value in written.items())
-            remedy = f"for example\nreference={{{pairs}}}"
+            remedy = f"for example\n{self.conditions.reference_text(other, self.conditions.members(cluster))}"
         raise ModelError(
             f"the reference is singular for {self.conditions.names_of(cluster)}: not all velocities that its "
             "conditions leave there are motions, as where bars are aligned or an arm is stretched out "

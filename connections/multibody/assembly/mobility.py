@@ -257,8 +257,8 @@ class Conditions:
         gains = [float(G.max(initial=0.0)) for G in choice.gains(numbers[~independent])]
         best_point = points[int(np.argmin(gains))]
         if min(gains) < _WORTH * gain:
-            pairs = ", ".join(f"'{k}': {v}" for k, v in self.written(best_point, members).items())
-            return Note(f"{reason}. It is slower at another reference, for example\nreference={{{pairs}}}")
+            text = self.reference_text(best_point, members)
+            return Note(f"{reason}. It is slower at another reference, for example\n{text}")
         return Note(f"{reason}; give another reference, or independent=[...]")
 
     def _best_split(
@@ -296,6 +296,11 @@ class Conditions:
         other = Choice(K, joints, free, choice.rank, (), choice.widths, choice.geared, idle)
         found = other.independent()
         return (np.inf if found is None else other.gain(np.flatnonzero(~found)), parts)
+
+    def reference_text(self, q: np.ndarray, bodies: np.ndarray) -> str:
+        """`written` as the argument of `build`."""
+        pairs = (f"'{name}': {value}" for name, value in self.written(q, bodies).items())
+        return f"reference={{{', '.join(pairs)}}}"
 
     def written(self, q: np.ndarray, bodies: np.ndarray) -> dict[str, Any]:
         """The configurations of the joints of `bodies` in q (nq_s,) as a user would write them."""

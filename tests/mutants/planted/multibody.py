@@ -202,4 +202,12 @@ MUTANTS = (
         ("multibody/test_with_independent.py::test_a_heel_on_a_rod",),
         "the hinge that is written for a rod's spin is across the rod",
     ),
+    Mutant(
+        "carried-frames-turn-on",
+        "multibody/assembly/carried_frames.py",
+        "turned = R @ Rotation.from_rotvec((1.0 - s) * turn).as_matrix() @ R.T",
+        "turned = R @ Rotation.from_rotvec((s - 1.0) * turn).as_matrix() @ R.T",
+        ("multibody/test_mjcf_equality.py::test_a_weld_that_is_drawn_far_apart[0]",),
+        "frames of welds are carried from the wrong side",
+    ),
 )
