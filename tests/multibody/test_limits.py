@@ -67,11 +67,17 @@ def test_an_encoding_that_cannot_be_read_names_the_file(tmp_path: Path, form, en
 # --- independent joints ----------------------------------------------------------------------------------
 
 
+def free_choice(K: np.ndarray, widths: list[int], rank: int) -> Choice:
+    """The choice among joints of these numbers of velocities, without motors."""
+    joints, none = np.repeat(np.arange(len(widths)), widths), np.zeros(len(widths), dtype=bool)
+    columns = np.ones(len(joints))
+    return Choice(K, joints, np.full(len(widths), -1), rank, (), columns, columns == 0.0, none)
+
+
 @given(st.lists(st.sampled_from([1, 1, 2, 3, 6]), min_size=1, max_size=8), st.integers(0, 12))
 def test_the_choices_are_those_of_all_combinations(widths: list[int], rank: int) -> None:
     """Sets of joints of several velocities to be dependent, which joints of one velocity can fill up."""
-    joints = np.repeat(np.arange(len(widths)), widths)
-    choice = Choice(np.zeros((rank, len(joints))), joints, np.full(len(widths), -1), rank)
+    choice = free_choice(np.zeros((rank, sum(widths))), widths, rank)
     wide, single = [j for j, width in enumerate(widths) if width > 1], widths.count(1)
     expected = [
         subset
@@ -88,9 +94,9 @@ def test_the_choices_are_those_of_all_combinations(widths: list[int], rank: int)
 def test_the_choices_have_a_limit() -> None:
     """Fifteen joints of three velocities, of which two do the same: none can be dependent as a whole."""
     K = np.kron(np.eye(15), np.array([[1.0, 0.0, 1.0], [0.0, 1.0, 0.0]]))
-    choice = Choice(K, np.repeat(np.arange(15), 3), np.full(15, -1), 30)
+    choice = free_choice(K, [3] * 15, 30)
     assert choice.limited and choice.independent() is None
-    assert not Choice(K[:4, :6], np.repeat(np.arange(2), 3), np.full(2, -1), 4).limited
+    assert not free_choice(K[:4, :6], [3, 3], 4).limited
 
 
 def ring(joints: int, span: float = 0.05) -> mb.Mechanism:
