@@ -25,6 +25,7 @@ import numpy as np
 
 from connections._jax import Value
 from connections.engines.internals.jax_names import trace_state_clean
+from connections.evaluation.content import ByContent
 
 DERIVED = "_derived"  # the attribute that caches values derived from the others
 
@@ -225,7 +226,10 @@ def _attributes(thing: Any) -> list[str]:
 
 
 class Static:
-    """A part of a structure: integers, texts and integer arrays are compared by value, others by identity."""
+    """A part of a structure: integers, texts, integer arrays and robots are compared by value.
+
+    Others are compared by identity.
+    """
 
     __slots__ = ("key", "value")
 
@@ -248,7 +252,7 @@ def _key_of(value: Any) -> Any:
         return type(value), value
     if isinstance(value, np.ndarray | np.generic) and value.dtype != object:
         return value.dtype.str, np.shape(value), value.tobytes()
-    return id(value)
+    return value if isinstance(value, ByContent) else id(value)
 
 
 def _flatten(thing: Any) -> tuple[Any, Any]:

@@ -28,6 +28,7 @@ from connections.checks import (
     require_type,
 )
 from connections.evaluation.boundary import as_given
+from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
 from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.definition.frames import (
@@ -56,8 +57,11 @@ DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class Model(ByContent):
     """A robot: N bodies, joints, loops, gravity. Made by `from_urdf`, `Mechanism.build`, ...; immutable.
+
+    Models are equal, and hash alike, if they have the same names, numbers and structure: read twice from one
+    file, pickled or copied. Functions that close loops are compared by identity.
 
     Parameters
     ----------

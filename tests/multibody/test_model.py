@@ -1,5 +1,7 @@
 """`Model` against Pinocchio, against its own Koszul connection, and against its own layout."""
 
+import copy
+import pickle
 import re
 
 import jax
@@ -15,6 +17,7 @@ from urdf_parts import joint, link
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, PointError, ShapeError
+from connections.evaluation.compilation import flattened
 from connections.multibody.definition.spatial import body_coriolis
 
 pytestmark = pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
@@ -286,3 +289,60 @@ def test_bad_configurations(robots):
         mb.body_jacobians(model, np.where(np.arange(len(q)) == 6, 2.0, q))
     with pytest.raises(PointError, match="norm 2"):
         model.definition.metric.matrix(np.where(np.arange(len(q)) == 6, 2.0, q))
+
+
+# --- equality -----------------------------------------------------------------------------------------------
+
+
+def _others_of(robot):
+    """The same robot with one thing changed."""
+    joint, body = robot.joint_names[0], robot.body_names[0]
+    parameters = np.array(mb.inertial_parameters(robot))
+    parameters[0, 0] = np.nextafter(parameters[0, 0], np.inf)
+    yield robot.with_gravity((0.0, 0.0, -1.62))
+    yield robot.with_armature({joint: 0.1})
+    yield robot.with_inertial_parameters(parameters)
+    yield robot.with_frames({"eye": (body, np.eye(4))})
+
+
+@pytest.mark.parametrize("name", ["arm", "four_bar"])
+def test_models_of_the_same_content_are_equal(name):
+    """Read again, copied or pickled; of those that differ in a last digit none is."""
+    robot = mb.example(name)
+    alike = [mb.example(name), pickle.loads(pickle.dumps(robot)), copy.deepcopy(robot)]
+    assert all(other == robot and hash(other) == hash(robot) for other in alike)
+    assert not any(other == robot for other in _others_of(robot)) and robot != name
+    traces = []
+
+    def H(robot, q):
+        traces.append(robot)
+        return mb.mass_matrix(robot, q)
+
+    function = jax.jit(H, static_argnums=0)
+    for other in (robot, *alike):
+        np.testing.assert_array_equal(function(other, robot.neutral()), function(robot, robot.neutral()))
+    assert len(traces) == 1
+    for count, other in enumerate(_others_of(robot), start=2):
+        function(other, robot.neutral())
+        assert len(traces) == count
+
+
+def test_equal_models_share_what_is_compiled_for_their_geometry():
+    """Metrics and connections of equal robots have one structure."""
+    first, second = mb.example("arm"), mb.example("arm")
+    robots = first, second, first.with_gravity((1.0, 0.0, 0.0))
+    structures = [flattened(robot.system().metric)[0] for robot in robots]
+    assert structures[0] is structures[1] and structures[2] is not structures[0]
+
+
+def test_functions_of_users_are_compared_by_identity():
+    def plan(function):
+        mechanism = mb.Mechanism()
+        for name in ("turn", "lift"):
+            mechanism.add_body(name, 1.0, (0.1, 0, 0), np.eye(3))
+            mechanism.add_joint(name, "world", name, mb.Revolute((0, 0, 1)))
+        mechanism.add_coupling("cam", ["turn", "lift"], function=function, independent=["turn"])
+        return mechanism.build()
+
+    cam = lambda turn, lift: lift - jnp.sin(turn)  # noqa: E731
+    assert plan(cam) != plan(lambda turn, lift: lift - 2.0 * jnp.sin(turn))

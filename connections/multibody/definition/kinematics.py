@@ -27,6 +27,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.evaluation.compilation import traced_once
+from connections.evaluation.content import ByContent
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
 from connections.geometry.rigid.rotations import homogeneous, quaternion_product, rotation_matrix, skew
 from connections.multibody.clusters import make_read_only
@@ -45,7 +46,7 @@ class _JointGroup:
     parameters: np.ndarray  # (g, k)
 
 
-class Coordinates(abc.ABC):
+class Coordinates(ByContent, abc.ABC):
     """The layout of q and v: a slice of each for every independent joint.
 
     Subclasses are frozen dataclasses; what follows from their fields is cached, and not pickled.

@@ -280,8 +280,10 @@ class ClosedKinematics(Coordinates):
     def near(self, start: Any) -> ClosedKinematics:
         """The same, with loops that are followed from the spanning configuration `start` (nq_s,)."""
         near = copy(self)
-        near.__dict__.pop("frame", None)  # which asks whether loops close
+        for cached in ("frame", "_hash"):  # the frame asks whether loops close
+            near.__dict__.pop(cached, None)
         near.__dict__["_start"] = start
+        near.__dict__["_content"] = object()  # it is like no other
         return near
 
     def spanning_at(self, q: jax.Array) -> jax.Array:

@@ -23,8 +23,7 @@ class Closed:
     """Configurations of a robot with their loops solved: what `close_loops` returns.
 
     Every function of the robot takes it in place of q, and solves no loop again. So does a robot that differs
-    in gravity, inertia, armature or frames only. A copy or a pickle belongs to the robot that is copied or
-    pickled with it.
+    in gravity, inertia, armature or frames only, and one that is equal: copied, pickled, or read again.
 
     ``closed[i]`` and ``len(closed)`` are those of its batch axes. For JAX, it is a pytree. Derivatives are
     those by q, of which the solution is a function.
@@ -77,7 +76,7 @@ class Closed:
         raise TypeError("a Closed is no array: write .q, or .spanning for the configurations of all joints")
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], Any]:
-        """The arrays; and the robot's kinematics, which JAX compares by identity, and must not keep."""
+        """The arrays; and the robot's kinematics, which JAX must not keep."""
         return (self._q, self._solution), weakref.ref(self._kinematics)
 
     @classmethod
@@ -132,11 +131,10 @@ def rows_of(closed: Closed, batch: tuple[int, ...] | None = None) -> Closed:
 def _require_same_loops(
     name: str, own: Kinematics | ClosedKinematics, kinematics: Kinematics | ClosedKinematics
 ) -> None:
-    if _joints(own) is not _joints(kinematics):
+    if _joints(own) is not _joints(kinematics) and own != kinematics:
         loops = "" if isinstance(kinematics, ClosedKinematics) else ", which has no loops"
         raise PointError(
-            f"{name}: it is closed for another robot than this one{loops}; write close_loops(model, q). A "
-            "robot that was copied, pickled or built again is another one"
+            f"{name}: it is closed for another robot than this one{loops}; write close_loops(model, q)"
         )
 
 
