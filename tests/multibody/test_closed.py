@@ -83,6 +83,8 @@ def test_rows_of_vectors_at_each_of_several_configurations(rng):
     expected = mb.coriolis_matrix(robot, q, v)
     same(mb.coriolis_matrix(robot, mb.close_loops(robot, q), v), expected)
     assert not np.allclose(expected[0], expected[1])  # a control
+    each = [[mb.coriolis_matrix(robot, at[0], w) for w in v] for at in q]
+    same(expected, np.array(each))
 
 
 OTHERS = {
@@ -129,6 +131,9 @@ def test_loops_are_solved_once(rng, solving):
     solving.clear()
     mb.coriolis_matrix(robot, rows, vs)
     assert not solving
+    mb.coriolis_matrix(robot, qs[0], vs)
+    assert [np.shape(arguments[0]) for arguments in solving] == [(robot.nq,)]
+    solving.clear()
     mb.coriolis_matrix(robot, qs[0], vs[0])
     assert len(solving) == 1
 

@@ -308,8 +308,10 @@ class Program:
         rows, solutions = as_rows(q, batch), np.empty((math.prod(batch), loops.size))
 
         def fill(chunk: slice) -> bool:
-            own = starts if len(starts) == 1 else starts[chunk]
-            loops.solve(rows[chunk], own, solutions[chunk])
+            if batch:
+                loops.solve(rows[chunk], starts if len(starts) == 1 else starts[chunk], solutions[chunk])
+            else:  # not in lanes, as in the direct call
+                loops.solve(rows[0], starts[0], solutions[0])
             return True
 
         if not _in_chunks(len(rows), fill, whole=not loops.solvable):  # JAX compiles for each size
@@ -401,9 +403,12 @@ class Program:
         ------
         ClosureError : loops do not close, or are singular.
         """
-        rows, solutions = [as_rows(vector, batch) for vector in vectors], None
-        if closed is not None and self.loops is not None and not self.loops.linear:
-            solutions, own = solution_of(rows_of(closed), self._kinematics), vectors[0].shape[:-1]
+        rows, solutions, own = [as_rows(vector, batch) for vector in vectors], None, vectors[0].shape[:-1]
+        with_solutions = self.loops is not None and not self.loops.linear
+        if with_solutions and closed is None and own != batch:  # each configuration is solved once
+            closed = self.close(vectors[0])
+        if with_solutions and closed is not None:
+            solutions = solution_of(rows_of(closed), self._kinematics)
             places = np.broadcast_to(np.arange(len(solutions)).reshape(own), batch)
             rows[0] = solutions if own == batch else places.reshape(-1)
         flat = out.reshape(len(rows[0]), math.prod(self.cores[name]))
