@@ -132,7 +132,7 @@ def test_loops_are_solved_once(rng, solving):
     mb.coriolis_matrix(robot, rows, vs)
     assert not solving
     mb.coriolis_matrix(robot, qs[0], vs)
-    assert [np.shape(arguments[0]) for arguments in solving] == [(robot.nq,)]
+    assert {np.shape(arguments[0]) for arguments in solving} == {(robot.nq,)}  # not for each vector
     solving.clear()
     mb.coriolis_matrix(robot, qs[0], vs[0])
     assert len(solving) == 1
