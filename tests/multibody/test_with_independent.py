@@ -41,6 +41,17 @@ def test_the_same_robot_in_other_coordinates(name, rng):
     assert np.abs(mb.mass_matrix(other, q_other) - mb.mass_matrix(model, q)).max() > 1e-3  # a control
 
 
+@pytest.mark.further
+def test_a_coupling_by_a_function(rng):
+    """The follower of a cam as the independent joint; at the same place, the same energy."""
+    model = PLANS["cam"]().build()
+    other = model.with_independent(["lift"])
+    q = model.neutral()
+    q_other, J = in_other_coordinates(model, other, q)
+    H = J.T @ mb.mass_matrix(other, q_other) @ J
+    np.testing.assert_allclose(H, mb.mass_matrix(model, q), rtol=1e-9)
+
+
 def test_clusters_that_are_not_named_keep_their_joints():
     model = PLANS["legged robot"]().build()
     other = model.with_independent(["knee 1 rocker"])

@@ -510,13 +510,14 @@ def platform(rng):
 def random_mechanism(rng):
     """One or two chains that meet, of any of `STYLES`, with rods between their bodies; or a platform.
 
-    Some are a thousand metres away, and some chains a hundred times smaller than others.
+    Some chains are a thousand metres away, without rods to the world, or a hundred times smaller than others.
     """
     if rng.random() < 0.2:
         return platform(rng)
     style = pick(rng, STYLES)
     made = ExactMechanism(kind=style)
-    base, size = enlarged(any_pose(rng), pick(rng, (1, 1, 1, 1000))), pick(rng, (1, 1, Fraction(1, 100)))
+    away, size = pick(rng, (1, 1, 1, 1000)), pick(rng, (1, 1, Fraction(1, 100)))
+    base = enlarged(any_pose(rng), away)
     tip, other = grow(rng, made, int(rng.integers(3, 8)), style, base, size), -1
     if rng.random() < 0.4:
         place = made.worlds()[tip] @ pose(quarters(rng)) if style == "general" else base @ pose([1, 0, 0])
@@ -535,6 +536,8 @@ def random_mechanism(rng):
         made.close(closure, other, tip, made.worlds()[tip] @ end, relative)
     while not made.loops or rng.random() < 0.25:
         a, b = (int(body) for body in rng.choice(len(made.joints) + 1, 2, replace=False) - 1)
+        if away > 1 and min(a, b) < 0:
+            continue
         ends = [(made.worlds()[body] @ fractions([*quarters(rng), 1]))[:3] for body in (a, b)]
         if (ends[0] != ends[1]).any():
             add_rod(rng, made, a, b, *ends, pick(rng, RODS))

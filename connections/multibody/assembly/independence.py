@@ -113,16 +113,18 @@ class Choice:
         return float(G[row, column]), int(self.joints[~taken][column]), int(self.joints[taken][row])
 
     def gains(self, dependent: Sequence[int] | np.ndarray) -> list[np.ndarray]:
-        """|G| (rank, n - rank), in units, at the reference and near it; infinite where it is singular."""
-        taken = np.isin(self.joints, dependent)
-        found = []
-        for K in (self.K, *self.near):
+        """|G| (rank, n - rank), in units, at the reference and near it; infinite where it is singular.
+
+        It is singular if the compiled solver says so, whose pivots are relative to columns longer than one.
+        """
+        taken, found = np.isin(self.joints, dependent), []
+        for K in (self.K * self.widths, *(near * self.widths for near in self.near)):
             Q, R = np.linalg.qr(K[:, taken])
-            if len(R) < len(R.T) or np.abs(np.diagonal(R)).min(initial=1.0) < SINGULAR:
+            lengths = np.maximum(np.linalg.norm(R, axis=0), 1.0)
+            if len(R) < len(R.T) or (np.abs(np.diagonal(R)) / lengths).min(initial=1.0) < SINGULAR:
                 found.append(np.full((int(taken.sum()), int((~taken).sum())), np.inf))
                 continue
             G = np.abs(np.linalg.solve(R, Q.T @ K[:, ~taken]))
-            G *= self.widths[~taken] / self.widths[taken, None]
             G[self.geared[taken]] = 0.0
             found.append(G)
         return found

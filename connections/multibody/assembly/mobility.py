@@ -249,7 +249,7 @@ class Conditions:
         reason = (
             f"{self.names_of(cluster)}: near the reference joint {names[0]} moves {gain:.3g} times as fast "
             f"as the independent joint {names[1]} (in rad, and in {self.sizes[cluster]:.3g} m), so that "
-            "small steps may lead where the loops do not close, and no other whole joints do better"
+            "small steps may lead where the loops do not close; no better whole joints were found"
         )
         best = self._best_split(members, choice, points[0])
         if best is not None and best[0] < _WORTH * gain:

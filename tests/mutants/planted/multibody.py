@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "gain-in-scales",
         "multibody/assembly/independence.py",
-        "G *= self.widths[~taken] / self.widths[taken, None]",
-        "G *= self.widths[taken, None] / self.widths[~taken]",
+        "for K in (self.K * self.widths, *(near * self.widths for near in self.near)):",
+        "for K in (self.K, *self.near):",
         ("multibody/test_independent_joints.py::test_the_earliest_joints_of_graphs",),
         "independent joints depend on the unit of length",
     ),
@@ -189,8 +189,8 @@ MUTANTS = (
     Mutant(
         "gain-at-the-reference-only",
         "multibody/assembly/independence.py",
-        "for K in (self.K, *self.near):",
-        "for K in (self.K,):",
+        "for K in (self.K * self.widths, *(near * self.widths for near in self.near)):",
+        "for K in (self.K * self.widths,):",
         ("multibody/test_independent_joints.py::test_a_gain_near_the_reference_counts",),
         "independent joints are chosen that determine the others badly beside the reference",
     ),
