@@ -254,11 +254,6 @@ class Conditions:
         best = self._best_split(members, choice, points[0])
         if best is not None and best[0] < _WORTH * gain:
             return Note(reason, split_of(self.spanning, *best[1:]))
-        gains = [float(G.max(initial=0.0)) for G in choice.gains(numbers[~independent])]
-        best_point = points[int(np.argmin(gains))]
-        if min(gains) < _WORTH * gain:
-            text = self.reference_text(best_point, members)
-            return Note(f"{reason}. It is slower at another reference, for example\n{text}")
         return Note(f"{reason}; give another reference, or independent=[...]")
 
     def _best_split(
