@@ -10,11 +10,10 @@ tried, few joints first.
 Where a motor would be dependent, smaller sines are tried, too.
 
 This choice stays if the others move by at most `GOOD` units where the independent ones move by one, or by
-`MOST_GAIN` if there are motors: the
-largest entry of G = -K_d^+ K_i, at the reference and at closed configurations about 0.1 rad from it.
-Otherwise, dependent joints change places with independent ones as long as that entry falls, and other sets
-of joints of several velocities are tried. If no joint had more than one velocity, a choice whose K_d has the
-largest volume would have no entry above one at the reference.
+`MOST_GAIN` if there are motors: the largest entry of G = -K_d^+ K_i, at the reference and at closed
+configurations about 0.1 rad from it. Otherwise, dependent joints change places with independent ones as long
+as that entry falls, and other sets of joints of several velocities are tried. If no joint had more than one
+velocity, a choice whose K_d has the largest volume would have no entry above one at the reference.
 
 K is in the scales of `ranks`. Source: Golub and Van Loan, Matrix Computations, 4th ed., section 5.4 (QR with
 pivoting); Edmonds, Matroids and the greedy algorithm, Mathematical Programming 1, 1971; Gu and Eisenstat,
