@@ -251,7 +251,11 @@ class Program:
             by = self._fill_by_polarization if name in POLARIZED else self._fill_by_definition
             good = by(name, points, vectors[1:], chosen, result)
         elif batch:
-            good = self._fill_rows(name, vectors, closed, choice, batch, result)
+            try:
+                good = self._fill_rows(name, vectors, closed, choice, batch, result)
+            except ClosureError:  # also where a closure is a function of a number that is not finite
+                _require_finite(names, vectors)
+                raise
         else:
             point = plain(vectors[0]) if closed is None or self.loops is None else closed
             good = self.quiet[name](point, *map(plain, vectors[1:]), *chosen, result) is not None
@@ -314,7 +318,12 @@ class Program:
                 loops.solve(rows[0], starts[0], solutions[0])
             return True
 
-        if not _in_chunks(len(rows), fill, whole=not loops.solvable):  # JAX compiles for each size
+        try:
+            good = _in_chunks(len(rows), fill, whole=not loops.solvable)  # JAX compiles for each size
+        except ClosureError:  # likewise
+            require_finite("q", q)
+            raise
+        if not good:
             self._explain_point(q)
         if guess is not None and not isinstance(guess, Closed):
             loops.refuse_turned(solutions[:, : loops.layout.nq])
