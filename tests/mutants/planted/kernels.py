@@ -83,4 +83,20 @@ MUTANTS = (
         ("multibody/test_closed_derivatives.py::test_a_loop_may_begin_at_either_of_its_bodies",),
         "second derivatives of loops take the twist of the other body",
     ),
+    Mutant(
+        "refined-away-from-the-solution",
+        "multibody/kernels/loop_refinement.py",
+        "move_dependent(loop, 1.0)",
+        "move_dependent(loop, -1.0)",
+        ("multibody/test_near_flat.py::test_a_parallelogram_has_no_coriolis_forces",),
+        "Newton's steps with 32 digits have the other sign",
+    ),
+    Mutant(
+        "twofold-product-without-a-term",
+        "engines/inlined/twofold.py",
+        "_fma(builder, a, b_low, _fma(builder, a_low, b, error))",
+        "_fma(builder, a, b_low, error)",
+        ("engines/test_inlined.py::test_twofold_numbers_have_32_digits",),
+        "products of numbers of 32 digits leave out the low part of one factor",
+    ),
 )

@@ -210,4 +210,20 @@ MUTANTS = (
         ("multibody/test_mjcf_equality.py::test_a_weld_that_is_drawn_far_apart[0]",),
         "frames of welds are carried from the wrong side",
     ),
+    Mutant(
+        "digits-lost-of-coriolis-matrices",
+        "multibody/loops/lost_digits.py",
+        "    return 3\n",
+        "    return 2\n",
+        ("multibody/test_generated_c.py::test_where_float64_has_lost_digits",),
+        "C is taken for known as near to a singular posture as H",
+    ),
+    Mutant(
+        "turned-frames-are-closed",
+        "multibody/loops/sides.py",
+        "> len(pairs.u) - 1.0)",
+        "> len(pairs.u) - 9.0)",
+        ("multibody/test_closed_input.py::test_a_guess_whose_frames_are_turned_away",),
+        "a guess that closes a weld by half a turn is taken",
+    ),
 )
