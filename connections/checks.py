@@ -249,6 +249,10 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
             raise NonFiniteError(f"{name}: an integer is too large for float64") from error
     if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
         words = "text" if value.dtype.kind in "SU" else value.dtype
+        if (
+            jnp.issubdtype(value.dtype, np.number) and value.dtype.kind == "V"
+        ):  # bfloat16, float8 and the like
+            words = f"{words}, which is too narrow; convert it, as by x.astype(np.float32)"
         raise TypeError(f"{name}: expected an array of real numbers, got {words}")
     if value.dtype != np.float64:  # arrays of JAX are float32 at most if JAX_ENABLE_X64 is off
         wide = jax.dtypes.canonicalize_dtype(np.float64) if isinstance(value, jax.Array) else np.float64

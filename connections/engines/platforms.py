@@ -31,6 +31,7 @@ class PlatformFunction:
 
     Parameters
     ----------
+    name : in errors.
     shape : of the result.
     processor : JAX-traceable, of vectors (..., k) with the same leading axes to (..., *shape), for the
         processor.
@@ -41,6 +42,7 @@ class PlatformFunction:
         covector of the result whose result is the covector of that vector.
     """
 
+    name: str
     shape: tuple[int, ...]
     processor: Function
     others: Function
@@ -114,7 +116,11 @@ def _change(
 
 
 def _transposed(covector: Any, *others: Any, function: PlatformFunction, batch: int) -> jax.Array:
-    assert function.transposed is not None, "this function is not linear in its last vector"
+    if function.transposed is None or any(other is None for other in others):
+        raise TypeError(
+            f"{function.name}: it has no transpose as a function of this argument; `jax.vjp(f, x)[1]` is the "
+            "transpose of the derivative of f at x, which of a linear f is that of f"
+        )
     return _bind(*others, covector, function=function.transposed(), batch=batch)
 
 

@@ -540,6 +540,9 @@ def solved(model: Model, q: Any) -> Closed:
     return closed if is_traced(closed) else in_numpy(closed)
 
 
+jax.tree_util.register_static(Model)  # a constant of what JAX compiles, wherever it is an argument
+
+
 def total_mass(model: Model) -> float:
     """The mass of all bodies that move, kg.
 

@@ -398,10 +398,77 @@ def test_float32_in_float32_out(rng):
     assert jax.jit(partial(mb.coriolis_matrix, robot))(q, np.float64(v)).dtype == np.float64
 
 
-def test_a_model_is_a_static_argument():
+@pytest.mark.parametrize("options", [{}, {"static_argnums": 0}, {"static_argnames": "model"}])
+def test_a_model_is_an_argument_and_a_constant(options):
+    """Another robot is another trace; one of the same content, or the same one again, is none."""
+    robot, traces = mb.example("arm"), []
+
+    def inertia(model, q):
+        traces.append(model)
+        return mb.mass_matrix(model, q)
+
+    function, q = jax.jit(inertia, **options), robot.neutral()
+    others = mb.example("arm"), robot.with_gravity((0.0, 0.0, -1.62)), mb.example("quadruped")
+    for other in (robot, robot, *others):
+        expected = mb.mass_matrix(other, other.neutral())
+        assert np.array_equal(function(other, other.neutral()), expected)
+    assert traces == [robot, *others[1:]]
+    assert np.array_equal(function(robot, q + 0.5), mb.mass_matrix(robot, q + 0.5))
+
+
+def test_a_model_goes_through_vmap_grad_and_scan(rng):
     robot = mb.example("arm")
-    symbols = jax.jit(mb.christoffel_symbols, static_argnums=0)
-    assert np.array_equal(symbols(robot, robot.neutral()), mb.christoffel_symbols(robot, robot.neutral()))
+    q, v = rng.standard_normal((2, 3, robot.nv))
+    many = jax.vmap(mb.coriolis_matrix)(robot, q, v)
+    np.testing.assert_array_equal(many, mb.coriolis_matrix(robot, q, v))
+    energy = lambda model, v: 0.5 * v @ mb.mass_matrix(model, q[0]) @ v  # noqa: E731
+    slope = jax.grad(energy, argnums=1)(robot, v[0])
+    np.testing.assert_allclose(slope, mb.mass_matrix(robot, q[0]) @ v[0], rtol=1e-12)
+    carried, _ = jax.lax.scan(lambda state, _: (state, None), (robot, q), length=2)
+    assert carried[0] is robot
+
+
+NOT_TRANSPOSED = {
+    "what is not linear": lambda robot, q, v: (partial(mb.mass_matrix, robot), q),
+    "what is affine": lambda robot, q, v: (lambda a: mb.inverse_dynamics(robot, q, v, a), v),
+    "what is linear, without a rule": lambda robot, q, v: (partial(mb.coriolis_matrix, robot, q), v),
+    "another argument": lambda robot, q, v: (lambda p: mb.coriolis_product(robot, p, v, v), q),
+    "two arguments": lambda robot, q, v: (lambda x: mb.coriolis_product(robot, q, x, x), v),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TRANSPOSED)
+def test_what_has_no_transpose_says_so(name, rng):
+    robot = mb.example("arm")
+    q, v = rng.standard_normal((2, robot.nv))
+    function, x = NOT_TRANSPOSED[name](robot, q, v)
+    called = {"what is not linear": "mass_matrix", "what is affine": "inverse_dynamics"}.get(
+        name, "coriolis_"
+    )
+    with pytest.raises(TypeError, match=rf"^{called}.*no transpose.*jax\.vjp"):
+        jax.linear_transpose(function, x)(function(x))
+
+
+def test_what_is_linear_has_a_transpose(rng):
+    """And what the error advises gives it where there is no rule."""
+    robot = mb.example("arm")
+    q, v, w, x = rng.standard_normal((4, robot.nv))
+    C = mb.coriolis_matrix(robot, q, v)
+    (found,) = jax.linear_transpose(lambda w: mb.coriolis_product(robot, q, v, w), w)(x)
+    np.testing.assert_allclose(found, C.T @ x, rtol=1e-11, atol=1e-11)
+    (found,) = jax.vjp(partial(mb.coriolis_matrix, robot, q), v)[1](jnp.outer(x, w))
+    np.testing.assert_allclose(found, mb.coriolis_transpose_product(robot, q, w, x), rtol=1e-11, atol=1e-11)
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float8_e4m3fn", "int4"])
+def test_narrow_numbers_are_named(dtype):
+    robot = mb.example("arm")
+    q = jnp.zeros(robot.nq, dtype)
+    for function in (partial(mb.mass_matrix, robot), jax.jit(partial(mb.mass_matrix, robot))):
+        for narrow in (q, np.asarray(q)):
+            with pytest.raises(TypeError, match=rf"^q: .* got {dtype}, which is too narrow; convert it"):
+                function(narrow)
+        assert np.isfinite(function(q.astype(np.float32))).all()
 
 
 def test_bad_input_is_named_while_tracing(rng):

@@ -76,7 +76,8 @@ def new_operation(
     change : (arguments, their tangents, None for zero) -> the tangent of the result, which JAX can
         differentiate and transpose; if None, the operation has no derivative.
     transposed : of an operation that is linear in its last argument: (a covector of the result, the other
-        arguments) -> the covector of the last argument.
+        arguments) -> the covector of the last argument. It raises the error if another argument is None, in
+        which JAX takes the operation for linear.
     """
     primitive = Primitive(name)
 
@@ -108,10 +109,12 @@ def new_operation(
     if transposed is not None:
 
         def transpose(covector: Any, *arguments: Any, **parameters: Any) -> list[Any]:
-            *others, last = arguments
-            assert ad.is_undefined_primal(last), "an operation is linear in its last argument only"
+            unknown = [ad.is_undefined_primal(argument) for argument in arguments]
             if isinstance(covector, ad.Zero):
-                return [None] * len(others) + [ad.Zero(last.aval)]
+                return [
+                    ad.Zero(x.aval) if wanted else None for x, wanted in zip(arguments, unknown, strict=True)
+                ]
+            others = [None if wanted else x for x, wanted in zip(arguments, unknown, strict=True)][:-1]
             return [None] * len(others) + [transposed(covector, *others, **parameters)]
 
         ad.primitive_transposes[primitive] = transpose

@@ -66,14 +66,15 @@ class Values:
         ------
         The errors of a wrong choice.
         """
+        recursion = AT_REST.get(name, name)
+        core = self._program.cores[recursion]
         if self._program.loops is not None and name in RECURSIONS and RECURSIONS[name].closed is None:
             processor = partial(_on_rows, definition)
-            return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
-        rest = name in AT_REST
-        name = AT_REST.get(name, name)
-        constants = [_constant(RECURSIONS[name].choice, each) for each in self._program.choice(name, chosen)]
-        processor = partial(self._at_rest if rest else self._value, name, constants)
-        return PlatformFunction(self._program.cores[name], processor, definition, change, transposed)
+            return PlatformFunction(name, core, processor, definition, change, transposed)
+        choice = RECURSIONS[recursion].choice
+        constants = [_constant(choice, each) for each in self._program.choice(recursion, chosen)]
+        processor = partial(self._at_rest if name in AT_REST else self._value, recursion, constants)
+        return PlatformFunction(name, core, processor, definition, change, transposed)
 
     def _at_rest(self, name: str, choice: list[xla.Constant], *vectors: jax.Array) -> jax.Array:
         """A recursion of q, v and x at v = 0, for vectors without v."""

@@ -345,7 +345,8 @@ class ClosedKinematics(Coordinates):
             return self.spanning_rate_at(q, spanning(q, start), q_dot)
 
         if solver is not None:
-            solution = PlatformFunction((self.spanning.nq,), solver.followed_at, self.followed_at, change)
+            nq = self.spanning.nq
+            solution = PlatformFunction("loops", (nq,), solver.followed_at, self.followed_at, change)
         return spanning
 
     @cached_property
@@ -356,7 +357,7 @@ class ClosedKinematics(Coordinates):
             (q, q_s), (q_dot, _) = at, along
             return jnp.zeros(self.spanning.nq) if q_dot is None else self.spanning_rate_at(q, q_s, q_dot)
 
-        return PlatformFunction((self.spanning.nq,), _second, _second, change)
+        return PlatformFunction("loops", (self.spanning.nq,), _second, _second, change)
 
     def turned_at(self, q_s: jax.Array) -> jax.Array:
         """Whether a loop that closes at q_s (nq_s,) has frames that are turned away from each other."""

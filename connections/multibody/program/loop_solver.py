@@ -124,7 +124,8 @@ class Loops:
     @cached_property
     def solving(self) -> PlatformFunction:
         """(q, start) -> the solution, as an operation of JAX, which does not differentiate it."""
-        return PlatformFunction((self.size,), self.solution_at, self.definition.packed_solution_at, _constant)
+        definition = self.definition.packed_solution_at
+        return PlatformFunction("close_loops", (self.size,), self.solution_at, definition, _constant)
 
     def solution_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """The solutions (..., size) at q (..., nq), NaN if one is refused; JAX-traceable on the processor.
