@@ -14,6 +14,7 @@ os.environ.setdefault(
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT", "0"
 )  # frames noted with each operation that is lowered
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # a process for each core: more threads only wait
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")  # for the next run, small ones too
 os.environ.setdefault("CONNECTIONS_QUIET", "1")  # whether something was compiled before changes no output
 
 import hypothesis  # noqa: E402
