@@ -9,6 +9,7 @@ from connections._children import environment
 from connections.checks import ModelError
 
 MEMORY, SECONDS = 4 * 2**30, 60  # bytes of address space, s of processor time
+_WAITING = 60  # s by the clock, in which a program may get no processor
 
 _LIMITS = """
 import sys
@@ -61,7 +62,7 @@ def run_limited(
             env={name: value for name, value in environment().items() if name in _ENVIRONMENT} | _THREADS,
             input=given,
             capture_output=True,
-            timeout=3 * SECONDS,
+            timeout=2 * SECONDS + _WAITING,
             check=False,
         )
     except subprocess.TimeoutExpired:
