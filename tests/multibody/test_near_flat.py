@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from closed_chains import at, four_bar, parallelogram, stewart_platform
 from closed_plan import Plan
+from scipy.spatial.transform import Rotation
 from sixty_digits import Closure
 
 from connections import multibody as mb
@@ -33,6 +34,25 @@ def isosceles_slider(a=0.4):
     plan.add("rod", "crank", "rod", mb.Revolute(Z), at(a), -2.0)
     plan.add("slide", "world", "slider", mb.Prismatic(X), None, 2.0 * a * np.cos(1.0))
     plan.loop("pin", "rod", "slider", mb.Coincident(), at(a), independent=["crank"])
+    return plan
+
+
+#: The turn of a socket, without round-off: the quaternion is far from one where the arm points along X.
+SOCKET = Rotation.from_matrix(np.roll(np.eye(3), 1, axis=0))
+
+
+def arm_on_a_ball():
+    """An arm on a ball, its tip held by a strut, which points along its first hinge if the arm does."""
+    turn = Rotation.from_rotvec([0.0, -0.8, 0.0])
+    x, _, z = turn.apply([0.5, 0.0, 0.0]) + [0.3, 0.0, 0.0]
+    plan = Plan(3)
+    socket = np.eye(4)
+    socket[:3, :3] = SOCKET.as_matrix()
+    plan.add("ball", "world", "arm", mb.Spherical(), socket, (SOCKET.inv() * turn).as_quat())
+    plan.add("first", "world", "fork", mb.Revolute(X), at(-0.3))
+    plan.add("second", "fork", "tube", mb.Revolute((0, 1, 0)), None, np.arctan2(x, z))
+    plan.add("slide", "tube", "rod", mb.Prismatic(Z), None, np.hypot(x, z))
+    plan.loop("pin", "arm", "rod", mb.Coincident(), at(0.5), independent=["ball"])
     return plan
 
 
@@ -84,6 +104,13 @@ def compare(model, q, tolerance):
 def test_sixty_digits(name, d):
     plan, singular = POSTURES[name]
     compare(plan().build(), np.array([singular + d]), 1e-14)
+
+
+@pytest.mark.parametrize("d", [1e-2, 1e-4])
+def test_an_independent_ball(d):
+    """Its quaternion is of norm one in all digits: 1e-16 of it would leave 1e-16 / d^3 in LG."""
+    turn = Rotation.from_euler("yzx", [-d, 0.3 * d, 0.4])
+    compare(arm_on_a_ball().build(), (SOCKET.inv() * turn).as_quat(), 1e-15)
 
 
 @pytest.mark.further
