@@ -21,6 +21,7 @@ _KINDS = {
     "PassivityController": "a controller",
     "Reference": "a reference",
     "Model": "a robot",
+    "TracedModel": "a robot whose numbers are data of JAX",
     "Mechanism": "a mechanism",
 }
 
@@ -52,6 +53,7 @@ INSTEAD = {
     ("MechanicalSystem", "Model"): "write model.system()",
     ("Model", "Mechanism"): "write mechanism.build()",
     ("Model", "str"): "write from_urdf(path), from_mjcf(path) or example(name)",
+    ("Model", "TracedModel"): "its numbers are data of JAX, which the recursions take; give its structure",
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",

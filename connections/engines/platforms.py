@@ -38,8 +38,10 @@ class PlatformFunction:
     others : JAX-traceable, of vectors (k,), for any other device.
     change : (vectors (k,), their tangents, None for zero) -> the tangent of the result; JAX-traceable, and
         linear in the tangents.
-    transposed : if the function is linear in its last vector, makes the function of the other vectors and a
-        covector of the result whose result is the covector of that vector.
+    transposed : if the function is linear in its last vector (before those that may be shared), makes the
+        function of the other vectors and a covector of the result whose result is the covector of that one.
+    shared : how many of the last vectors need no batch axes: where `vmap` maps over none of them, `processor`
+        gets them as (k,), the same for all rows.
     """
 
     name: str
@@ -48,6 +50,7 @@ class PlatformFunction:
     others: Function
     change: Change
     transposed: Callable[[], PlatformFunction] | None = None
+    shared: int = 0
 
     def __call__(self, *vectors: Any) -> jax.Array:
         """The result at one point, in the widest float of JAX."""
@@ -82,10 +85,21 @@ def _batched(
     vectors: Sequence[Any], axes: Sequence[Any], function: PlatformFunction, batch: int
 ) -> tuple[jax.Array, int]:
     size = next(x.shape[axis] for x, axis in zip(vectors, axes, strict=True) if axis is not None)
+    own = len(vectors) - function.shared
     rows = [
         jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
         for x, axis in zip(vectors, axes, strict=True)
     ]
+    if all(axis is None and x.ndim == 1 for x, axis in zip(vectors[own:], axes[own:], strict=True)):
+        rows[own:] = vectors[own:]
+    else:  # all of them vary, over all axes
+        within = rows[0].shape[1:-1]
+        rows[own:] = [
+            jnp.broadcast_to(
+                x.reshape(size, *x.shape[1:-1] or (1,) * batch, x.shape[-1]), (size, *within, x.shape[-1])
+            )
+            for x in rows[own:]
+        ]
     return _bind(*rows, function=function, batch=batch + 1), 0
 
 
@@ -97,8 +111,14 @@ def _elsewhere(*vectors: Any, function: PlatformFunction, batch: int) -> jax.Arr
     announce_device()
     others = function.others
     for _ in range(batch):
-        others = jax.vmap(others)
+        others = jax.vmap(others, _axes(vectors, function))
     return others(*vectors)
+
+
+def _axes(vectors: Sequence[Any], function: PlatformFunction) -> tuple[int | None, ...]:
+    """The axes of vectors over which rows are mapped, None for those that are shared."""
+    own = len(vectors) - function.shared
+    return tuple(None if place >= own and x.ndim == 1 else 0 for place, x in enumerate(vectors))
 
 
 def _change(
@@ -110,18 +130,21 @@ def _change(
         known = dict(zip(places, given, strict=True))
         return function.change(vectors, [known.get(place) for place in range(len(vectors))])
 
+    axes = _axes(vectors, function)
     for _ in range(batch):
-        at = jax.vmap(at)
+        at = jax.vmap(at, (axes, tuple(axes[place] for place in places)))
     return at(tuple(vectors), tuple(tangents[place] for place in places))
 
 
-def _transposed(covector: Any, *others: Any, function: PlatformFunction, batch: int) -> jax.Array:
-    if function.transposed is None or any(other is None for other in others):
+def _transposed(covector: Any, *vectors: Any, function: PlatformFunction, batch: int) -> jax.Array:
+    last = len(vectors) - function.shared - 1
+    if function.transposed is None or [k for k, x in enumerate(vectors) if x is None] != [last]:
         raise TypeError(
             f"{function.name}: it has no transpose as a function of this argument; `jax.vjp(f, x)[1]` is the "
             "transpose of the derivative of f at x, which of a linear f is that of f"
         )
-    return _bind(*others, covector, function=function.transposed(), batch=batch)
+    vectors = *vectors[:last], covector, *vectors[last + 1 :]
+    return _bind(*vectors, function=function.transposed(), batch=batch)
 
 
 _bind: Function = new_operation(

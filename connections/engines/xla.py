@@ -58,6 +58,22 @@ class Work:
 
 
 @dataclass(frozen=True)
+class Filled:
+    """Like `Work`, but some entries of the copy are numbers of the call: the last of its vectors.
+
+    Parameters
+    ----------
+    array : (k,) float64.
+    size : the number of slots in all.
+    places : (m,) int64, the entries where the numbers of the last vector (m,) go.
+    """
+
+    array: np.ndarray
+    size: int
+    places: np.ndarray
+
+
+@dataclass(frozen=True)
 class Read:
     """An argument that all calls read, (k,) float64."""
 
@@ -85,7 +101,7 @@ class Lanes:
     slots: int
 
 
-Constant = Work | Read | Flag | Numbers | Lanes
+Constant = Work | Filled | Read | Flag | Numbers | Lanes
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
 
@@ -99,6 +115,7 @@ def operation(
     after: Sequence[Constant] = (),
     *,
     rows: bool = False,
+    each: bool = False,
 ) -> jax.Array:
     """A compiled function of vectors as a part of a traced function; NaN if it refuses its input.
 
@@ -110,23 +127,27 @@ def operation(
         out (m, size); its rows must not depend on each other.
     shape : shape of the result for one vector each.
     before, after : the arguments before and behind the vectors; constants of the operation.
-    vectors : the arguments (k,) of this call; (..., k) with the same leading axes for a function of rows.
+    vectors : the arguments (k,) of this call; (..., k) with the same leading axes for a function of rows, but
+        one vector (m,) for all rows if `before` has a `Filled`.
     rows : whether it is a function of rows, which runs in several threads if there are many.
+    each : whether a function of one configuration is called for each row of vectors (..., k), each with its
+        own numbers of a `Filled`; in several threads, too.
     """
-    batch = vectors[0].shape[:-1] if rows else ()
+    batch = vectors[0].shape[:-1] if rows or each else ()
     result = _result_type((*batch, *shape))
     if _are_direct(result, vectors):
         with _lock:
-            _register(name, function, before, after, len(vectors), len(shape), rows)
+            _register(name, function, before, after, len(vectors), len(shape), rows, each)
         return _direct_call(name, result, before, vectors, after)
 
     def called(vectors: Any) -> jax.Array:
         return _callback(function, _result_type(shape), before, vectors, after, rows)
 
-    if not rows:
+    if not (rows or each):
         return called(vectors)
-    flat = [vector.reshape(-1, vector.shape[-1]) for vector in vectors]
-    found: jax.Array = jax.lax.map(called, flat)
+    given = vectors[:-1] if rows and _filled(before) else vectors
+    flat = [vector.reshape(-1, vector.shape[-1]) for vector in given]
+    found: jax.Array = jax.lax.map(lambda row: called([*row, *vectors[len(given) :]]), flat)
     return found.reshape(result.shape)
 
 
@@ -149,14 +170,16 @@ def _register(
     vectors: int,
     axes: int,
     rows: bool = False,
+    each: bool = False,
 ) -> None:
     """Compile what XLA calls for an operation, and give it to XLA, if that was not done yet."""
     if name in _ready:
         return
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
-    fill = _rendered(_ROWS if rows else _ONE, symbol, function, _kinds(before), _kinds(after), vectors, axes)
-    if rows:
+    template = _ROWS if rows else _EACH if each else _ONE
+    fill = _rendered(template, symbol, function, _kinds(before), _kinds(after), vectors, axes)
+    if rows or each:
         piece = numba_names.c_function(fill, types.void, [_POINTER, types.int64, types.int64], cache_of(fill))
         llvm.add_symbol(f"{symbol}_piece", piece.address)
         _add_pieces()
@@ -193,6 +216,9 @@ def _callback(
     def row(*vectors: Any) -> np.ndarray:
         given = [np.array(vector, dtype=np.float64, ndmin=2 if rows else 1) for vector in vectors]
         first, last = [_argument_of(constant) for constant in before], [_argument_of(c) for c in after]
+        for constant, argument in zip(before, first, strict=True):
+            if isinstance(constant, Filled):
+                argument[constant.places] = given.pop()
         out = np.empty(result.shape)
         if not is_good(function(*first, *given, *last, out.reshape(1, -1) if rows else out)):
             out[:] = np.nan
@@ -206,7 +232,7 @@ def _callback(
 def _argument_of(constant: Constant) -> Any:
     """The compiled function's argument, for one call of the operation."""
     match constant:
-        case Work(array, size):
+        case Work(array, size) | Filled(array, size):
             return np.concatenate([array, np.zeros(size - len(array))])
         case Read(array) | Numbers(array):
             return array
@@ -220,10 +246,17 @@ def _kinds(constants: Sequence[Constant]) -> list[type[Constant]]:
     return [type(constant) for constant in constants]
 
 
+def _filled(before: Sequence[Constant]) -> bool:
+    """Whether the last vector of a call is not an argument of the compiled function, but fills one."""
+    return any(isinstance(constant, Filled) for constant in before)
+
+
 def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
     match constant:
         case Work(array, size):
             return array, np.array([float(size)])
+        case Filled(array, size, places):
+            return array, np.array([float(size)]), places
         case Read(array) | Numbers(array):
             return (array,)
         case Flag(value) | Lanes(value):
@@ -429,6 +462,13 @@ def _length(frame, axis):
 
 
 @njit
+def _fill(work, places, numbers):
+    """Write the numbers (m,) at the places (m,)."""
+    for i in range(len(places)):
+        work[places[i]] = numbers[i]
+
+
+@njit
 def _mark(good, out):
     """Fill `out` with NaN if a recursion refused its input."""
     if not good:
@@ -444,9 +484,20 @@ def handler_{digest}(frame):
     {constants}
     {vectors}
     for row in range(rows):
+        {fill_row}
         result = out[row].reshape(shape)
         _mark(entry(({given}, result)) == {good}, out[row])
     return 0
+"""
+_EACH = """
+def piece_{digest}(frame, first, stop):
+    rows, shape, out = stop - first, {shape}, _result(frame, {axes}, first, stop)
+    {constants}
+    {vectors}
+    for row in range(rows):
+        {fill_row}
+        result = out[row].reshape(shape)
+        _mark(entry(({given}, result)) == {good}, out[row])
 """
 # Rows that are refused are found one by one.
 _ROWS = """
@@ -454,6 +505,7 @@ def piece_{digest}(frame, first, stop):
     rows, out = stop - first, _result(frame, {axes}, first, stop)
     {constants}
     {vectors}
+    {fill}
     if entry(({given}, out)) != {good}:
         for row in range(first, stop):
             out = _result(frame, {axes}, row, row + 1)
@@ -469,6 +521,7 @@ def handler_{digest}(frame):
 # How a constant is read, and its number of attributes.
 _READERS = {
     Work: ("_work", 2),
+    Filled: ("_work", 3),
     Read: ("_attribute", 1),
     Flag: ("_flag", 1),
     Numbers: ("_whole_numbers", 1),
@@ -486,13 +539,19 @@ def _rendered(
     axes: int,
 ) -> Any:
     """A function behind an operation, its source rendered from the kinds of its arguments."""
-    constants, number = [], 0
+    row = "" if template is _ROWS else "[row]"
+    first, stop = ("0", "rows") if template is _ONE else ("first", "stop")
+    constants, number, fill, fill_row = [], 0, "pass", "pass"
     for place, kind in enumerate((*before, *after)):
         reader, count = _READERS[kind]
         constants.append(f"c{place} = {reader}(frame, {number})")
+        if kind is Filled:
+            vectors -= 1  # the last one is no argument of the function
+            constants.append(f"places = _whole_numbers(frame, {number + 2})")
+            fill = f"_fill(c{place}, places, _argument(frame, {vectors}, 0, 1)[0])"
+            fill_row = f"_fill(c{place}, places, _argument(frame, {vectors}, {first}, {stop})[row])"
         number += count
-    names = [f"c{place}" for place in range(len(constants))]
-    row, (first, stop) = ("[row]", ("0", "rows")) if template is _ONE else ("", ("first", "stop"))
+    names = [f"c{place}" for place in range(len(before) + len(after))]
     given = [*names[: len(before)], *(f"x{i}{row}" for i in range(vectors)), *names[len(before) :]]
 
     def read(first: str, stop: str) -> str:
@@ -504,6 +563,8 @@ def _rendered(
         "constants": "; ".join(constants),
         "vectors": read(first, stop),
         "vectors_of_row": read("row", "row + 1"),
+        "fill": fill,
+        "fill_row": fill_row,
         "given": ", ".join(given),
         "good": isinstance(numba_names.types_of(function)[1], types.Boolean),  # True, or zero
     }

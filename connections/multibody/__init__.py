@@ -89,6 +89,7 @@ from connections.multibody.second_derivatives import (
     inverse_dynamics_hessian_product,
     inverse_dynamics_second_derivatives,
 )
+from connections.multibody.traced_model import TracedModel
 
 __all__ = [
     "AssemblyWarning",
@@ -118,6 +119,7 @@ __all__ = [
     "RigidBodySystemMetric",
     "SelectedForms",
     "Spherical",
+    "TracedModel",
     "Universal",
     "Wheel",
     "audit_coriolis",

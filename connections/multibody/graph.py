@@ -18,7 +18,7 @@ import networkx as nx
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError
+from connections.checks import ModelError, is_traced
 from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia
 from connections.multibody.joints import Fixed, Joint
@@ -92,7 +92,8 @@ class Tree:
     @property
     def mass(self) -> float:
         """Of all bodies that move, kg."""
-        return float(self.inertias[:, 5, 5].sum())
+        mass = self.inertias[:, 5, 5].sum()
+        return mass if is_traced(mass) else float(mass)
 
     @property
     def supports(self) -> np.ndarray:

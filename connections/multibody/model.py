@@ -46,6 +46,7 @@ from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed import Closed, coordinates_of, in_numpy
 from connections.multibody.program.regularity import require_regular
+from connections.multibody.traced_model import TracedModel
 
 if TYPE_CHECKING:
     from connections.coriolis import MechanicalSystem
@@ -317,6 +318,20 @@ class Model(ByContent):
         return cast("TracedRecursions", self.program.traced)
 
     @cached_property
+    def of_data(self) -> TracedRecursions:
+        """The recursions of robots with these joints, whose numbers are data (`TracedModel`)."""
+        from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
+
+        tree = self.kinematics.tree  # numbers that no structure is derived from: everything has inertia
+        tree = replace(
+            tree,
+            inertias=np.broadcast_to(np.eye(6), tree.inertias.shape),
+            armature=np.ones_like(tree.armature),
+        )
+        joints = _of_tree(self.weightless, tree)
+        return TracedRecursions(joints, joints.program, data=True)
+
+    @cached_property
     def _recursions(self) -> TracedRecursions:
         from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
 
@@ -329,13 +344,22 @@ class Model(ByContent):
             return self
         return Model(self.kinematics.spanning, self.gravity)
 
+    @property
+    def _as_data(self) -> TracedModel:
+        """The same with its numbers as data."""
+        numbers = inertial_parameters(self), np.array(self.gravity), self.kinematics.tree.armature
+        return TracedModel(self, *map(jnp.asarray, numbers))
+
     def with_gravity(self, gravity: Any) -> Model:
         """The same robot under another gravity.
 
         Parameters
         ----------
-        gravity : (3,) acceleration of free fall in world axes, m/s^2.
+        gravity : (3,) acceleration of free fall in world axes, m/s^2. If JAX traces it, the robot is a
+            `TracedModel`.
         """
+        if is_traced(gravity):
+            return cast("Model", self._as_data.with_gravity(gravity))
         return Model(self.kinematics, _gravity(gravity))
 
     def with_frames(self, frames: Mapping[str, tuple[str, Any]]) -> Model:
@@ -362,7 +386,8 @@ class Model(ByContent):
 
         Parameters
         ----------
-        parameters : (N, 10) as `inertial_parameters` returns them; kg, kg m, kg m^2.
+        parameters : (N, 10) as `inertial_parameters` returns them; kg, kg m, kg m^2. If JAX traces them, the
+            robot is a `TracedModel`, and only their shape is checked.
 
         Raises
         ------
@@ -373,6 +398,8 @@ class Model(ByContent):
         -----
         InertiaWarning : no distribution of mass has these parameters.
         """
+        if is_traced(parameters):
+            return cast("Model", self._as_data.with_inertial_parameters(parameters))
         bodies = len(self.body_names)
         pi = np.asarray(as_array("parameters", parameters, (bodies, 10)))
         if pi.ndim != 2:
@@ -396,7 +423,7 @@ class Model(ByContent):
         ----------
         armature : {joint name: a number for all velocity components of the joint, or (nv of the joint,)},
             kg m^2 and kg; of a motor behind a gear, the rotor's inertia times the square of the ratio. Other
-            joints keep theirs.
+            joints keep theirs. If JAX traces one of them, the robot is a `TracedModel`.
 
         Raises
         ------
@@ -404,6 +431,8 @@ class Model(ByContent):
             differs between the angular or between the linear components of a spherical or free joint; or some
             velocity moves nothing that has inertia.
         """
+        if is_traced(armature):
+            return cast("Model", self._as_data.with_armature(armature))
         tree, found = self.kinematics.tree, dict(self.armature)
         for name, value in armature.items():
             if name not in found:
@@ -543,18 +572,20 @@ def solved(model: Model, q: Any) -> Closed:
 jax.tree_util.register_static(Model)  # a constant of what JAX compiles, wherever it is an argument
 
 
-def total_mass(model: Model) -> float:
+def total_mass(model: Model | TracedModel) -> float:
     """The mass of all bodies that move, kg.
 
     Parameters
     ----------
     model : the robot.
     """
+    if isinstance(model, TracedModel):
+        return cast("float", jnp.sum(model.parameters[..., 0], axis=-1))
     require_type("model", model, Model)
     return model.kinematics.tree.mass
 
 
-def inertial_parameters(model: Model) -> np.ndarray:
+def inertial_parameters(model: Model | TracedModel) -> np.ndarray:
     """The parameters pi of `regressor`, one row per body, (N, 10): m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz.
 
     Parameters
@@ -563,6 +594,8 @@ def inertial_parameters(model: Model) -> np.ndarray:
 
     They are about the origins of the bodies' frames, in the bodies' axes; kg, kg m, kg m^2.
     """
+    if isinstance(model, TracedModel):
+        return cast("np.ndarray", model.parameters)
     require_type("model", model, Model)
     inertias = model.kinematics.tree.inertias
     moments = inertias[:, [2, 0, 1], [4, 5, 3]]

@@ -206,7 +206,7 @@ def test_values_and_derivatives_of_the_definition(name, choice, of, rng):
 
 
 #: Derivatives by q that need the definition of a tree, and further ones that need that of a closed chain.
-ONCE = {"body_jacobians", "center_of_mass_jacobian", "frame_jacobian_rate", "regressor", "momentum_regressor"}
+ONCE = {"body_jacobians", "center_of_mass_jacobian", "frame_jacobian_rate"}
 ONCE |= {
     f"{of}_dynamics_{what}"
     for of in ("inverse", "forward")

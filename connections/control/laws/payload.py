@@ -13,16 +13,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
+import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, require_type
+from connections.checks import ModelError, as_array, is_traced, require_type
 from connections.control.laws.adaptive import Parametrization
 from connections.evaluation.boundary import kind_kept
 from connections.geometry import FrameField
-from connections.multibody import Model, regressor
+from connections.multibody import Model, inertial_parameters, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.model import require_model, with_inertias
@@ -104,6 +105,8 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     center_of_mass : (3,) m, in the axes of the body from its origin.
     inertia : (3, 3) kg m^2 about the payload's centre of mass, in body axes; zero if None.
 
+    Where JAX traces one of these, the robot is a `multibody.TracedModel`, and only shapes are checked.
+
     Raises
     ------
     ModelError : there is no such body; the mass is negative, or a number is not finite.
@@ -112,6 +115,8 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     -----
     InertiaWarning : no distribution of mass has this inertia.
     """
+    if is_traced(model, mass, center_of_mass, inertia):
+        return cast("Model", _with_traced_payload(model, body, mass, center_of_mass, inertia))
     require_model("with_payload", model)
     number = _body_number(model, body)
     inertia = np.zeros((3, 3)) if inertia is None else inertia
@@ -122,6 +127,23 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     inertias = model.kinematics.tree.inertias.copy()
     inertias[number] += payload
     return with_inertias(model, inertias)
+
+
+def _with_traced_payload(model: Any, body: str, mass: Any, center_of_mass: Any, inertia: Any) -> Any:
+    number = _body_number(model, body)
+    given = [
+        as_array(name, value, shape)
+        for name, value, shape in (
+            ("mass", mass, ()),
+            ("center_of_mass", center_of_mass, (3,)),
+            ("inertia", np.zeros((3, 3)) if inertia is None else inertia, (3, 3)),
+        )
+    ]
+    m, c, about_center = map(jnp.asarray, given)
+    rotational = about_center + m * ((c @ c) * jnp.eye(3) - jnp.outer(c, c))
+    row = jnp.concatenate([m[None], m * c, rotational[np.tril_indices(3)]])
+    parameters = jnp.asarray(inertial_parameters(model)).at[number].add(row)
+    return model.with_inertial_parameters(parameters)
 
 
 def _body_number(model: Model, body: str) -> int:

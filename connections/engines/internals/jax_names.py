@@ -75,9 +75,9 @@ def new_operation(
     on_processor : the same for processors, if it is another function.
     change : (arguments, their tangents, None for zero) -> the tangent of the result, which JAX can
         differentiate and transpose; if None, the operation has no derivative.
-    transposed : of an operation that is linear in its last argument: (a covector of the result, the other
-        arguments) -> the covector of the last argument. It raises the error if another argument is None, in
-        which JAX takes the operation for linear.
+    transposed : of an operation that is linear in one of its arguments: (a covector of the result, the
+        arguments, None in place of that one) -> its covector. It raises the error if another argument is
+        None, in which JAX takes the operation for linear.
     """
     primitive = Primitive(name)
 
@@ -114,8 +114,9 @@ def new_operation(
                 return [
                     ad.Zero(x.aval) if wanted else None for x, wanted in zip(arguments, unknown, strict=True)
                 ]
-            others = [None if wanted else x for x, wanted in zip(arguments, unknown, strict=True)][:-1]
-            return [None] * len(others) + [transposed(covector, *others, **parameters)]
+            given = [None if wanted else x for x, wanted in zip(arguments, unknown, strict=True)]
+            slope = transposed(covector, *given, **parameters)
+            return [slope if wanted else None for wanted in unknown]
 
         ad.primitive_transposes[primitive] = transpose
 

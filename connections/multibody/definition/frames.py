@@ -115,7 +115,9 @@ def first_moment_at(bodies: Bodies, q: jax.Array) -> jax.Array:
     """sum_b m_b p_b + R_b h_b, (3,), kg m: the first moment of mass in the world, at q (nq,)."""
     inertias, transforms = bodies.tree.inertias, bodies.world_transforms_at(q)
     masses = inertias[:, 5, 5]
-    moments = inertias[:, [2, 0, 1], [4, 5, 3]]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
+    moments = inertias[
+        :, np.array([2, 0, 1]), np.array([4, 5, 3])
+    ]  # h of (h x) = [[0, -h3, h2], [h3, 0, -h1], [-h2, h1, 0]]
     return jnp.asarray(masses) @ transforms[:, :3, 3] + jnp.einsum(
         "nab,nb->a", transforms[:, :3, :3], moments
     )

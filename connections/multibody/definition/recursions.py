@@ -53,8 +53,13 @@ Vector = jax.Array
 
 def body_contorsion_at(robot: HasKinematics, q: Vector) -> jax.Array:
     """D (n, n, n): C of the body-level factor (v x*) I is C* - D v."""
+    return contorsion_of_inertias_at(robot, q, robot.kinematics.tree.inertias)
+
+
+def contorsion_of_inertias_at(robot: HasKinematics, q: Vector, inertias: Any) -> jax.Array:
+    """The same for bodies of the spatial inertias (N, 6, 6), in which it is linear."""
     A = jnp.swapaxes(robot.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
-    inertias, v, w = robot.kinematics.tree.inertias, A[:, :, None], A[:, None]
+    v, w = A[:, :, None], A[:, None]
     momenta = jnp.einsum("nab,njb->nja", inertias, A)
     moved = jnp.einsum("nab,njkb->njka", inertias, motion_cross(v, w))
     turned = force_cross(v, momenta[:, None]) - force_cross(w, momenta[:, :, None])
@@ -177,6 +182,11 @@ def _parameter_inertias() -> np.ndarray:
 
 
 PARAMETER_INERTIAS = _parameter_inertias()
+
+
+def spatial_inertias(parameters: jax.Array) -> jax.Array:
+    """The spatial inertias (N, 6, 6) of the inertial parameters (10 N,)."""
+    return jnp.einsum("np,pab->nab", parameters.reshape(-1, 10), PARAMETER_INERTIAS)
 
 
 def _inverse_dynamics_derivatives(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import ConnectionOfMetric
-from connections.checks import ShapeError, require_finite
+from connections.checks import ShapeError, is_traced, require_finite
 from connections.evaluation.parameters import is_same
 from connections.geometry import Metric, ProductFrame, SE3Frame
 from connections.geometry.rigid.twists import force_cross, motion_cross
@@ -37,19 +37,21 @@ class RigidBodySystemMetric(Metric):
 
     Parameters
     ----------
-    inertias : (N, 6, 6) spatial inertias in body frames, symmetric.
+    inertias : (N, 6, 6) spatial inertias in body frames, symmetric. JAX may trace them.
 
     Source: [W] VI-A (printed there with a factor 1/2 that belongs to the energy).
     """
 
-    inertias: np.ndarray
+    inertias: Any
 
     def __post_init__(self) -> None:
-        inertias = np.array(self.inertias, dtype=np.float64)
+        traced = is_traced(self.inertias)
+        inertias = self.inertias if traced else np.array(self.inertias, dtype=np.float64)
         if inertias.ndim != 3 or inertias.shape[1:] != (6, 6) or not len(inertias):
             raise ShapeError("inertias", ("N", 6, 6), inertias.shape)
         require_finite("inertias", inertias)
-        inertias.flags.writeable = False
+        if not traced:
+            inertias.flags.writeable = False
         object.__setattr__(self, "inertias", inertias)
         object.__setattr__(self, "frame", ProductFrame(*[SE3Frame()] * len(inertias)))
 
@@ -80,9 +82,9 @@ class RigidBodySystemConnection(ConnectionOfMetric):
     Source: [W] eq. (18).
     """
 
-    inertias: np.ndarray
+    inertias: Any
     metric: RigidBodySystemMetric = field(init=False, repr=False)
-    _inverses: np.ndarray = field(init=False, repr=False)
+    _inverses: Any = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         metric = RigidBodySystemMetric(self.inertias)
@@ -146,11 +148,14 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         return moved / 2, force_cross(v, momentum_w) / 2, force_cross(w, momentum_v) / 2
 
 
-def _inverses(inertias: np.ndarray) -> np.ndarray:
+def _inverses(inertias: Any) -> Any:
     """I_b^-1 (N, 6, 6), or a generalized inverse if I_b is singular; I_b is scaled to unit diagonal for it.
 
     A body without mass has no inverse; the forces C_b(v) w of a distribution of mass are in the range of I_b.
+    What JAX traces has an inverse, or NaN; a robot's definition does not ask for it.
     """
+    if is_traced(inertias):
+        return jnp.linalg.inv(inertias)
     diagonal = np.diagonal(inertias, axis1=1, axis2=2)
     units = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     outer = units[:, :, None] * units[:, None, :]

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.induced import InducedConnection
+from connections.checks import is_traced
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.frames import PointFunction
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
@@ -79,10 +80,11 @@ class RobotDefinition:
         return self.model.body_jacobians_at, self.model.embed_at
 
     @property
-    def inertias(self) -> np.ndarray:
+    def inertias(self) -> Any:
         """(N + R, 6, 6) of the bodies and of the rotors that armature stands for."""
         kinematics = self.model.kinematics
-        return np.concatenate([kinematics.tree.inertias, kinematics.rotors.inertias])
+        parts = [kinematics.tree.inertias, kinematics.rotors.inertias]
+        return (jnp if is_traced(parts) else np).concatenate(parts)
 
     def jacobians_at(self, q: jax.Array) -> jax.Array:
         """The twists of bodies and rotors per unit of v, (6 (N + R), nv), at q (nq,)."""

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import is_traced
 from connections.multibody.joints import ElementaryJoint
 
 
@@ -50,18 +51,20 @@ class Rotors:
         Parameters
         ----------
         elements : all elementary joints.
-        armature : (nv,) kg m^2 and kg.
+        armature : (nv,) kg m^2 and kg; if JAX traces it, every joint that moves has a rotor.
         """
-        armed = tuple(element for element in elements if armature[element.v].any())
-        inertias, twists = np.zeros((len(armed), 6, 6)), np.zeros((len(armed), 6, len(armature)))
-        for inertia, twist, (joint, _, _, own) in zip(inertias, twists, armed, strict=True):
+        traced = is_traced(armature)
+        armed = tuple(element for element in elements if traced or armature[element.v].any())
+        twists = np.zeros((len(armed), 6, len(armature)))
+        per_armature = np.zeros((len(armed), 6, 6, len(armature)))
+        for inertia, twist, (joint, _, _, own) in zip(per_armature, twists, armed, strict=True):
             twist[:, own] = joint.motion
-            a = armature[own]  # columns of Phi are of unit length, but for the slide of a helical joint
+            # Columns of Phi are of unit length, but for the slide of a helical joint.
             if joint.turns[0]:
-                inertia[:3, :3] = a[0] * np.eye(3)
+                inertia[:3, :3, own.start] = np.eye(3)
             if not joint.turns[-1]:
-                inertia[3:, 3:] = a[-1] * np.eye(3)
-        return cls(armed, inertias, twists)
+                inertia[3:, 3:, own.stop - 1] = np.eye(3)
+        return cls(armed, per_armature @ armature, twists)
 
     def poses_at(self, q: jax.Array) -> jax.Array:
         """(R, 7) [position, quaternion] at the tree's configuration q (nq,): the joints' displacements."""

@@ -21,12 +21,19 @@ from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
+from connections.multibody.in_jax.data_robot import with_data
+from connections.multibody.in_jax.data_tangents import by_data
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
 from connections.multibody.program.closed import Closed, coordinates_of, solution_of
+from connections.multibody.program.data_packing import DATA
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
 
+Data = tuple[jax.Array, ...]  # as named in `DATA`, or nothing
+
+#: What depends on the joints alone.
+OF_JOINTS = {"forward_kinematics", "body_jacobians", "frame_pose", "frame_jacobian", "frame_jacobian_rate"}
 #: What is linear in its last vector, and its transpose.
 TRANSPOSED = {
     "coriolis_product": "coriolis_transpose_product",
@@ -43,16 +50,23 @@ class TracedRecursions:
     ----------
     robot : the robot.
     program : its recursions, or those of the same robot under another gravity.
+    data : whether the numbers of the robot are given with each call, as `DATA`; then those of `robot` only
+        stand in their places.
     """
 
-    def __init__(self, robot: Any, program: Program) -> None:
+    def __init__(self, robot: Any, program: Program, data: bool = False) -> None:
         self.robot: Robot = robot
-        self._program = program
-        self._values = Values(robot.kinematics, program, robot.gravity)
+        self._program, self._data = program, data
+        self._values = Values(robot.kinematics, program, robot.gravity, data)
         self._functions: dict[Any, PlatformFunction] = {}
 
     def __call__(
-        self, name: str, q: jax.Array | Closed, *vectors: jax.Array, chosen: tuple[Any, ...] = ()
+        self,
+        name: str,
+        q: jax.Array | Closed,
+        *vectors: jax.Array,
+        chosen: tuple[Any, ...] = (),
+        data: Data = (),
     ) -> jax.Array:
         """The recursion `name` at one configuration.
 
@@ -62,12 +76,17 @@ class TracedRecursions:
         q : (nq,) or a `Closed`.
         vectors : (nv,).
         chosen : what the caller chooses; by default, the body-level factor is ``"christoffel"``.
+        data : the numbers of the robot, if they are data.
         """
         if not chosen and name in RECURSIONS and RECURSIONS[name].choice is not None:
             chosen = ("christoffel",)
-        return self._function(name, chosen)(*self._solved(q), *vectors)
+        if self._data and name in OF_JOINTS:
+            return self._of_joints(name, q, *vectors, chosen=chosen)
+        return self._function(name, chosen)(*self._solved(q), *vectors, *data)
 
-    def evaluate(self, name: str, given: Sequence[Any], chosen: tuple[Any, ...]) -> jax.Array:
+    def evaluate(
+        self, name: str, given: Sequence[Any], chosen: tuple[Any, ...], data: Data = ()
+    ) -> jax.Array:
         """The recursion `name` of arrays with any batch axes, some of which JAX traces.
 
         Parameters
@@ -75,6 +94,7 @@ class TracedRecursions:
         name : a key of `RECURSIONS`.
         given : q (..., nq), or a `Closed`, and then vectors (..., nv).
         chosen : what the caller chooses.
+        data : the numbers of the robot, if they are data.
 
         Returns
         -------
@@ -85,17 +105,19 @@ class TracedRecursions:
         ShapeError, TypeError, and the errors of a wrong choice. Numbers that are not finite, and points that
         are no configurations, give NaN.
         """
+        if self._data and name in OF_JOINTS:
+            return self._of_joints.evaluate(name, given, chosen)
         point, *vectors = given
         q = coordinates_of(point, self.robot.kinematics)
         items = zip(("q", *RECURSIONS[name].vectors), (q, *vectors), self._program.sizes, strict=False)
         arrays = [as_array(*item) for item in items]
         batch = batch_axes(("q", *RECURSIONS[name].vectors), arrays)
         function: Callable[..., jax.Array] = self._function(name, chosen)
-        for _ in batch:
-            function = jax.vmap(function)
         all_of_them = *self._solved(point if isinstance(point, Closed) else arrays[0]), *arrays[1:]
+        for _ in batch:
+            function = jax.vmap(function, (0,) * len(all_of_them) + (None,) * len(data))
         rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in all_of_them]
-        return function(*rows).astype(float_of(q, *vectors))
+        return function(*rows, *data).astype(float_of(q, *vectors))
 
     def close(self, q: Any, guess: Any = None) -> Closed:
         """The loops solved at q (..., nq), followed from `guess`, or from the reference.
@@ -135,6 +157,22 @@ class TracedRecursions:
         if not any(self.robot.gravity):
             return self
         return TracedRecursions(self.robot.weightless, self._program)  # type: ignore[attr-defined]
+
+    def of_bodies(self, parameters: jax.Array) -> _Given:
+        """The robot with other inertial parameters (10 N,), and without armature."""
+        joints = self.robot.of_data  # type: ignore[attr-defined]
+        return _Given(joints, None, (parameters, jnp.asarray(self.robot.gravity), joints.no_armature))
+
+    @cached_property
+    def no_armature(self) -> jax.Array:
+        """Zero for all joints of the spanning tree, (nv_s,)."""
+        return jnp.zeros_like(self.robot.kinematics.tree.armature)
+
+    @property
+    def _of_joints(self) -> TracedRecursions:
+        """The recursions of a robot whose numbers are not data, for what depends on its joints only."""
+        found: TracedRecursions = self.robot.traced  # type: ignore[attr-defined]
+        return found
 
     @cached_property
     def brackets(self) -> list[tuple[slice, np.ndarray]]:
@@ -180,27 +218,35 @@ class TracedRecursions:
         if rule is None or (name in OF_TREES and self._program.loops is not None):
             rule = partial(by_definition, name)
 
-        def parted(vectors: Sequence[Any]) -> tuple[Recursions, list[Any]]:
-            """The recursions where the loops are solved, and the other vectors."""
-            if not self._with_solutions:
-                return self, list(vectors)
-            q, solution, *others = vectors
-            return _Solved(self, solution), [q, *others]
+        def parted(vectors: Sequence[Any]) -> tuple[Recursions, list[Any], tuple[Any, ...]]:
+            """The recursions where the loops are solved and the numbers are given, the vectors, the data."""
+            solution, data = None, ()
+            if self._data:
+                *vectors, data = *vectors[: -len(DATA)], tuple(vectors[-len(DATA) :])
+            if self._with_solutions:
+                q, solution, *others = vectors
+                vectors = q, *others
+            of = _Given(self, solution, data) if self._data or self._with_solutions else self
+            return of, list(vectors), data
 
         def definition(*vectors: jax.Array) -> jax.Array:
-            of, own = parted(vectors)
+            of, own, _ = parted(vectors)
             good = frame.near_at(vectors[0])
             for vector in vectors:
                 good &= jnp.isfinite(vector).all()
             return jnp.where(good, DEFINITIONS[name](of.robot, *own, *chosen), jnp.nan)
 
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
-            of, own = parted(at)
-            q_dot, *others = parted(along)[1]  # the solution is a function of q
-            if q_dot is None and all(other is None for other in others):
-                return jnp.zeros(self._program.cores[name])
-            xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
-            return rule(of, tuple(own), (xi, *others), chosen)
+            of, own, _ = parted(at)
+            _, (q_dot, *others), numbers = parted(along)  # the solution is a function of q
+            changes: list[jax.Array] = []
+            if q_dot is not None or any(other is not None for other in others):
+                xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)
+                changes.append(rule(of, tuple(own), (xi, *others), chosen))
+            if any(number is not None for number in numbers):
+                assert isinstance(of, _Given)
+                changes.append(by_data(name, of, tuple(own), numbers, chosen))
+            return sum(changes[1:], changes[0]) if changes else jnp.zeros(self._program.cores[name])
 
         def transposed() -> PlatformFunction:
             return self._function(TRANSPOSED[name], chosen)
@@ -210,27 +256,64 @@ class TracedRecursions:
         )
 
 
-class _Solved:
-    """The recursions of a robot where its loops are solved, by the solution (k,)."""
+class _Given:
+    """The recursions of a robot where its loops are solved, by the solution (k,), or its numbers are data.
 
-    def __init__(self, recursions: TracedRecursions, solution: jax.Array) -> None:
-        self._recursions, self._solution = recursions, solution
+    Parameters
+    ----------
+    recursions : of the robot.
+    solution : of the loops; None if there are none, or they are linear.
+    data : the numbers of the robot, if they are data.
+    """
+
+    def __init__(self, recursions: TracedRecursions, solution: jax.Array | None, data: Data = ()) -> None:
+        self._recursions, self._solution, self.data = recursions, solution, data
         self.brackets = recursions.brackets
 
     def __call__(
         self, name: str, q: jax.Array, *vectors: jax.Array, chosen: tuple[Any, ...] = ()
     ) -> jax.Array:
-        closed = Closed(self._recursions.robot.kinematics, q, self._solution)
-        return self._recursions(name, closed, *vectors, chosen=chosen)
+        point: Any = q
+        if self._solution is not None:
+            point = Closed(self._recursions.robot.kinematics, q, self._solution)
+        return self._recursions(name, point, *vectors, chosen=chosen, data=self.data)
 
-    @property
+    @cached_property
     def robot(self) -> Any:
-        """The robot, its definitions from the solution."""
+        """The robot, its definitions from the solution and from the data."""
         robot: Any = self._recursions.robot
-        q_s = self._solution[: robot.kinematics.spanning.nq]
-        return replace(robot, kinematics=robot.kinematics.near(q_s))
+        if self.data:
+            robot = with_data(robot, *self.data)
+        if self._solution is not None:
+            q_s = self._solution[: robot.kinematics.spanning.nq]
+            robot = replace(robot, kinematics=robot.kinematics.near(q_s))
+        return robot
 
     @property
-    def weightless(self) -> _Solved:
+    def weightless(self) -> _Given:
         """The same without gravity."""
-        return _Solved(self._recursions.weightless, self._solution)
+        if self.data:
+            return self.under(jnp.zeros(3))
+        return _Given(self._recursions.weightless, self._solution)
+
+    def of_bodies(self, parameters: jax.Array) -> _Given:
+        """The same with other inertial parameters (10 N,), and without armature."""
+        of = self._recursions.of_bodies(parameters)
+        recursions, data = of._recursions, of.data
+        if self.data:
+            recursions, data = self._recursions, (parameters, self.data[1], self._recursions.no_armature)
+        return _Given(recursions, self._solution, data)
+
+    def of_armature(self, armature: jax.Array) -> _Given:
+        """The same with bodies that have no inertia, and another armature (nv_s,)."""
+        parameters, gravity, _ = self.data
+        return _Given(self._recursions, self._solution, (jnp.zeros_like(parameters), gravity, armature))
+
+    def under(self, gravity: jax.Array) -> _Given:
+        """The same under another gravity (3,)."""
+        parameters, _, armature = self.data
+        return _Given(self._recursions, self._solution, (parameters, gravity, armature))
+
+    def of_data(self, *data: jax.Array) -> _Given:
+        """The same with other numbers."""
+        return _Given(self._recursions, self._solution, data)

@@ -46,6 +46,9 @@ class Recursions(Protocol):
     def weightless(self) -> Recursions:
         """The same without gravity."""
 
+    def of_bodies(self, parameters: jax.Array) -> Recursions:
+        """The same with other inertial parameters (10 N,), and without armature."""
+
     def __call__(self, name: str, q: Vector, *vectors: Vector, chosen: Chosen = ()) -> jax.Array:
         """The recursion `name`."""
 
@@ -291,6 +294,57 @@ def _inverse_dynamics_hessian_product(of: Recursions, at: Any, along: Any, chose
 @_rule
 def _forward_dynamics_hessian_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     return _hessian_change(of, "forward_dynamics", at, along)
+
+
+# --- regressors --------------------------------------------------------------------------------------------
+
+
+@_rule
+def _regressor(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v, v_r, a_r), (xi, v_dot, r_dot, a_dot) = at, along
+    zero = jnp.zeros_like(v)
+
+    def moved(of: Recursions) -> jax.Array:
+        force = _inverse_dynamics(of, (q, zero, a_r), (xi, None, None), ())
+        return force + _coriolis_product(of, (q, v, v_r), (xi, None, None), _STAR)
+
+    changes = [] if xi is None else [of_basis(moved, of)]
+    if v_dot is not None:
+        changes.append(of.weightless("regressor", q, v_dot, v_r, zero))
+    if r_dot is not None:
+        changes.append(of.weightless("regressor", q, v, r_dot, zero))
+    if a_dot is not None:
+        changes.append(of.weightless("regressor", q, zero, zero, a_dot))
+    return _sum(changes)
+
+
+@_rule
+def _momentum_regressor(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
+    (q, v), (xi, v_dot) = at, along
+
+    def moved(of: Recursions) -> jax.Array:
+        momentum = _mass_product(of.weightless, (q, v), (xi, v_dot), ())
+        rate = _coriolis_transpose_product(of, (q, v, v), (xi, v_dot, v_dot), _STAR)
+        if xi is not None:
+            rate = rate - _gravity(of, (q,), (xi,), ())
+        return jnp.stack([momentum, rate])
+
+    return of_basis(moved, of)
+
+
+def of_basis(function: Callable[[Recursions], jax.Array], of: Recursions) -> jax.Array:
+    """A function of a robot that is linear in its inertias, by its inertial parameters, (..., 10 N).
+
+    A body whose only parameter is a first moment has no centre of mass, which kernels read. So a mass of
+    1 kg is added to it, and what that makes is subtracted.
+    """
+    bodies = len(of.robot.body_names)
+    units = np.eye(10)
+    units[1:4, 0] = 1.0
+    each = jax.vmap(lambda parameters: function(of.of_bodies(parameters)))(np.kron(np.eye(bodies), units))
+    parts = each.reshape(bodies, 10, *each.shape[1:])
+    parts = parts.at[:, 1:4].add(-parts[:, :1])
+    return jnp.moveaxis(parts.reshape(each.shape), 0, -1)
 
 
 # --- bodies ------------------------------------------------------------------------------------------------

@@ -21,6 +21,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.cluster_packing import tied_bodies
 from connections.multibody.program.compiled_functions import compiled
+from connections.multibody.program.data_packing import DATA, DataPacking, with_data_in_mind
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
 from connections.multibody.program.tree_packing import pack, pack_with_one_origin
@@ -37,12 +38,17 @@ class Values:
     kinematics : of the robot.
     program : its recursions.
     gravity : (3,) m/s^2.
+    data : whether functions take three more vectors, the `DataPacking`'s, in place of the robot's numbers.
     """
 
     def __init__(
-        self, kinematics: Kinematics | ClosedKinematics, program: Program, gravity: tuple[float, float, float]
+        self,
+        kinematics: Kinematics | ClosedKinematics,
+        program: Program,
+        gravity: tuple[float, float, float],
+        data: bool = False,
     ) -> None:
-        self._kinematics, self._program, self._gravity = kinematics, program, gravity
+        self._kinematics, self._program, self._gravity, self._data = kinematics, program, gravity, data
 
     def function(
         self,
@@ -70,16 +76,22 @@ class Values:
         core = self._program.cores[recursion]
         if self._program.loops is not None and name in RECURSIONS and RECURSIONS[name].closed is None:
             processor = partial(_on_rows, definition)
-            return PlatformFunction(name, core, processor, definition, change, transposed)
+            return PlatformFunction(name, core, processor, definition, change, transposed, self._shared)
         choice = RECURSIONS[recursion].choice
         constants = [_constant(choice, each) for each in self._program.choice(recursion, chosen)]
         processor = partial(self._at_rest if name in AT_REST else self._value, recursion, constants)
-        return PlatformFunction(name, core, processor, definition, change, transposed)
+        return PlatformFunction(name, core, processor, definition, change, transposed, self._shared)
+
+    @property
+    def _shared(self) -> int:
+        """How many of the vectors are data, which may be the same for all rows."""
+        return len(DATA) if self._data else 0
 
     def _at_rest(self, name: str, choice: list[xla.Constant], *vectors: jax.Array) -> jax.Array:
         """A recursion of q, v and x at v = 0, for vectors without v."""
-        *others, x = vectors
-        return self._value(name, choice, *others, jnp.zeros_like(x), x)
+        end = len(vectors) - self._shared
+        *others, x = vectors[:end]
+        return self._value(name, choice, *others, jnp.zeros_like(x), x, *vectors[end:])
 
     def _value(self, name: str, choice: list[xla.Constant], *given: jax.Array) -> jax.Array:
         """The result at vectors (..., k)."""
@@ -87,6 +99,14 @@ class Values:
         arrays = program.arrays_of(name)
         tree = self._tree if arrays is program.arrays else self._tree_with_one_origin
         before: list[xla.Constant] = [xla.Work(tree, len(arrays[0]))]
+        data: tuple[jax.Array, ...] = ()
+        each, suffix = False, ""
+        if self._data:
+            parameters, gravity, armature = given[-len(DATA) :]
+            given, data = given[: -len(DATA)], (self._packing.numbers_at(parameters, gravity, armature),)
+            before = [xla.Filled(tree, len(arrays[0]), self._packing.places)]
+            each = data[0].ndim > 1  # rows of a vector register have the numbers of one robot
+            rows, suffix = rows and not each, "_of_each" if each else "_of_data"
         entry = f"{name}_rows" if rows else f"{name}_at"
         if loops is not None:
             entry = f"closed_{entry}"
@@ -98,21 +118,31 @@ class Values:
         if rows:
             blocks, slots = program.batch_layout(name)
             before += [xla.Lanes(slots), xla.Numbers(blocks)]
-        core = program.cores[name]
-        return xla.operation(entry, compiled.require(entry), core, before, given, choice, rows=rows)
+        core, function = program.cores[name], compiled.require(entry)
+        vectors = *given, *data
+        return xla.operation(entry + suffix, function, core, before, vectors, choice, rows=rows, each=each)
+
+    @cached_property
+    def _packing(self) -> DataPacking:
+        return DataPacking(self._spanning, self._tree)
+
+    @property
+    def _spanning(self) -> Kinematics:
+        kinematics = self._kinematics
+        return kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
 
     @cached_property
     def _tree(self) -> np.ndarray:
         kinematics = self._kinematics
-        if isinstance(kinematics, ClosedKinematics):
-            return pack(kinematics.spanning, self._gravity, tied_bodies(kinematics))
-        return pack(kinematics, self._gravity)
+        tied = tied_bodies(kinematics) if isinstance(kinematics, ClosedKinematics) else None
+        return self._packed(pack(self._spanning, self._gravity, tied))
 
     @cached_property
     def _tree_with_one_origin(self) -> np.ndarray:
-        kinematics = self._kinematics
-        spanning = kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
-        return pack_with_one_origin(spanning, self._gravity)
+        return self._packed(pack_with_one_origin(self._spanning, self._gravity))
+
+    def _packed(self, tree: np.ndarray) -> np.ndarray:
+        return with_data_in_mind(tree) if self._data else tree
 
     @cached_property
     def _closure(self) -> np.ndarray:
@@ -120,9 +150,10 @@ class Values:
 
 
 def _on_rows(definition: Callable[..., jax.Array], *vectors: jax.Array) -> jax.Array:
-    """The definition at vectors (..., k)."""
-    for _ in vectors[0].shape[:-1]:
-        definition = jax.vmap(definition)
+    """The definition at vectors (..., k); data may be (k,), the same for all rows."""
+    batch = vectors[0].ndim - 1
+    for _ in range(batch):
+        definition = jax.vmap(definition, tuple(0 if x.ndim > batch else None for x in vectors))
     return definition(*vectors)
 
 

@@ -4,6 +4,46 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "data-acceleration-of-the-slope",
+        "multibody/in_jax/data_tangents.py",
+        'change = by_data("inverse_dynamics", of, (q, v, of("forward_dynamics", *at)), along, ())',
+        'change = by_data("inverse_dynamics", of, (q, v, jnp.zeros_like(v)), along, ())',
+        ("multibody/test_numbers_as_data.py::test_values_and_derivatives",),
+        "the derivative of accelerations by inertias is that at rest",
+    ),
+    Mutant(
+        "data-slope-of-slopes",
+        "multibody/in_jax/data_tangents.py",
+        'jnp.einsum("kji,k->ij", Gamma, a_dot)',
+        'jnp.einsum("kij,k->ij", Gamma, a_dot)',
+        ("multibody/test_numbers_as_data.py::test_values_and_derivatives",),
+        "L_j H_ik has the direction in the wrong place",
+    ),
+    Mutant(
+        "data-first-moment-with-mass",
+        "multibody/in_jax/tangents.py",
+        "parts = parts.at[:, 1:4].add(-parts[:, :1])",
+        "parts = parts.at[:, 1:4].add(-parts[:, 4:5])",
+        ("multibody/test_derivative_rules.py::test_rule",),
+        "derivatives of the regressor by first moments contain those by masses",
+    ),
+    Mutant(
+        "data-axes-of-a-link",
+        "multibody/program/data_packing.py",
+        "turned = E.T @ inertia.rotational @ E",
+        "turned = E @ inertia.rotational @ E.T",
+        ("multibody/test_numbers_as_data.py::test_values_and_derivatives",),
+        "inertias that are data are turned the other way",
+    ),
+    Mutant(
+        "data-of-the-first-row",
+        "engines/xla.py",
+        "_argument(frame, {vectors}, {first}, {stop})[row])",
+        "_argument(frame, {vectors}, {first}, {stop})[0])",
+        ("multibody/test_numbers_as_data.py::test_many_robots",),
+        "all robots of a piece of a batch have the inertias of the first one",
+    ),
+    Mutant(
         "jax-coriolis-slope-of-small-trees",
         "multibody/in_jax/tangents.py",
         'return jnp.einsum("ijk,j->ik", of("christoffel_derivatives", q, chosen=chosen) @ xi, v)',
