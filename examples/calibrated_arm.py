@@ -2,12 +2,12 @@
 Calibrating an arm's inertias by gradients inside JAX, and 4,096 arms in one call
 =================================================================================
 
-The torques of an arm of six joints are recorded along a motion, with noise, and the inertias that its model has are
-wrong by up to a half. A thousand steps of Adam on the torques find better ones, in one `jit`: inertial parameters are
-data inside JAX, and their gradient is the transpose of the regressor. The unknowns are Cholesky factors of
-pseudo-inertias, so that every iterate is a distribution of mass. What the torques do not depend on stays where it was.
-Then 4,096 arms whose inertias differ fall for a while, in one `vmap`. For recorded data without JAX, see
-`control.identify`. Needs the extra `optimization`. Run: python examples/calibrated_arm.py [directory]
+The torques of an arm of six joints are recorded along a motion, with noise, and its model has wrong inertias.
+A thousand steps of Adam on the torques find better ones, in one `jit`: inertial parameters are data inside
+JAX, and their gradient is the transpose of the regressor. The unknowns are Cholesky factors of
+pseudo-inertias, so that every iterate is a distribution of mass. Then 4,096 arms whose inertias differ fall
+for a while, in one `vmap`. For recorded data without JAX, see `control.identify`. Needs the extra
+`optimization`. Run: python examples/calibrated_arm.py [directory]
 """
 
 import sys
@@ -69,8 +69,8 @@ stretch = np.eye(4) + 0.25 * rng.uniform(-1.0, 1.0, (len(nominal), 4, 4))
 recorded = model.with_inertial_parameters(np.asarray(parameters(jnp.asarray(stretch @ start))))
 
 # %%
-# Two motions, sums of sines: the first is recorded, the second is for judging. The noise is a hundredth of the
-# torques.
+# Two motions, sums of sines: the first is recorded, the second is for judging. The noise is a hundredth of
+# the torques.
 
 
 def motion(rng, times):
@@ -116,9 +116,8 @@ found, losses = jax.block_until_ready(compiled(start))
 seconds = time.perf_counter() - began
 arm = model.with_inertial_parameters(np.asarray(found))
 print(f"1000 steps, 400 torques of 6 joints each: {seconds:.2f} s")
-print(
-    f"error of the torques: {np.sqrt(losses[0]):.3f} at first, {np.sqrt(losses[-1]):.4f} in the end, noise 0.01"
-)
+before, after = np.sqrt(losses[0]), np.sqrt(losses[-1])
+print(f"error of the torques: {before:.3f} at first, {after:.4f} in the end, noise 0.01")
 
 truth = mb.inverse_dynamics(recorded, *judged)
 errors = {

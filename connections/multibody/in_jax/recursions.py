@@ -163,7 +163,7 @@ class TracedRecursions:
         joints = self.robot.of_data  # type: ignore[attr-defined]
         return _Given(joints, None, (parameters, jnp.asarray(self.robot.gravity), joints.no_armature))
 
-    @cached_property
+    @property
     def no_armature(self) -> jax.Array:
         """Zero for all joints of the spanning tree, (nv_s,)."""
         return jnp.zeros_like(self.robot.kinematics.tree.armature)
