@@ -1,9 +1,11 @@
-"""Machine code on disk: Numba's cache with checksums, whose faults never make a call fail.
+"""Machine code on disk: Numba's cache with hashes of sources and checksums, whose faults make no call fail.
 
-Numba raises its own errors if no folder can be written or if a file of its cache is damaged, and it runs
-machine code that was changed on disk. Here every file contains the name of its function and a checksum. If a
-file does not match, is cut off, or belongs to another program, the function is compiled again and the file is
-overwritten. If no folder can be written, functions are compiled in each process, and one warning says so.
+Numba runs machine code after an edit of a function that is compiled into it, and machine code that was
+changed on disk; it raises its own errors if no folder can be written or if a file of its cache is damaged.
+Here every file contains the name of its function, the hash of all that is compiled into it
+(`source_fingerprint`), and a checksum. If a file does not match, is cut off, or belongs to another program,
+the function is compiled again and the file is overwritten. If no folder can be written, functions are
+compiled in each process, and one warning says so.
 """
 
 from __future__ import annotations
@@ -23,14 +25,22 @@ from connections.engines.internals.numba_names import (
     CompileResultCacheImpl,
     FunctionCache,
     NullCache,
+    compiled_from,
     dumps,
     locators,
+    stamp,
     write_by,
 )
+from connections.engines.source_fingerprint import fingerprint
 
 
 def cache_of(function: Any) -> Any:
-    """The cache of a Python function, for what Numba compiles from it (`numba_names.set_cache`)."""
+    """The cache of a function, for what Numba compiles from it (`numba_names.set_cache`).
+
+    Parameters
+    ----------
+    function : of `numba.njit`, or a Python function. All that it refers to has to be defined.
+    """
     try:
         return _Cache(function)
     except RuntimeError:  # none of Numba's folders can be written
@@ -58,17 +68,19 @@ def _writing(path: str) -> Iterator[io.BytesIO]:
 
 
 class _Sealed(CompileResultCacheImpl):
-    """The content of a file: the file's own name, a checksum, and the code."""
+    """The content of a file: the file's own name, the hash of the sources, a checksum, and the code."""
 
     _locator_classes = locators(_require_own)
+    stamp: str
 
-    def reduce(self, compiled: Any) -> tuple[str, bytes, bytes]:
+    def reduce(self, compiled: Any) -> tuple[str, str, bytes, bytes]:
         content = dumps(super().reduce(compiled))
-        return self.filename_base, hashlib.sha256(content).digest(), content
+        return self.filename_base, self.stamp, hashlib.sha256(content).digest(), content
 
     def rebuild(self, target_context: Any, sealed: Any) -> Any:
-        name, seal, content = sealed
-        if name != self.filename_base or seal != hashlib.sha256(content).digest():
+        name, sources, seal, content = sealed
+        found, expected = (name, sources), (self.filename_base, self.stamp)
+        if found != expected or seal != hashlib.sha256(content).digest():
             raise ValueError(f"the machine code of {self.filename_base} is damaged, or another function's")
         return super().rebuild(target_context, pickle.loads(content))
 
@@ -85,8 +97,9 @@ class _Cache(FunctionCache):
     on_missing: Callable[[], None] | None = None
 
     def __init__(self, function: Any) -> None:
-        super().__init__(function)
+        super().__init__((compiled_from(function) or {"function": function})["function"])
         write_by(self, _writing)
+        stamp(self, fingerprint(function))
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None

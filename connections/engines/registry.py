@@ -25,9 +25,7 @@ class Registry:
     Parameters
     ----------
     names : of all functions.
-    find : name -> the function, and arguments for a trial call. They have the types that it is compiled for,
-        and a function that is compiled from the present sources accepts them: it returns True, or the integer
-        zero.
+    find : name -> the function, and arguments of the types that it is compiled for.
     announce : called with a name before that function is compiled, but not before it is read from the cache.
     """
 
@@ -55,9 +53,9 @@ class Registry:
 
     def folder(self, name: str) -> Path | None:
         """The folder of the cached machine code of the function `name`; None if no folder can be written."""
-        from connections.engines.internals.numba_names import cache_in
+        from connections.engines.disk_cache import cache_of
 
-        path = cache_in(self._find(name)[0]).cache_path
+        path = cache_of(self._find(name)[0]).cache_path
         return None if path is None else Path(path)
 
     def is_kept(self, name: str) -> bool:
@@ -92,18 +90,19 @@ def _refuse() -> None:
     raise _NotKept
 
 
-def _ready(function: Any, trial: Sequence[Any], on_missing: Callable[[], None]) -> Any:
-    """The function, compiled for the types of `trial`; calls `on_missing` first if it is not cached."""
+def _ready(function: Any, arguments: Sequence[Any], on_missing: Callable[[], None]) -> Any:
+    """The function, compiled for the types of `arguments`; calls `on_missing` first if it is not cached."""
     from numba import typeof
 
-    from connections.engines.internals.numba_names import cache_in, compile_for, refuse_other_types
+    from connections.engines.disk_cache import cache_of
+    from connections.engines.internals.numba_names import compile_for, refuse_other_types, set_cache
 
-    cache_in(function).on_missing = on_missing
-    compile_for(function, [typeof(argument) for argument in trial])
-    if not is_good(function(*trial)):
-        function.recompile()  # Numba's cache had machine code of other sources
+    cache = cache_of(function)
+    cache.on_missing = on_missing
+    set_cache(function, cache)
+    compile_for(function, [typeof(argument) for argument in arguments])
     refuse_other_types(function)
-    _show_foreign_arrays(function, len(trial))
+    _show_foreign_arrays(function, len(arguments))
     return function
 
 

@@ -311,7 +311,7 @@ def _trial() -> Any:
         return flag and len(work) == 3 and x[0] > 0.0
 
     function, vector = njit(trial), types.float64[::1]
-    numba_names.set_cache(function, cache_of(trial))
+    numba_names.set_cache(function, cache_of(function))
     arguments = vector, vector, vector, vector, types.boolean, types.float64[:, ::1]
     numba_names.compile_for(function, arguments)
     return function

@@ -1,4 +1,4 @@
-"""What brings arrays to compiled functions: the registry, fingerprints, workspaces, pieces for threads."""
+"""What brings arrays to compiled functions: the registry, workspaces, pieces for threads."""
 
 import gc
 import threading
@@ -9,7 +9,6 @@ from numba import njit
 
 from connections.engines import registry, thread_chunks
 from connections.engines.arguments import apart, as_rows, plain
-from connections.engines.source_fingerprint import fingerprint
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 
@@ -59,20 +58,6 @@ def test_nothing_is_collected_while_a_function_is_loaded(enabled):
         assert seen == [False] and gc.isenabled() == enabled
     finally:
         (gc.enable if before else gc.disable)()
-
-
-def test_a_fingerprint_is_of_files_folders_and_constants(tmp_path):
-    folder, file = tmp_path / "folder", tmp_path / "file.py"
-    folder.mkdir()
-    (folder / "a.py").write_text("1")
-    file.write_text("2")
-    first = fingerprint(folder, file, 0.5)
-    assert first == fingerprint(folder, file, 0.5) < 2**56
-    assert first != fingerprint(folder, file, 0.25)
-    (folder / "notes.txt").write_text("not compiled")
-    assert first == fingerprint(folder, file, 0.5)
-    (folder / "b.py").write_text("")
-    assert first != fingerprint(folder, file, 0.5)
 
 
 def test_workspaces_are_kept_and_never_shared():

@@ -1,5 +1,6 @@
 """Machine code on disk: damaged files are compiled again; without a folder to write to, functions work."""
 
+import importlib
 import importlib.util
 import os
 import shutil
@@ -13,6 +14,7 @@ import pytest
 import connections
 from connections.engines import disk_cache
 from connections.engines.inlined.simd import one
+from connections.engines.internals.numba_names import set_cache
 
 SOURCE = """
 def double(x):
@@ -34,6 +36,13 @@ assert abs(mb.gravity(model, np.array([0.3]))[0] - 9.81 * np.sin(0.3)) < 1e-12
 """
 
 
+def kept(function):
+    """As `registry.Registry` does."""
+    compiled = one(function)
+    set_cache(compiled, disk_cache.cache_of(compiled))
+    return compiled
+
+
 class Functions:
     """Two functions in a file of their own, and the folder of their machine code."""
 
@@ -44,7 +53,7 @@ class Functions:
         spec.loader.exec_module(self.module)
         self.folder = folder / "cache"
 
-    def run(self, name: str = "double", decorator=one) -> int:
+    def run(self, name: str = "double", decorator=kept) -> int:
         """Call a function as a new process would; how often its machine code was found on disk."""
         function = decorator(getattr(self.module, name))
         assert function(2.0) == (4.0 if name == "double" else 6.0)
@@ -80,6 +89,15 @@ def another_function(functions: Functions, kind: str) -> None:
     shutil.copyfile(functions.file("nbc", "treble"), functions.file("nbc"))
 
 
+def of_other_sources(functions: Functions, kind: str) -> None:
+    """Its index is of the present ones, as when another process replaces a file between two readings."""
+    index = functions.file("nbi").read_bytes()
+    functions.module.double.__defaults__ = (1.0,)
+    functions.run()
+    functions.module.double.__defaults__ = None
+    functions.file("nbi").write_bytes(index)
+
+
 def without_a_seal(functions: Functions, kind: str) -> None:
     shutil.rmtree(functions.folder)
     functions.run(decorator=numba.njit(cache=True, error_model="numpy"))
@@ -96,7 +114,8 @@ def other_machine_code(functions: Functions, kind: str) -> None:
 @pytest.mark.parametrize(
     ("damage", "kind"),
     [(damage, kind) for damage in (cut_off, empty, another_program) for kind in ("nbi", "nbc")]
-    + [(damage, "nbc") for damage in (another_function, without_a_seal, other_machine_code)],
+    + [(damage, "nbc") for damage in (another_function, of_other_sources, without_a_seal)]
+    + [(other_machine_code, "nbc")],
 )
 def test_a_damaged_file_is_compiled_again(functions: Functions, damage, kind: str) -> None:
     assert functions.run() == 0
@@ -104,6 +123,31 @@ def test_a_damaged_file_is_compiled_again(functions: Functions, damage, kind: st
     damage(functions, kind)
     assert functions.run() == 0
     assert functions.run() == 1
+
+
+def test_code_of_an_edited_function_is_not_run_and_numba_alone_runs_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The function that is called from another file is edited."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.syspath_prepend(tmp_path)
+    (tmp_path / "calling_one.py").write_text(
+        "from called_one import size\n\n\ndef sized(x):\n    return x * size()\n"
+    )
+
+    def results(size: float) -> list[float]:
+        (tmp_path / "called_one.py").write_text(
+            f"from numba import njit\n\n\n@njit\ndef size():\n    return {size}\n"
+        )
+        for name in ("called_one", "calling_one"):
+            sys.modules.pop(name, None)
+        importlib.invalidate_caches()
+        sized = importlib.import_module("calling_one").sized
+        return [decorator(sized)(2.0) for decorator in (kept, numba.njit(cache=True))]
+
+    assert results(3.0) == [6.0, 6.0]
+    assert results(5.0) == [10.0, 6.0]
 
 
 def test_numba_alone_takes_another_functions_file(functions: Functions) -> None:
@@ -117,7 +161,7 @@ def test_numba_alone_takes_another_functions_file(functions: Functions) -> None:
 
 def test_a_disk_that_cannot_be_written_is_warned_of_once(functions: Functions) -> None:
     functions.run()
-    ours = [one(getattr(functions.module, name)) for name in ("double", "treble")]
+    ours = [kept(getattr(functions.module, name)) for name in ("double", "treble")]
     shutil.rmtree(functions.folder)
     functions.folder.write_text("a file where the folder was")
     with pytest.warns(RuntimeWarning, match="NUMBA_CACHE_DIR") as warned:

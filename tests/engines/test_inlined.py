@@ -238,7 +238,6 @@ def test_twofold_numbers_have_32_digits(rng):
 PAIR = record("Pair", left=2, right=3)
 LAYOUT = Layout(
     "Things",
-    123,
     sizes=("count", "width"),
     integers=("starts",),
     numbers=("values", "work"),
@@ -250,17 +249,17 @@ unpack = LAYOUT.unpacker()
 @compiled
 def parts(array):
     things = unpack(slots_of(array))
-    return things.stamp, things.count, things.starts[1], things.values[2], things.pairs, things.rest
+    return things.count, things.starts[1], things.values[2], things.pairs, things.rest
 
 
 def test_a_layout_is_written_and_read():
     assert (PAIR.left, PAIR.right, PAIR.size) == (0, 2, 5)
     sizes, values = {"count": 4, "width": 7}, np.array([[0.5, 1.5], [2.5, 3.5]])
     array = LAYOUT.pack(sizes, {"starts": [3, 9]}, {"values": values, "work": ()}, begin=100)
-    assert parts(array) == (123, 4, 9, 2.5, 100, 120)
+    assert parts(array) == (4, 9, 2.5, 100, 120)
     assert LAYOUT.slots(sizes) == 27
     assert [LAYOUT.read(array, name) for name in ("width", "pairs", "rest")] == [7, 100, 120]
-    assert parts(LAYOUT.empty(3))[:3] == (123, 0, 0)
+    assert parts(LAYOUT.empty(3))[:2] == (0, 0)
     assert bits([1, -2]).view(np.int64).tolist() == [1, -2]
 
 

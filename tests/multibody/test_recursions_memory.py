@@ -14,7 +14,7 @@ from cases import further
 from closed_chains import four_bar
 
 from connections import multibody as mb
-from connections.checks import MetricError, ModelError, PointError
+from connections.checks import MetricError, ModelError
 from connections.engines import registry
 from connections.evaluation import compilation
 from connections.multibody.kernels import layout
@@ -86,14 +86,6 @@ def test_a_robot_goes_with_all_that_was_compiled_for_it(robot):
         USES, [None] * 3
     )
     assert its_parts[0]() is kept and all(part() is not None for part in its_parts)
-
-
-def test_memory_of_other_sources_is_refused(rng):
-    model = pendulum(mb.Revolute((0, 1, 0)))
-    model.program.memory[0] = 0.0
-    for q in (np.zeros(1), np.zeros((3, 1))):
-        with pytest.raises(PointError):
-            mb.gravity(model, q)
 
 
 def test_a_joint_that_recursions_do_not_know_is_named():

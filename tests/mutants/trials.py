@@ -1,9 +1,9 @@
 """Mutants on trial: each in a copy of the checkout with compiled code of its own.
 
 A mutant must neither meet machine code of the right sources nor leave code of wrong ones behind. So each copy
-is made for one trial. Numba's files come along, unless the mutated file is compiled by Numba, or into what
-Numba compiles. JAX's are found by what was traced, so that all trials of one run share a folder, which begins
-with links to the user's files; JAX replaces none.
+is made for one trial. Numba's files come along, and are used for what does not contain the mutated lines
+(`connections/engines/source_fingerprint.py`). JAX's are found by what was traced, so that all trials of one
+run share a folder, which begins with links to the user's files; JAX replaces none.
 """
 
 from __future__ import annotations
@@ -27,19 +27,6 @@ from tests.mutants.mutant import Mutant, MutantError
 
 LIMIT = 600  # seconds of a trial
 _MACHINE_CODE = (".nbi", ".nbc")
-#: What is compiled by Numba, or is text of what is: files and folders of the package.
-_COMPILED = (
-    "engines/inlined",
-    "engines/xla.py",
-    "multibody/kernels",
-    "multibody/program/table.py",
-    "multibody/program/entries.py",
-    "multibody/tolerances.py",
-    "multibody/clusters.py",
-    "geometry/numerics/scales.py",
-    "control/whole_body/compiled_law.py",
-    "control/whole_body/group_errors.py",
-)
 
 
 @dataclass(frozen=True)
@@ -155,20 +142,17 @@ def _copy(root: Path, tree: Path, files: list[str], changed: dict[str, str]) -> 
     """A copy of the checkout with other texts of some files, and with the compiled code that fits it."""
     for name in files:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(root / name, tree / name)  # with its time, by which Python and Numba know their files
-    compiled = any(name.removeprefix("connections/").startswith(_COMPILED) for name in changed)
+        shutil.copy2(root / name, tree / name)  # with its time, by which Python knows its files
     for folder in {(root / name).parent for name in files if name.endswith(".py")}:
         beside = tree / folder.relative_to(root) / "__pycache__"
-        others = {".pyc": folder / "__pycache__"}
-        if not compiled:
-            others |= dict.fromkeys(_MACHINE_CODE, _machine_code(folder))
+        others = {".pyc": folder / "__pycache__", **dict.fromkeys(_MACHINE_CODE, _machine_code(folder))}
         for suffix, place in others.items():
             for path in place.glob(f"*{suffix}"):
                 beside.mkdir(exist_ok=True)
                 _link(path, beside / path.name)
     for name, text in changed.items():
         (tree / name).write_text(text, encoding="utf-8")
-        for path in (tree / name).parent.glob(f"__pycache__/{Path(name).stem}.*"):
+        for path in (tree / name).parent.glob(f"__pycache__/{Path(name).stem}.*.pyc"):
             path.unlink()
 
 

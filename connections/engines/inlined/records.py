@@ -5,9 +5,9 @@ A flat array holds sizes, tables and the places of a workspace:
     [ sizes | starts of the tables | starts of the workspace's sections | tables ],
 
 float64, with integers stored bit by bit. The start of a table counts from the beginning of the array, the
-start of a section from the beginning of the workspace. The first size is the fingerprint of the sources
-(`fingerprint`). A `Layout` declares the parts, writes them, and makes the compiled function that returns them
-by name: sizes as integers, tables as pointers, sections as first slots.
+start of a section from the beginning of the workspace. A `Layout` declares the parts, writes them, and makes
+the compiled function that returns them by name: sizes as integers, tables as pointers, sections as first
+slots.
 
 Numbers of a table or section that belong to one thing are a `record`, whose fields are offsets: with
 ``LINK = record("Link", twist=6, inertia=10)``, ``take(work, links + i * LINK.size + LINK.inertia, 10)`` are
@@ -40,8 +40,7 @@ class Layout:
     Parameters
     ----------
     name : name of the named tuple that compiled code gets.
-    stamp : the fingerprint of the sources, which is the first size.
-    sizes : names of the other single integers.
+    sizes : names of the single integers.
     integers, numbers : names of the tables of integers and of float64 numbers.
     work : the sections of the workspace, each with the number of its slots as a function of the sizes.
 
@@ -54,16 +53,15 @@ class Layout:
     def __init__(
         self,
         name: str,
-        stamp: int,
         sizes: tuple[str, ...],
         integers: tuple[str, ...],
         numbers: tuple[str, ...],
         work: Mapping[str, Section] | None = None,
     ) -> None:
-        self._stamp, self._work = stamp, dict(work or {})
+        self._work = dict(work or {})
         self.sizes, self.integers, self.numbers = sizes, integers, numbers
-        self._names = ("stamp", *sizes, *integers, *numbers, *self._work)
-        self.counts = 1 + len(sizes), len(integers), len(numbers), len(self._work)
+        self._names = (*sizes, *integers, *numbers, *self._work)
+        self.counts = len(sizes), len(integers), len(numbers), len(self._work)
         self.view: Any = namedtuple(name, self._names)  # type: ignore[misc]
 
     def pack(
@@ -77,7 +75,7 @@ class Layout:
 
         Parameters
         ----------
-        sizes : the single integers, without the fingerprint.
+        sizes : the single integers.
         integers, numbers : the tables, of any shape.
         begin : slot of the workspace at which the first section begins.
         """
@@ -85,7 +83,7 @@ class Layout:
         tables += [np.asarray(numbers[name], dtype=np.float64).ravel() for name in self.numbers]
         starts = len(self._names) + np.cumsum([0, *map(len, tables)])
         sections = begin + np.cumsum([0, *self._sections(sizes)])
-        head = [self._stamp, *(sizes[name] for name in self.sizes), *starts[:-1], *sections[:-1]]
+        head = [*(sizes[name] for name in self.sizes), *starts[:-1], *sections[:-1]]
         return np.concatenate([bits(head), *tables])
 
     def slots(self, sizes: Mapping[str, int]) -> int:

@@ -18,15 +18,15 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
-from connections.engines.disk_cache import cache_of
 from connections.engines.internals.numba_names import (
     AbstractTemplate,
     ConcreteTemplate,
     get_or_insert_function,
     infer_global,
-    set_cache,
 )
+from connections.engines.source_fingerprint import module_fingerprint
 
+THIS_MODULE = module_fingerprint(__name__)
 # The number of doubles in the widest register of this processor.
 LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
@@ -53,13 +53,11 @@ part = njit(inline="always", fastmath={"contract"}, error_model="numpy", **INTER
 
 
 def one(function: Any, nogil: bool = False, fastmath: set[str] = FASTMATH) -> Any:
-    """A function that Python calls, compiled at its first call; the machine code is kept on disk.
+    """A function that Python calls, by a `registry.Registry`, which caches its machine code on disk.
 
     On one configuration; `rows` is the same for rows of them, and releases the interpreter's lock.
     """
-    dispatcher = njit(nogil=nogil, fastmath=fastmath, error_model="numpy")(function)
-    set_cache(dispatcher, cache_of(function))
-    return dispatcher
+    return njit(nogil=nogil, fastmath=fastmath, error_model="numpy")(function)
 
 
 rows = partial(one, nogil=True)

@@ -15,7 +15,13 @@ types of our own. `numba.extending.type_callable` would replace them.
 a tuple.
 
 `_locator_classes`, `ensure_cache_path`, `_cache_file`, `_open_for_write`: which folders Numba may use, what
-it does to have one, and how it writes a file there; so that both are of the user alone.
+it does to have one, and how it writes a file there; so that both are of the user alone. `_source_stamp`,
+`get_source_stamp`, `get_disambiguator`, `_impl`: by what Numba tells whether a file is current, and what it
+adds to a file's name. That is the content of the function's file and the number of its line, in whose place
+`stamp` puts a hash of all that is compiled into the function.
+
+`CPUDispatcher`, `_Intrinsic` (numba.core.registry, .extending), `targetoptions`, `_defn`, `_prefer_literal`,
+`_ctor_kwargs`: what Numba makes of functions, and what it is told about them (`compiled_from`).
 
 `_config_fname` (numba.core.config): the file of settings ``.numba_config.yaml``, which Numba reads in the
 current folder, a stranger's perhaps. It may name a folder of machine code, which would be executed. So no
@@ -39,6 +45,8 @@ from typing import Any, NoReturn
 from numba.core import cgutils, config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
 from numba.core.ccallback import CFunc
+from numba.core.extending import _Intrinsic
+from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
 
@@ -52,15 +60,16 @@ __all__ = [
     "NullCache",
     "address",
     "c_function",
-    "cache_in",
     "call_symbol",
     "compile_for",
+    "compiled_from",
     "dumps",
     "get_or_insert_function",
     "infer_global",
     "locators",
     "refuse_other_types",
     "set_cache",
+    "stamp",
     "types_of",
     "unpack_tuple",
     "write_by",
@@ -84,20 +93,41 @@ def write_by(cache: Any, writing: Any) -> None:
     cache._cache_file._open_for_write = writing
 
 
+def stamp(cache: Any, text: str) -> None:
+    """Let a cache take a file for current if it was written by one with the same text.
+
+    Its `_impl`, which writes and reads what is in the file, gets the text, too.
+    """
+    cache._cache_file._source_stamp = cache._impl.stamp = text
+
+
+def compiled_from(value: Any) -> dict[str, Any] | None:
+    """The Python function and the options of a function of `njit`, or an `intrinsic`; None for all else."""
+    if isinstance(value, CPUDispatcher):
+        return {"function": value.py_func, "locals": value.locals, **value.targetoptions}
+    if isinstance(value, _Intrinsic):
+        return {"function": value._defn, "prefer_literal": value._prefer_literal, **value._ctor_kwargs}
+    return None
+
+
 def locators(require: Callable[[str], None]) -> list[Any]:
-    """The classes by which Numba finds a folder, in which `require` sees to it or raises `OSError`."""
+    """The classes by which Numba finds a folder, in which `require` sees to it or raises `OSError`.
+
+    A file has its function's name alone, wherever that stands in its module, and is current by its `stamp`.
+    """
 
     class Required:
         def ensure_cache_path(self: Any) -> None:
             require(self.get_cache_path())
             super().ensure_cache_path()  # type: ignore[misc]
 
+        def get_source_stamp(self: Any) -> str:
+            return ""
+
+        def get_disambiguator(self: Any) -> str:
+            return "all"
+
     return [type(kind.__name__, (Required, kind), {}) for kind in CompileResultCacheImpl._locator_classes]
-
-
-def cache_in(function: Any) -> Any:
-    """The cache that `set_cache` has set."""
-    return function._cache
 
 
 def compile_for(function: Any, types: Sequence[Any]) -> None:

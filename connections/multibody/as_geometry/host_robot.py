@@ -145,7 +145,7 @@ class HostRobot:
     def linear_step(self, h: float, A: Array, y: Array, rate: Array) -> Array:
         """A step of Pdot = A P, as `Attempt` without units; A (s, n, n) at the stages, P (n, n) is flat."""
         found = np.empty((6 + len(A), len(y)))  # six rows of the result, then the stages' rates
-        compiled.linear_at(self._program.memory, _WEIGHTS, h, A, y, rate, found)
+        compiled.linear_at(_WEIGHTS, h, A, y, rate, found)
         return found[:6]
 
     def judged(
@@ -155,7 +155,7 @@ class HostRobot:
         out = np.empty((len(found) + 1, *found.shape[1:]))
         limits = np.array([points, *tolerances, ROUND_OFF, LEAST_TOLERANCE, LEAST_ERROR])
         arrays = map(np.ascontiguousarray, (found, state, scales, lengths))
-        compiled.judge(self._program.memory, *arrays, limits, out)
+        compiled.judge(*arrays, limits, out)
         return out
 
     def carrying(self, q: Array, v: Array) -> Array:

@@ -203,9 +203,8 @@ def _digest(model: Model, functions: list[Exported], name: str, dtype: str) -> s
     }
     found = hashlib.sha256(json.dumps(options).encode())
     for array in model.program.arrays:
-        integers = array.view("<i8")  # the first is the fingerprint of sources, no property of the model
         end = TREE.read(array, "work") if array is model.program.memory else len(array)
-        found.update(integers[1:end].tobytes())
+        found.update(array.view("<i8")[:end].tobytes())
     for function in functions:
         for choice in model.program.choice(function.recursion, function.chosen):
             found.update(np.asarray(choice).tobytes())

@@ -9,6 +9,6 @@ recurse over it, and project forces (`cluster_dynamics`). `loop_continuation` cl
 `loop_geometry` and `loop_motion`; `loop_bias_rates` has their second derivatives. `reading` and
 `cluster_reading` check the input.
 
-`dynamics` makes calls from Python of the kernels. After any edit here, all recursions are compiled again
-(`stamp`).
+`program` makes calls from Python of the kernels. After an edit here, the recursions into which the edited
+function is compiled are compiled again (`engines/source_fingerprint.py`).
 """

@@ -9,16 +9,14 @@ import numpy as np
 
 from connections.engines.inlined.rows import LARGEST, copy_numbers, read_numbers
 from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, inlined, slots_of, store
-from connections.multibody.kernels.layout import is_current, unpack_clusters
+from connections.multibody.kernels.layout import unpack_clusters
 from connections.multibody.kernels.loop_continuation import solve_linear
 from connections.multibody.kernels.reading import reduce_coordinates, reduce_rows
 
 
 @inlined
-def are_current(memory, closure, clusters):
-    """Whether all arrays come from these sources, and `memory` has room for the workspace."""
-    if not (is_current(memory) and is_current(closure) and is_current(clusters)):
-        return False
+def has_room(memory, clusters):
+    """Whether `memory` has room for the workspace."""
     return memory.shape[0] >= unpack_clusters(slots_of(clusters)).memory_size
 
 

@@ -8,8 +8,7 @@ pointers).
 
 from connections.engines.inlined.householder import factorization_slots
 from connections.engines.inlined.records import Layout, record
-from connections.engines.inlined.simd import LANES, as_integers, beyond, beyond_each, inlined, slots_of, take
-from connections.multibody.kernels.kernel_fingerprint import STAMP
+from connections.engines.inlined.simd import LANES, as_integers, beyond, beyond_each, inlined, take
 from connections.multibody.tolerances import NODES
 
 BAD_INPUT = 1 << 20  # status for a bad number, quaternion, shape or array; larger than any cluster's number
@@ -100,7 +99,6 @@ MOVED_RATE = record("MovedRate", G=1, along=1, rate=1, second=1)
 
 TREE = Layout(
     "TreeArrays",
-    STAMP,
     sizes=(
         "links",  # number of links without the ground, which is link 0
         "nv",
@@ -150,7 +148,6 @@ TREE = Layout(
 )
 CLUSTERS = Layout(
     "ClusterArrays",
-    STAMP,
     sizes=(
         "clusters",
         "nv",  # independent velocities
@@ -217,7 +214,6 @@ CLUSTERS = Layout(
 )
 CLOSURE = Layout(
     "ClosureArrays",
-    STAMP,
     sizes=(
         "nq",  # independent coordinates
         "spanning_nq",
@@ -248,7 +244,6 @@ CLOSURE = Layout(
 )
 LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear cluster
     "LinearClusterArrays",
-    STAMP,
     sizes=("dependent", "independent"),
     integers=(
         "q_d",  # (dependent,) spanning coordinates
@@ -260,7 +255,6 @@ BLOCK = 16 * LANES  # rows of configurations whose loops are solved together
 
 LOOP = Layout(
     "LoopArrays",
-    STAMP,
     sizes=(
         "number",  # of the cluster
         "links",
@@ -334,12 +328,6 @@ unpack_linear_cluster = LINEAR_CLUSTER.unpacker()
 _Loop = LOOP.view
 # Numbers of parts, as global integers, which Numba compiles as constants (`take` needs literals).
 _LOOP_SIZES, _LOOP_INTEGERS, _LOOP_NUMBERS, _LOOP_WORK = LOOP.counts
-
-
-@inlined
-def is_current(memory):
-    """Whether this machine code and `memory` come from the same sources, by the fingerprint in `memory`."""
-    return as_integers(slots_of(memory))[0] == STAMP
 
 
 @inlined

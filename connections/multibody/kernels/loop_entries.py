@@ -27,7 +27,6 @@ from connections.engines.inlined.simd import (
     rows,
     store,
 )
-from connections.multibody.kernels.kernel_fingerprint import STAMP
 from connections.multibody.kernels.layout import (
     BAD_INPUT,
     BLOCK,
@@ -90,7 +89,7 @@ def closure_rest(closure, q, guess, directly, out):
 def closure_fine(closure, coarse, out):
     slots, status = flat_slots_of(closure), 0
     loops = unpack_closure(slots)
-    if loops.stamp != STAMP or out.shape[1] != loops.size or out.shape != coarse.shape:
+    if out.shape[1] != loops.size or out.shape != coarse.shape:
         return BAD_INPUT
     for row in range(out.shape[0]):
         for i in range(loops.size):
@@ -107,9 +106,9 @@ def closure_fine(closure, coarse, out):
 
 @inlined
 def _have_shapes(loops, q, guess, out):
-    """Whether `closure` is current, and rows of q, of guesses and of solutions have its sizes."""
+    """Whether rows of q, of guesses and of solutions have the sizes of `closure`."""
     rows_agree = out.shape[0] == q.shape[0] and (guess.shape[0] == 1 or guess.shape[0] == q.shape[0])
-    return loops.stamp == STAMP and out.shape[1] == loops.size and rows_agree
+    return out.shape[1] == loops.size and rows_agree
 
 
 @exact_rows
@@ -159,7 +158,7 @@ def _rates_of_loops(closure, solution, v, out):
 @one
 def bias_rates_at(closure, solution, v, out):
     loops = unpack_closure(flat_slots_of(closure))
-    if loops.stamp != STAMP or solution.shape[0] != loops.size:
+    if solution.shape[0] != loops.size:
         return False
     out[:] = 0.0
     return _rates_of_loops(loops, solution, v, out)
@@ -168,7 +167,7 @@ def bias_rates_at(closure, solution, v, out):
 @rows
 def bias_rates_rows(closure, solution, v, out):
     loops, good = unpack_closure(flat_slots_of(closure)), True
-    if loops.stamp != STAMP or solution.shape[1] != loops.size:
+    if solution.shape[1] != loops.size:
         return False
     out[:] = 0.0
     for row in range(out.shape[0]):
@@ -180,8 +179,8 @@ def bias_rates_rows(closure, solution, v, out):
 def conditions_at(closure, q, phi, K, poses, columns):
     """phi (p,), K^T (m, p), poses (links + 1, POSE) and columns Phi (m, 6) in the carrier's axes."""
     closed = unpack_closure(flat_slots_of(closure))
-    if closed.stamp != STAMP or closed.loops == 0:
-        return closed.stamp == STAMP
+    if closed.loops == 0:
+        return False
     loop = unpack_loop(closed, 0)
     if q.shape[0] != loop.coordinates or phi.shape[0] != loop.rows:
         return False

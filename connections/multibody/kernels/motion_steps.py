@@ -27,7 +27,7 @@ from connections.engines.inlined.simd import (
 from connections.multibody.kernels.articulated import forward_dynamics
 from connections.multibody.kernels.coriolis import mass_matrix
 from connections.multibody.kernels.elementary_joints import put_rate
-from connections.multibody.kernels.layout import is_current, unpack_tree
+from connections.multibody.kernels.layout import unpack_tree
 from connections.multibody.kernels.reading import reduce_coordinates, reduce_rows
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
@@ -43,8 +43,6 @@ def motion_at(memory, weights, h, y, rate, out):
 
     Returns whether all stages are states of the tree at which H is regular; if not, row 0 is one that is not.
     """
-    if not is_current(memory):
-        return False
     tree, slots, k, stages = unpack_tree(slots_of(memory)), flat_slots_of(out), y.shape[0], weights.shape[1]
     if k != tree.nq + tree.nv:
         return False
@@ -68,10 +66,8 @@ def motion_rows(memory, work, weights, h, y, rate, out):
 
     work : (slots, LANES), those of the tree and (7 + s) k + 2 more.
 
-    Where `motion_at` would return False, the row is NaN. Returns whether memory and y are of the tree.
+    Where `motion_at` would return False, the row is NaN. Returns whether y is of the tree.
     """
-    if not is_current(memory):
-        return False
     tree, k, stages = unpack_tree(slots_of(memory)), y.shape[1], weights.shape[1]
     if k != tree.nq + tree.nv:
         return False
@@ -107,16 +103,14 @@ def motion_rows(memory, work, weights, h, y, rate, out):
 
 
 @one
-def linear_at(memory, weights, h, A, y, rate, out):
+def linear_at(weights, h, A, y, rate, out):
     """The same for Pdot = A P, without units; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
-    if not is_current(memory):
-        return False
     linear_step(weights, h, A, y, rate, flat_slots_of(out))
     return True
 
 
 @one
-def judge(memory, found, state, scales, lengths, limits, out):
+def judge(found, state, scales, lengths, limits, out):
     """Write `integration.tolerances.judged` of steps of w motions of one group to `out` (7, w, k).
 
     found : (6, w, k), each as of `integration.steps.Attempt`.
@@ -125,11 +119,7 @@ def judge(memory, found, state, scales, lengths, limits, out):
         and by how much the clock may be wrong; not negative.
     limits : how many of the first components are those of a point, rtol, atol, and ROUND_OFF, LEAST_TOLERANCE
         and LEAST_ERROR of `integration.tolerances`.
-
-    Returns whether memory is of the current sources.
     """
-    if not is_current(memory):
-        return False
     for row in range(found.shape[1]):
         points, rtol, atol, round_off, least_tolerance, least_error = limits
         elapsed, step, grain = lengths[row]

@@ -29,8 +29,8 @@ SOLVERS = {
     "conditions_at": ("the conditions of loops", 2, "loop_entries", "l 1 1 2 2 2"),
     "motion_at": ("free motion", 5, "motion_steps", "m 2 f 1 1 2"),
     "motion_rows": ("free motion (batch)", 6, "motion_steps", "m w 2 1 2 2 3"),
-    "judge": ("step control", 1, "motion_steps", "m 3 3 3 2 1 3"),
-    "linear_at": ("transport along motions", 1, "motion_steps", "m 2 f 3 1 1 2"),
+    "judge": ("step control", 1, "motion_steps", "3 3 3 2 1 3"),
+    "linear_at": ("transport along motions", 1, "motion_steps", "2 f 3 1 1 2"),
 }
 # The same time for recursions, which differ little: for one configuration (at) and for batches (rows), of
 # trees and of closed chains. `tests/benchmarks/compilation.py` measures processor time on one machine; it may
@@ -39,7 +39,7 @@ SECONDS = {"at": 4, "rows": 5, "closed_at": 7, "closed_rows": 8}
 
 
 def _find(name: str) -> tuple[Any, list[Any]]:
-    """A compiled function, and arguments for a trial call: empty arrays that have the current fingerprint."""
+    """A compiled function, and arguments of the types that it is compiled for."""
     if name in SOLVERS:
         _, _, module, arguments = SOLVERS[name]
         home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
