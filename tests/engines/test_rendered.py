@@ -6,8 +6,6 @@ from pathlib import Path
 import pytest
 
 from connections.engines.rendered import execute
-from connections.multibody.program.entries import entry
-from connections.multibody.program.table import RECURSIONS
 
 SOURCE = "\ndef double(x):\n    return x + x\n"
 
@@ -37,10 +35,3 @@ def test_within_the_file_python_reads_the_docstring(file: str) -> None:
         assert not isinstance(error, OSError)
     else:
         assert "double" not in "".join(lines)
-
-
-@pytest.mark.parametrize("recursion", RECURSIONS)
-@pytest.mark.parametrize("kind", ["at", "rows"])
-def test_all_entries(recursion: str, kind: str) -> None:
-    with pytest.raises(OSError):
-        inspect.getsourcelines(entry(f"{recursion}_{kind}").py_func)

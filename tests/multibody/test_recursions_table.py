@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import importlib.util
+import sys
+from dataclasses import replace
 
+import compiled_entries
 import numpy as np
 import pytest
 from mechanisms import random_mechanism, sample
@@ -11,10 +16,9 @@ from recursion_functions import FUNCTIONS, core_shape, model
 
 from connections import multibody as mb
 from connections.engines.registry import Registry
-from connections.multibody.program import compiled_functions, entries
+from connections.multibody.kernels.layout import CLUSTERS, TREE
+from connections.multibody.program import compiled_functions
 from connections.multibody.program.table import BODY_FACTOR, PARAMETERS, RECURSIONS, N, Recursion
-
-KINDS = [(closed, rows) for closed in (False, True) for rows in (False, True)]
 
 
 def test_the_list_of_tests_covers_the_table():
@@ -40,23 +44,44 @@ TO_COME = {
 }
 
 
+def test_the_files_of_entries_are_those_of_the_table():
+    """Broken into lines by ruff, which CI checks."""
+    files = {path.stem: path.read_text() for path in compiled_entries.FOLDER.glob("[!_]*.py")}
+    assert files.keys() == RECURSIONS.keys()
+    for name, row in RECURSIONS.items():
+        assert structure(files[name]) == structure(compiled_entries.text(name, row)), name
+
+
+def structure(source: str) -> str:
+    """Everything but the order of imports, and how lines are broken."""
+    module = ast.parse(source)
+    imports = [node for node in module.body if isinstance(node, ast.ImportFrom)]
+    rest = [ast.dump(node) for node in module.body if node not in imports]
+    names = sorted((node.module, alias.name, alias.asname) for node in imports for alias in node.names)
+    return f"{names} {rest}"
+
+
 @pytest.mark.parametrize("name", [*RECURSIONS, *TO_COME])
-def test_rendered_entries_use_only_names_that_there_are(name):
+def test_entries_use_only_names_that_there_are(name):
     row = {**RECURSIONS, **TO_COME}[name]
-    for closed, rows in KINDS:
-        if closed and row.closed is None:
-            assert f"closed_{name}_at" not in compiled_functions.compiled.names
-            continue
-        source, scope = entries.rendered("entry", row, closed, rows)
-        code = compile(source, "<entry>", "exec").co_consts[0]
-        assert {*code.co_names} <= {*scope, *dir(builtins), *attributes(scope)}, (closed, rows)
-        assert ("bias_rates" in code.co_varnames) == (closed and row.bias_rates)
+    module = ast.parse(compiled_entries.text("entry", row))
+    imports = [node for node in module.body if isinstance(node, ast.ImportFrom)]
+    known = {alias.asname or alias.name for node in imports for alias in node.names} | {*dir(builtins)}
+    entries = [node for node in module.body if isinstance(node, ast.FunctionDef)]
+    assert len(entries) == (2 if row.closed is None else 4)
+    for entry in entries:
+        arguments, nodes = {argument.arg for argument in entry.args.args}, list(ast.walk(entry))
+        names = {type(node.ctx): set() for node in nodes if isinstance(node, ast.Name)}
+        for node in nodes:
+            if isinstance(node, ast.Name):
+                names[type(node.ctx)].add(node.id)
+        assert names[ast.Load] <= known | arguments | names[ast.Store], entry.name
+        assert {node.attr for node in nodes if isinstance(node, ast.Attribute)} <= ATTRIBUTES, entry.name
+        assert ("bias_rates" in arguments) == (entry.name.startswith("closed_") and row.bias_rates)
 
 
-def attributes(scope):
-    """Names of attributes that rendered sources use: of flat arrays and of NumPy's."""
-    views = (scope["TREE"].view._fields, scope["CLUSTERS"].view._fields)
-    return {"shape", "size", *views[0], *views[1]}
+#: Of flat arrays and of NumPy's.
+ATTRIBUTES = {"shape", "size", *TREE.view._fields, *CLUSTERS.view._fields}
 
 
 @pytest.mark.parametrize(
@@ -68,7 +93,7 @@ def test_a_row_that_contradicts_itself_is_refused(wrong):
 
 
 @pytest.mark.further
-def test_symbols_without_a_choice(monkeypatch):
+def test_symbols_without_a_choice(monkeypatch, tmp_path):
     """A mirrored row without a body-level factor: its entries run, for one configuration and for rows."""
     from connections.engines.inlined.simd import inlined
     from connections.multibody.kernels import christoffel
@@ -76,7 +101,13 @@ def test_symbols_without_a_choice(monkeypatch):
     names = {**vars(christoffel), "original": christoffel.christoffel_symbols}
     exec("def toy(tree, work, out, all_of_them):\n    original(tree, work, out, False, all_of_them)", names)
     monkeypatch.setattr(christoffel, "toy", inlined(names["toy"]), raising=False)
-    monkeypatch.setitem(RECURSIONS, "toy", TO_COME["n^3 without a choice"])
+    row = replace(TO_COME["n^3 without a choice"], closed=None)
+    monkeypatch.setitem(RECURSIONS, "toy", row)
+    (tmp_path / "toy.py").write_text(compiled_entries.text("toy", row))
+    spec = importlib.util.spec_from_file_location("toy", tmp_path / "toy.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setitem(sys.modules, "connections.multibody.program.entries.toy", module)
     toys = Registry(["toy_at", "toy_rows"], compiled_functions._find, lambda name: None)
     robot = random_mechanism(np.random.default_rng(5), 4, (mb.Revolute, mb.Spherical))
     q, _ = sample(robot, np.random.default_rng(6), 9)

@@ -43,20 +43,19 @@ def _find(name: str) -> tuple[Any, list[Any]]:
     if name in SOLVERS:
         _, _, module, arguments = SOLVERS[name]
         home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
-        return getattr(home, name), _trial(arguments)
-    from connections.multibody.program.entries import entry  # imports Numba
-
+        return getattr(home, name), _empty(arguments)
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
-    row = RECURSIONS[recursion]
+    row, file = RECURSIONS[recursion], f"connections.multibody.program.entries.{recursion}"
+    entry = getattr(importlib.import_module(file), name)
     closed, choice = name.startswith("closed_"), f" {row.choice.kind}" if row.choice else ""
     vectors, core = 1 + len(row.vectors) + (closed and row.bias_rates), row.core(0, 0)
     if kind == "at":
         arguments = ("m l c b" if closed else "m") + " 1" * vectors + choice
-        return entry(name), [*_trial(arguments), np.zeros(core)]
-    return entry(name), _trial(("m l c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2")
+        return entry, [*_empty(arguments), np.zeros(core)]
+    return entry, _empty(("m l c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2")
 
 
-def _trial(arguments: str) -> list[Any]:
+def _empty(arguments: str) -> list[Any]:
     from connections.engines.inlined.simd import LANES
     from connections.multibody.kernels.layout import CLOSURE, CLUSTERS, FRAME, PARAMETERS, TREE
 

@@ -1,0 +1,70 @@
+"""Entries of `inverse_mass_matrix`, written by tests/support/compiled_entries.py."""
+
+from connections.engines.inlined.rows import (
+    LARGEST,
+    are_above,
+    are_finite_rows,
+    are_within,
+    rows_are_above,
+    write_results,
+)
+from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.multibody.kernels.articulated import inverse_mass_matrix
+from connections.multibody.kernels.cluster_coriolis import inverse_mass_matrix as closed_inverse_mass_matrix
+from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
+from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
+from connections.multibody.kernels.reading import read_configuration, read_configurations
+from connections.multibody.tolerances import SMALLEST_PIVOT
+
+
+@one
+def inverse_mass_matrix_at(memory, q, out):
+    tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
+    if not (out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
+        return False
+    inverse_mass_matrix(tree, tree.work, slots)
+    return are_above(tree.work, tree.pivots, tree.nv, SMALLEST_PIVOT) and are_within(
+        slots, 0, out.size, LARGEST
+    )
+
+
+@rows
+def inverse_mass_matrix_rows(memory, work, blocks, q, out):
+    tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
+    result = tree.result
+    for row in range(0, q.shape[0], LANES):
+        good &= read_configurations(tree, work, q, row)
+        inverse_mass_matrix(tree, slots, beyond(slots, result))
+        write_results(work, result, blocks, out, row)
+        good &= rows_are_above(work, tree.pivots, tree.nv, SMALLEST_PIVOT) and are_finite_rows(out, row)
+    return good
+
+
+@one
+def closed_inverse_mass_matrix_at(memory, closure, clusters, solved, q, out):
+    if not has_room(memory, clusters):
+        return False
+    tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
+    reduced = unpack_clusters(slots_of(clusters))
+    if not (out.shape == (reduced.nv, reduced.nv) and read_solution(tree, reduced, closure, solved, q)):
+        return False
+    closed_inverse_mass_matrix(tree, reduced, tree.work, slots)
+    return are_above(tree.work, reduced.pivots, reduced.nv, SMALLEST_PIVOT) and are_within(
+        slots, 0, out.size, LARGEST
+    )
+
+
+@rows
+def closed_inverse_mass_matrix_rows(memory, closure, clusters, solved, work, blocks, q, out):
+    if not has_room(memory, clusters):
+        return False
+    tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
+    reduced = unpack_clusters(slots_of(clusters))
+    solution = prepare(reduced, slots)
+    result = reduced.result
+    for row in range(0, q.shape[0], LANES):
+        good &= read_solutions(tree, reduced, closure, solved, work, solution, q, row)
+        closed_inverse_mass_matrix(tree, reduced, slots, beyond(slots, result))
+        write_results(work, result, blocks, out, row)
+        good &= rows_are_above(work, reduced.pivots, reduced.nv, SMALLEST_PIVOT) and are_finite_rows(out, row)
+    return good
