@@ -38,8 +38,9 @@ from connections.engines.internals import call_frame, numba_names
 from connections.engines.notices import announce_callbacks
 from connections.engines.registry import is_good
 from connections.engines.rendered import execute
+from connections.engines.source_fingerprint import fingerprint
 
-_ready: set[str] = set()
+_ready: dict[str, str] = {}  # name -> name in XLA
 _lock = threading.Lock()
 
 
@@ -137,8 +138,8 @@ def operation(
     result = _result_type((*batch, *shape))
     if _are_direct(result, vectors):
         with _lock:
-            _register(name, function, before, after, len(vectors), len(shape), rows, each)
-        return _direct_call(name, result, before, vectors, after)
+            target = _register(name, function, before, after, len(vectors), len(shape), rows, each)
+        return _direct_call(target, result, before, vectors, after)
 
     def called(vectors: Any) -> jax.Array:
         return _callback(function, _result_type(shape), before, vectors, after, rows)
@@ -171,10 +172,14 @@ def _register(
     axes: int,
     rows: bool = False,
     each: bool = False,
-) -> None:
-    """Compile what XLA calls for an operation, and give it to XLA, if that was not done yet."""
+) -> str:
+    """Compile what XLA calls for an operation, and give it to XLA, if that was not done yet. Its name in XLA.
+
+    That contains the hash of what the function is compiled from: arrays that were packed for it, and saved
+    within a function of JAX, reach no machine code of other sources.
+    """
     if name in _ready:
-        return
+        return _ready[name]
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
     template = _ROWS if rows else _EACH if each else _ONE
@@ -185,19 +190,21 @@ def _register(
         _add_pieces()
         fill = _rendered(_MANY, symbol, function, _kinds(before), _kinds(after), vectors, axes)
     compiled = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
-    jax.ffi.register_ffi_target(symbol, jax.ffi.pycapsule(compiled.ctypes), platform="cpu")
-    _ready.add(name)
+    target = f"{symbol}_{fingerprint(function)[:16]}"
+    jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(compiled.ctypes), platform="cpu")
+    _ready[name] = target
+    return target
 
 
 def _direct_call(
-    name: str,
+    target: str,
     result: jax.ShapeDtypeStruct,
     before: Sequence[Constant],
     vectors: Sequence[Any],
     after: Sequence[Constant],
 ) -> jax.Array:
     """The operation by XLA's call of a registered function."""
-    call = jax.ffi.ffi_call(f"connections_{name}", result, vmap_method="broadcast_all")
+    call = jax.ffi.ffi_call(target, result, vmap_method="broadcast_all")
     attributes = [attribute for constant in (*before, *after) for attribute in _attributes_of(constant)]
     found: jax.Array = call(*vectors, **{f"a{number:02}": part for number, part in enumerate(attributes)})
     return found
@@ -292,8 +299,8 @@ def _objection_of_trial() -> str:
     try:
         function = _trial()
         result = jax.ShapeDtypeStruct((2, 3), np.float64)
-        _register("trial", function, before, after, 2, 2)
-        call = jax.vmap(lambda x, y: _direct_call("trial", result, before, [x, y], after))
+        target = _register("trial", function, before, after, 2, 2)
+        call = jax.vmap(lambda x, y: _direct_call(target, result, before, [x, y], after))
         with jax.default_device(processor), jax.enable_x64(True):
             found = np.asarray(jax.jit(call)(x, y))
     except Exception as error:  # of JAX or Numba, whatever it may be: the callback works without both

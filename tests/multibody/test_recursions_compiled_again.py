@@ -15,11 +15,13 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
+import jax
 import numba
 import pytest
 from numba.core import event
 
 import connections
+from connections import multibody as mb
 from connections.engines import source_fingerprint
 from connections.engines.source_fingerprint import fingerprint, functions_within
 from connections.multibody.kernels import coriolis, newton_euler
@@ -239,3 +241,10 @@ def test_an_edited_kernel_is_compiled_again_and_a_comment_compiles_nothing(tmp_p
     moment = "hx * gz - hz * gx, "
     replace(package / "multibody/kernels/newton_euler.py", moment, f"2.0 * ({moment[:-2]}), ")
     assert run(tmp_path) == (2.0 * first, True)
+
+
+def test_a_saved_function_of_jax_reaches_no_code_of_other_sources():
+    """It contains arrays that were packed for these; the name of what XLA calls holds the hash."""
+    robot = mb.example("arm")
+    lowered = jax.jit(lambda q: mb.gravity(robot, q)).lower(robot.neutral())
+    assert f"@connections_gravity_at_{fingerprint(function('gravity_at'))[:16]}(" in lowered.as_text()
