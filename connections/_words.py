@@ -18,7 +18,7 @@ _KINDS = {
     "AffineConnection": "a connection",
     "MechanicalSystem": "a system",
     "NonholonomicSystem": "a nonholonomic system",
-    "PassivityController": "a controller",
+    "ControlLaw": "a controller",
     "Reference": "a reference",
     "Model": "a robot",
     "TracedModel": "a robot whose numbers are data of JAX",
@@ -56,6 +56,7 @@ INSTEAD = {
     ("Model", "TracedModel"): "its numbers are data of JAX, which the recursions take; give its structure",
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",
+    ("ControlLaw", "function"): "write FunctionLaw(frame, function)",
     ("function", "AffineConnection"): "give a connection as connection=",
     **dict.fromkeys((("function", kind) for kind in ("matrix", "array", "number")), _FOR_A_CONSTANT),
 }

@@ -145,7 +145,7 @@ OBJECTS = {
     ),
     "reference second": (
         lambda: control.ClosedLoop(SYSTEM, REFERENCE, LAW),
-        "controller: expected a PassivityController, got a reference (FieldReference); " + LOOP,
+        "controller: expected a ControlLaw, got a reference (FieldReference); " + LOOP,
     ),
     "a function as reference": (
         lambda: control.ClosedLoop(SYSTEM, LAW, lambda t, q: q),

@@ -28,6 +28,7 @@ from connections.control.laws.attractors import (
 )
 from connections.control.laws.closed_loop import ClosedLoop
 from connections.control.laws.gains import GainError, gain_matrix
+from connections.control.laws.law import ControlLaw, FunctionLaw
 from connections.control.laws.observer import MomentumObserver
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.payload import UnknownInertia, with_payload
@@ -69,6 +70,7 @@ __all__ = [
     "ContactError",
     "Contacts",
     "ContractionRates",
+    "ControlLaw",
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
@@ -76,6 +78,7 @@ __all__ = [
     "EffortMotion",
     "FallenError",
     "FieldReference",
+    "FunctionLaw",
     "GainError",
     "Identification",
     "InfeasibleError",

@@ -227,6 +227,7 @@ def _of_control() -> dict[str, Call]:
     return {
         "zero_order_hold": Call(partial(mb.zero_order_hold, step=0.1), pair),
         "PassivityController.torque": Call(law.torque, states),
+        "FunctionLaw.torque": Call(control.FunctionLaw(CHART, lambda q, v, v_r, a_r: a_r - v).torque, states),
         "MomentumObserver.residual": Call(observer.residual, {"q": Q, "v": V, "z": W}),
         "FieldReference.velocity": Call(reference.velocity, {"t": np.array(0.5), "q": Q}),
         "ClosedLoop.simulate": Call(

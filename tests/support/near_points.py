@@ -140,6 +140,11 @@ def controller():
 
 
 @cache
+def law():
+    return control.FunctionLaw(system().frame, controller().torque_at)
+
+
+@cache
 def observer():
     return control.MomentumObserver(system(), 3.0)
 
@@ -208,6 +213,7 @@ PUBLIC = {
         robot().connection, _curve(q), _state(1)[0], TIMES
     ),
     "passivity": lambda q: controller().torque(q, *_state(3)),
+    "a law that is a function": lambda q: law().torque(q, *_state(3)),
     "observer": _observer,
     "robot controller": lambda q: control.PassivityController(robot().system(0.5), 2.0).torque(q, *_state(3)),
     "robot observer": lambda q: control.MomentumObserver(robot().system(), 2.0).state_rate(q, *_state(3)),

@@ -1,9 +1,11 @@
-"""A plant under the passivity-based law: simulation, Lyapunov function, covariant form.
+"""A plant under a law: simulation, Lyapunov function, and for the passivity-based law, the covariant form.
 
-    H sdot + (C + K_D) s = Y pi~ + f,        V = (1/2) s^T H s,        Vdot = -s^T K_D s + s^T (Y pi~ + f)
+    H sdot + C s = tau + f - (H vdot_r + C v_r + g),
+    V = (1/2) s^T H s,        Vdot = s^T (tau + f - (H vdot_r + C v_r + g)),
 
-with ``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)`` and f the plant's forces, which the law
-does not know. The Lyapunov function does not depend on the connection; the motion does.
+f the plant's forces, which the law does not know. With the passivity-based law, all but f is Y pi~ - K_D s,
+``Y pi~ = (Hhat - H) vdot_r + (Chat - C) v_r + (ghat - g)``, and Vdot is [W] (14). The Lyapunov function does
+not depend on the connection; the motion does.
 Source: [W] IV-A, (14) and Remark 5.
 """
 
@@ -11,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +31,7 @@ from connections.checks import (
     require_same_frame,
     require_type,
 )
+from connections.control.laws.law import ControlLaw
 from connections.control.laws.loop_base import Loop
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.references import FieldReference, Reference
@@ -50,28 +53,31 @@ class ClosedLoop(Described, Loop):
     Parameters
     ----------
     plant : the true system; its `forces` act on it and are unknown to the controller.
-    controller : the law, with its own model of the plant.
+    controller : the law, such as a `PassivityController` with its own model of the plant, a `FunctionLaw`, or
+        a `ControlLaw` of your own.
     reference : what to follow.
 
     Raises
     ------
     FrameError : the three are not in the same frame.
+    ShapeError : the law does not give n components. TypeError.
 
     Source: [W] IV-A.
     """
 
     plant: MechanicalSystem
-    controller: PassivityController
+    controller: ControlLaw
     reference: Reference
 
     def __post_init__(self) -> None:
         call = "write ClosedLoop(plant, controller, reference)"
         require_type("plant", self.plant, MechanicalSystem, call)
-        require_type("controller", self.controller, PassivityController, call)
+        require_type("controller", self.controller, ControlLaw, call)
         require_type("reference", self.reference, Reference, call)
         frame = self.plant.metric.frame
-        require_same_frame(frame, "the plant", self.controller.model.metric.frame, "the controller's model")
+        require_same_frame(frame, "the plant", self.controller.frame, "the controller")
         require_same_frame(frame, "the plant", self.reference.frame, "the reference")
+        self.controller.require_torques()
 
     def torque_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """Tau (n,) at one instant."""
@@ -79,8 +85,11 @@ class ClosedLoop(Described, Loop):
         return self.controller.torque_at(q, v, v_r, a_r)
 
     def mismatch_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
-        """Y pi~ (n,): the model's force along the reference minus the plant's, each with its connection."""
-        model = self.controller.model.reference_force_at(q, v, v_r, a_r)
+        """Y pi~ (n,): the model's force along the reference minus the plant's, each with its connection.
+
+        The law must be a `PassivityController`, as for `covariant_residual_at`, `member` and `sweep`.
+        """
+        model = self._law_with_a_model().model.reference_force_at(q, v, v_r, a_r)
         return model - self.plant.reference_force_at(q, v, v_r, a_r)
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array) -> jax.Array:
@@ -88,14 +97,13 @@ class ClosedLoop(Described, Loop):
         return 0.5 * s @ self.plant.metric.matrix_at(q) @ s
 
     def lyapunov_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
-        """Vdot = -s^T K_D s + s^T (Y pi~ + f), for a plant connection that is metric compatible.
+        """Vdot = s^T (tau + f - (H vdot_r + C v_r + g)), for a plant connection that is metric compatible.
 
-        Source: [W] (14), with the plant's unmodelled forces f added.
+        Source: [W] (14), with the plant's unmodelled forces f, and with any law in the place of (13).
         """
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        s = v - v_r
-        push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)
-        rate: jax.Array = s @ (push - self.controller.gain @ s)
+        tau = self.controller.torque_at(q, v, v_r, a_r)
+        rate: jax.Array = (v - v_r) @ self._excess_at(t, q, v, v_r, a_r, tau)
         return rate
 
     def covariant_residual_at(self, t: jax.Array, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -104,13 +112,14 @@ class ClosedLoop(Described, Loop):
         vdot comes from Newton's law with the Levi-Civita connection, nabla_qdot v_r from the plant's
         connection applied to the vector field v_r(t, .) plus its partial time derivative: no derivative of
         components along the motion. Zero if the plant's connection has Riemannian geodesics; the reference
-        must be a `FieldReference`.
+        must be a `FieldReference`, the law a `PassivityController`.
         Source: [W] Remark 5.
         """
+        law = self._law_with_a_model()
         field, frame, nothing = _field_of(self.reference), self.plant.metric.frame, jnp.zeros(0)
         v_r, a_r = self.reference.pair_at(t, q, v, nothing)
         H, f = self.plant.metric.matrix_at(q), self.plant.forces_at(t, q, v)
-        tau = self.controller.torque_at(q, v, v_r, a_r)
+        tau = law.torque_at(q, v, v_r, a_r)
         drift = jax.jvp(lambda time: field(time, q), (t,), (jnp.ones_like(t),))[1]
         along = v @ frame.lie_derivative_at(lambda p: field(t, p), q)
         nabla = self.plant.connection
@@ -119,7 +128,7 @@ class ClosedLoop(Described, Loop):
         H_nabla_v = tau + f - self.plant.gravity_at(q) + H @ twist
         s = v - v_r
         H_nabla_s: jax.Array = H_nabla_v - H @ (drift + along + nabla.apply_at(q, v, v_r))
-        damping: jax.Array = self.controller.gain @ s
+        damping: jax.Array = law.gain @ s
         return H_nabla_s + damping - self.mismatch_at(q, v, v_r, a_r) - f
 
     def simulate_at(
@@ -164,9 +173,9 @@ class ClosedLoop(Described, Loop):
 
         Source: [W] eq. (12).
         """
-        model = self.controller.model
-        connection = ContorsionFamily(model.metric).connection(beta)
-        controller = PassivityController(model, self.controller.gain, connection)
+        law = self._law_with_a_model()
+        connection = ContorsionFamily(law.model.metric).connection(beta)
+        controller = PassivityController(law.model, law.gain, connection)
         return ClosedLoop(self.plant, controller, self.reference)
 
     def sweep(
@@ -200,7 +209,8 @@ class ClosedLoop(Described, Loop):
         Source: [W] IV-A2, eq. (12).
         """
         frame = self.frame
-        family, clock = ContorsionFamily(self.controller.model.metric), np.asarray(as_times(times))
+        metric = self._law_with_a_model().model.metric
+        family, clock = ContorsionFamily(metric), np.asarray(as_times(times))
         given, betas = betas, np.array(as_array("betas", betas, (None, family.dimension)))
         start = (
             np.asarray(as_array("q0", q0, (frame.ambient_dim,))),
@@ -233,19 +243,32 @@ class ClosedLoop(Described, Loop):
     ) -> tuple[ClosedLoopMotion, jax.Array, jax.Array]:
         q, v, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
+        tau, s = self.controller.torque_at(q, v, v_r, a_r), v - v_r
         motion = ClosedLoopMotion(
             t,
             q,
             v,
             v_r,
             a_r,
-            self.controller.torque_at(q, v, v_r, a_r),
-            self.lyapunov_at(q, v - v_r),
-            self.lyapunov_rate_at(t, q, v, state),
+            tau,
+            self.lyapunov_at(q, s),
+            s @ self._excess_at(t, q, v, v_r, a_r, tau),
             self.reference.desired_at(t),
             self.reference.error_at(t, q),
         )
         return motion, q, jnp.asarray(True)
+
+    def _excess_at(
+        self, t: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array, tau: jax.Array
+    ) -> jax.Array:
+        """H sdot + C s (n,): all forces minus the force with which v would stay v_r."""
+        force = tau + self.plant.forces_at(t, q, v)
+        return force - self.plant.reference_force_at(q, v, v_r, a_r)
+
+    def _law_with_a_model(self) -> PassivityController:
+        require_type("controller", self.controller, PassivityController)
+        law: Any = self.controller
+        return cast("PassivityController", law)
 
     def _units_at(
         self, t0: jax.Array, s: jax.Array, y: tuple[Any, ...], *given: jax.Array

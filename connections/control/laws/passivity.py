@@ -22,14 +22,13 @@ from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.checks import require_type
 from connections.control.laws.gains import gain_matrix, sliding
+from connections.control.laws.law import ControlLaw
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PassivityController(Described, Parametrized):
+class PassivityController(ControlLaw):
     """tau = Hhat vdot_r + Chat v_r + ghat - K_D (v - v_r).
 
     Parameters

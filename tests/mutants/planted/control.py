@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "closed-loop-rate-without-forces",
         "control/laws/closed_loop.py",
-        "push = self.mismatch_at(q, v, v_r, a_r) + self.plant.forces_at(t, q, v)",
-        "push = self.mismatch_at(q, v, v_r, a_r)",
+        "force = tau + self.plant.forces_at(t, q, v)",
+        "force = tau",
         ("control/test_passivity.py::test_lyapunov_rate_is_the_derivative_along_the_motion",),
         "the recorded Vdot leaves out the plant's own forces",
     ),
