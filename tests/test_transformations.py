@@ -163,6 +163,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "from_mjcf",
     "from_urdf",
     "generate_c",
+    "export_checks",
     "get_num_threads",
     "independent_forms",
     "inertial_parameters",

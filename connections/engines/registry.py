@@ -51,11 +51,15 @@ class Registry:
                     functions[name] = _ready(*self._find(name), partial(self._announce, name))
         return functions[name]
 
+    def function(self, name: str) -> Any:
+        """The function `name`, which need not be compiled."""
+        return self._find(name)[0]
+
     def folder(self, name: str) -> Path | None:
         """The folder of the cached machine code of the function `name`; None if no folder can be written."""
         from connections.engines.disk_cache import cache_of
 
-        path = cache_of(self._find(name)[0]).cache_path
+        path = cache_of(self.function(name)).cache_path
         return None if path is None else Path(path)
 
     def is_kept(self, name: str) -> bool:

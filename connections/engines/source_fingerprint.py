@@ -18,8 +18,10 @@ nothing is overlooked.
 
 from __future__ import annotations
 
+import ast
 import dis
 import hashlib
+import importlib
 import importlib.util
 import inspect
 import sys
@@ -53,6 +55,33 @@ def fingerprint(function: Any) -> str:
 def functions_within(function: Any) -> set[FunctionType]:
     """The Python functions whose texts count in the `fingerprint` of a function."""
     return {item for item in _Walk(function).found if isinstance(item, FunctionType)}
+
+
+def text_fingerprint(*modules: str) -> str:
+    """A hash of the texts of modules, without comments and docstrings, on every machine the same.
+
+    `fingerprint` differs between versions of Python, and between widths of registers.
+
+    Parameters
+    ----------
+    modules : their names.
+    """
+    return _digest([_code_of(name) for name in sorted(set(modules))])
+
+
+@cache
+def _code_of(module: str) -> str:
+    """The text of a module without comments and docstrings."""
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    for node in ast.walk(tree):
+        body = getattr(node, "body", None)
+        if isinstance(body, list):
+            node.body = [line for line in body if not _is_text(line)] or [ast.Pass()]  # type: ignore[attr-defined]
+    return ast.unparse(tree)
+
+
+def _is_text(line: ast.stmt) -> bool:
+    return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
 def module_fingerprint(name: str) -> str:

@@ -20,7 +20,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -33,15 +33,21 @@ from numba import carray, njit, types
 from numba.extending import intrinsic
 
 from connections.engines.disk_cache import cache_of
+from connections.engines.exported import exported_call
 from connections.engines.inlined.simd import LANES
 from connections.engines.internals import call_frame, numba_names
+from connections.engines.internals.jax_names import ForeignCall, foreign_call
 from connections.engines.notices import announce_callbacks
 from connections.engines.registry import is_good
 from connections.engines.rendered import execute
 from connections.engines.source_fingerprint import fingerprint
 
-_ready: dict[str, str] = {}  # name -> name in XLA
+_handlers: dict[str, Any] = {}  # name of an operation -> what XLA calls for it
+_ready: dict[str, str] = {}  # the same -> its name in XLA, where that is registered
 _lock = threading.Lock()
+#: Values of LANES that machines have. What differs between them is in an operation for each of them, because
+#: an operation that is exported from one machine runs on others.
+WIDTHS = (4, 8)
 
 
 @dataclass(frozen=True)
@@ -96,13 +102,20 @@ class Numbers:
 
 
 @dataclass(frozen=True)
+class NumbersByLanes:
+    """`Numbers` that depend on the width of registers, for each of `WIDTHS`."""
+
+    arrays: tuple[np.ndarray, ...]
+
+
+@dataclass(frozen=True)
 class Lanes:
     """Zeros of which every piece of rows gets its own, (slots, LANES) float64, to work in."""
 
     slots: int
 
 
-Constant = Work | Filled | Read | Flag | Numbers | Lanes
+Constant = Work | Filled | Read | Flag | Numbers | NumbersByLanes | Lanes
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
 
@@ -137,9 +150,11 @@ def operation(
     batch = vectors[0].shape[:-1] if rows or each else ()
     result = _result_type((*batch, *shape))
     if _are_direct(result, vectors):
+        calls = "rows" if rows else "each" if each else "one"
+        form = Form(_letters(before), len(vectors), _letters(after), len(shape), calls)
         with _lock:
-            target = _register(name, function, before, after, len(vectors), len(shape), rows, each)
-        return _direct_call(target, result, before, vectors, after)
+            _register(name, function, form)
+        return _direct_call(name, shape, form, before, vectors, after)
 
     def called(vectors: Any) -> jax.Array:
         return _callback(function, _result_type(shape), before, vectors, after, rows)
@@ -163,50 +178,101 @@ def _are_direct(result: jax.ShapeDtypeStruct, vectors: Sequence[Any]) -> bool:
         return doubles and not _objection()
 
 
-def _register(
-    name: str,
-    function: Any,
-    before: Sequence[Constant],
-    after: Sequence[Constant],
-    vectors: int,
-    axes: int,
-    rows: bool = False,
-    each: bool = False,
-) -> str:
-    """Compile what XLA calls for an operation, and give it to XLA, if that was not done yet. Its name in XLA.
+@dataclass(frozen=True)
+class Form:
+    """The kinds of an operation's arguments, as a text and back.
 
-    That contains the hash of what the function is compiled from: arrays that were packed for it, and saved
-    within a function of JAX, reach no machine code of other sources.
+    Parameters
+    ----------
+    before, after : a letter of `_LETTERS` for each constant.
+    vectors : how many there are.
+    axes : of the result for one vector each.
+    calls : ``"rows"`` of a function of rows; of one configuration ``"each"``, for each row, or ``"one"``.
+    """
+
+    before: str
+    vectors: int
+    after: str
+    axes: int
+    calls: str
+
+    def __str__(self) -> str:
+        return f"{self.before},{self.vectors},{self.after},{self.axes},{self.calls}"
+
+    @classmethod
+    def of(cls, text: str) -> Form:
+        """The form with this text."""
+        before, vectors, after, axes, calls = text.split(",")
+        return cls(before, int(vectors), after, int(axes), calls)
+
+
+_LETTERS = {"W": Work, "D": Filled, "R": Read, "F": Flag, "N": Numbers, "B": NumbersByLanes, "L": Lanes}
+
+
+def _letters(constants: Sequence[Constant]) -> str:
+    letters = {kind: letter for letter, kind in _LETTERS.items()}
+    return "".join(letters[type(constant)] for constant in constants)
+
+
+def _register(name: str, function: Any, form: Form) -> None:
+    """Give XLA what it calls for an operation, if that was not done yet.
+
+    Its name in XLA contains the hash of what the function is compiled from: arrays that were packed for it,
+    and saved within a function of JAX, reach no machine code of other sources.
     """
     if name in _ready:
-        return _ready[name]
+        return
+    handler, target = _handler(name, function, form), f"connections_{name}_{fingerprint(function)[:16]}"
+    jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
+    jax.ffi.register_ffi_target_as_batch_partitionable(target)
+    _ready[name] = target
+
+
+def handler(name: str, function: Any, form: str) -> int:
+    """The address of what XLA calls for an operation.
+
+    Parameters
+    ----------
+    name, function : as in `operation`.
+    form : the text of its `Form`.
+    """
+    with _lock:
+        address: int = _handler(name, function, Form.of(form)).address
+        return address
+
+
+def _handler(name: str, function: Any, form: Form) -> Any:
+    """What XLA calls for an operation, compiled at the first time."""
+    if name in _handlers:
+        return _handlers[name]
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
-    template = _ROWS if rows else _EACH if each else _ONE
-    fill = _rendered(template, symbol, function, _kinds(before), _kinds(after), vectors, axes)
-    if rows or each:
+    fill = _rendered({"one": _ONE, "rows": _ROWS, "each": _EACH}[form.calls], symbol, function, form)
+    if form.calls != "one":
         piece = numba_names.c_function(fill, types.void, [_POINTER, types.int64, types.int64], cache_of(fill))
         llvm.add_symbol(f"{symbol}_piece", piece.address)
         _add_pieces()
-        fill = _rendered(_MANY, symbol, function, _kinds(before), _kinds(after), vectors, axes)
-    compiled = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
-    target = f"{symbol}_{fingerprint(function)[:16]}"
-    jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(compiled.ctypes), platform="cpu")
-    _ready[name] = target
-    return target
+        fill = _rendered(_MANY, symbol, function, form)
+    _handlers[name] = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
+    return _handlers[name]
 
 
 def _direct_call(
-    target: str,
-    result: jax.ShapeDtypeStruct,
+    name: str,
+    shape: tuple[int, ...],
+    form: Form,
     before: Sequence[Constant],
     vectors: Sequence[Any],
     after: Sequence[Constant],
 ) -> jax.Array:
     """The operation by XLA's call of a registered function."""
-    call = jax.ffi.ffi_call(target, result, vmap_method="broadcast_all")
-    attributes = [attribute for constant in (*before, *after) for attribute in _attributes_of(constant)]
-    found: jax.Array = call(*vectors, **{f"a{number:02}": part for number, part in enumerate(attributes)})
+    parts = [attribute for constant in (*before, *after) for attribute in _attributes_of(constant)]
+    attributes = {f"a{number:02}": part for number, part in enumerate(parts)}
+
+    def exported() -> tuple[str, Mapping[str, Any]]:
+        return exported_call(name, str(form), attributes)
+
+    found: jax.Array = foreign_call(ForeignCall(_ready[name], shape, attributes, exported), *vectors)
     return found
 
 
@@ -243,14 +309,12 @@ def _argument_of(constant: Constant) -> Any:
             return np.concatenate([array, np.zeros(size - len(array))])
         case Read(array) | Numbers(array):
             return array
+        case NumbersByLanes(arrays):
+            return arrays[WIDTHS.index(LANES)]
         case Flag(value):
             return bool(value)
         case Lanes(slots):
             return np.zeros((slots, LANES))
-
-
-def _kinds(constants: Sequence[Constant]) -> list[type[Constant]]:
-    return [type(constant) for constant in constants]
 
 
 def _filled(before: Sequence[Constant]) -> bool:
@@ -266,6 +330,8 @@ def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
             return array, np.array([float(size)]), places
         case Read(array) | Numbers(array):
             return (array,)
+        case NumbersByLanes(arrays):
+            return arrays
         case Flag(value) | Lanes(value):
             return (np.array([float(value)]),)
 
@@ -298,9 +364,9 @@ def _objection_of_trial() -> str:
     expected[1] = np.nan  # refused
     try:
         function = _trial()
-        result = jax.ShapeDtypeStruct((2, 3), np.float64)
-        target = _register("trial", function, before, after, 2, 2)
-        call = jax.vmap(lambda x, y: _direct_call(target, result, before, [x, y], after))
+        form = Form(_letters(before), 2, _letters(after), 2, "one")
+        _register("trial", function, form)
+        call = jax.vmap(lambda x, y: _direct_call("trial", (2, 3), form, before, [x, y], after))
         with jax.default_device(processor), jax.enable_x64(True):
             found = np.asarray(jax.jit(call)(x, y))
     except Exception as error:  # of JAX or Numba, whatever it may be: the callback works without both
@@ -439,6 +505,15 @@ def _whole_numbers(frame, number):
     return carray(_words(array[call_frame.ARRAY_DATA]), (array[call_frame.ARRAY_SIZE],))
 
 
+_WIDTH = WIDTHS.index(LANES)
+
+
+@njit
+def _whole_numbers_by_lanes(frame, number):
+    """Of the attributes from `number` on, arrays of int64, that for the width of this machine's registers."""
+    return _whole_numbers(frame, number + _WIDTH)
+
+
 @njit
 def _lanes(frame, number):
     """Zeros (slots, LANES), slots in attribute `number`, that begin at a multiple of 64 bytes."""
@@ -532,24 +607,19 @@ _READERS = {
     Read: ("_attribute", 1),
     Flag: ("_flag", 1),
     Numbers: ("_whole_numbers", 1),
+    NumbersByLanes: ("_whole_numbers_by_lanes", len(WIDTHS)),
     Lanes: ("_lanes", 1),
 }
 
 
-def _rendered(
-    template: str,
-    symbol: str,
-    function: Any,
-    before: Sequence[type[Constant]],
-    after: Sequence[type[Constant]],
-    vectors: int,
-    axes: int,
-) -> Any:
+def _rendered(template: str, symbol: str, function: Any, form: Form) -> Any:
     """A function behind an operation, its source rendered from the kinds of its arguments."""
+    axes, vectors = form.axes, form.vectors
     row = "" if template is _ROWS else "[row]"
     first, stop = ("0", "rows") if template is _ONE else ("first", "stop")
     constants, number, fill, fill_row = [], 0, "pass", "pass"
-    for place, kind in enumerate((*before, *after)):
+    for place, letter in enumerate(form.before + form.after):
+        kind = _LETTERS[letter]
         reader, count = _READERS[kind]
         constants.append(f"c{place} = {reader}(frame, {number})")
         if kind is Filled:
@@ -558,8 +628,9 @@ def _rendered(
             fill = f"_fill(c{place}, places, _argument(frame, {vectors}, 0, 1)[0])"
             fill_row = f"_fill(c{place}, places, _argument(frame, {vectors}, {first}, {stop})[row])"
         number += count
-    names = [f"c{place}" for place in range(len(before) + len(after))]
-    given = [*names[: len(before)], *(f"x{i}{row}" for i in range(vectors)), *names[len(before) :]]
+    split = len(form.before)
+    names = [f"c{place}" for place in range(split + len(form.after))]
+    given = [*names[:split], *(f"x{i}{row}" for i in range(vectors)), *names[split:]]
 
     def read(first: str, stop: str) -> str:
         return "; ".join(f"x{i} = _argument(frame, {i}, {first}, {stop})" for i in range(vectors))

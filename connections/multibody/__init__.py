@@ -50,6 +50,7 @@ from connections.multibody.functions import (
 from connections.multibody.generation.cuda_loading import load_cuda
 from connections.multibody.generation.folder import generate_c
 from connections.multibody.generation.loading import load_c
+from connections.multibody.in_jax.export import export_checks
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.joints import (
     Cylindrical,
@@ -141,6 +142,7 @@ __all__ = [
     "example",
     "example_path",
     "examples",
+    "export_checks",
     "extreme_sectional_curvatures",
     "finite_differences",
     "forward_dynamics",

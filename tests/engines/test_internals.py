@@ -244,6 +244,8 @@ API = structure(**HEAD, api_version=VERSION)
 FRAME = structure(**HEAD, api=POINTER, ctx=POINTER, stage=INT, args=ITEMS, rets=ITEMS, attrs=NAMED)
 BUFFER = structure(**HEAD, dtype=INT, data=POINTER, rank=INT64, dims=NUMBERS)
 ARRAY = structure(dtype=INT, size=INT64, data=POINTER)
+TEXT = structure(data=POINTER, size=INT64)
+ERROR = structure(**HEAD, message=POINTER, code=INT)
 EXTENSION = structure(struct_size=INT64, type=INT, next=POINTER, metadata=POINTER)
 METADATA = structure(struct_size=INT64, api_version=VERSION)
 F64 = 12
@@ -256,12 +258,17 @@ def test_words_by_the_rules_of_c() -> None:
         (call_frame.FRAME_API, FRAME.api.offset),
         (call_frame.FRAME_ARGUMENTS, FRAME.args.offset + ITEMS.items.offset),
         (call_frame.FRAME_RESULTS, FRAME.rets.offset + ITEMS.items.offset),
+        (call_frame.FRAME_ATTRIBUTE_COUNT, FRAME.attrs.offset + NAMED.size.offset),
         (call_frame.FRAME_ATTRIBUTES, FRAME.attrs.offset + NAMED.items.offset),
         (call_frame.BUFFER_DATA, BUFFER.data.offset),
         (call_frame.BUFFER_RANK, BUFFER.rank.offset),
         (call_frame.BUFFER_DIMENSIONS, BUFFER.dims.offset),
         (call_frame.ARRAY_SIZE, ARRAY.size.offset),
         (call_frame.ARRAY_DATA, ARRAY.data.offset),
+        (call_frame.TEXT_DATA, TEXT.data.offset),
+        (call_frame.TEXT_LENGTH, TEXT.size.offset),
+        (call_frame.ERROR_MESSAGE, ERROR.message.offset),
+        (call_frame.ERROR_CODE, ERROR.code.offset),
         (call_frame.EXTENSION_TYPE, EXTENSION.type.offset),
         (call_frame.EXTENSION_METADATA, EXTENSION.metadata.offset),
         (call_frame.METADATA_VERSION, METADATA.api_version.offset + VERSION.major_version.offset),
@@ -365,7 +372,7 @@ def test_what_a_scan_carries() -> None:
 
 def test_a_trial_call_is_as_expected_and_another_result_is_noticed(monkeypatch) -> None:
     assert xla._objection_of_trial() == ""
-    monkeypatch.setattr(xla, "_direct_call", lambda name, result, *rest: jnp.zeros(result.shape))
+    monkeypatch.setattr(xla, "_direct_call", lambda name, shape, *rest: jnp.zeros(shape))
     assert "a trial call gave" in xla._objection_of_trial()
     monkeypatch.setattr(xla, "_direct_call", lambda *_: 1 / 0)
     assert "ZeroDivisionError" in xla._objection_of_trial()
@@ -419,7 +426,7 @@ def test_callbacks_give_the_same_bits(name: str, operation, rng, monkeypatch) ->
         assert primitive in str(jax.make_jaxpr(function)(x, y))
         return np.asarray(jax.jit(function)(x, y))
 
-    direct = run("ffi_call")
+    direct = run("foreign_call")
     monkeypatch.setattr(xla, "_objection", lambda: "forced")
     called = run("pure_callback")
     assert direct.dtype == called.dtype == np.float64 and direct.tobytes() == called.tobytes()

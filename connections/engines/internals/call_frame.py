@@ -24,19 +24,25 @@ WORDS = {
     "XLA_FFI_CallFrame.ctx": 3,
     "XLA_FFI_CallFrame.args.args": 9,
     "XLA_FFI_CallFrame.rets.rets": 14,
+    "XLA_FFI_CallFrame.attrs.size": 17,
     "XLA_FFI_CallFrame.attrs.attrs": 20,
     "XLA_FFI_Buffer.data": 3,
     "XLA_FFI_Buffer.rank": 4,
     "XLA_FFI_Buffer.dims": 5,
     "XLA_FFI_Array.size": 1,
     "XLA_FFI_Array.data": 2,
+    "XLA_FFI_ByteSpan.ptr": 0,
+    "XLA_FFI_ByteSpan.len": 1,
     "XLA_FFI_Metadata_Extension.extension_base.type": 1,
     "XLA_FFI_Metadata_Extension.metadata": 3,
     "XLA_FFI_Metadata.api_version.major_version": 3,
     "XLA_FFI_Api.api_version.major_version": 4,
+    "XLA_FFI_Api.XLA_FFI_Error_Create": 6,
     "XLA_FFI_Api.XLA_FFI_Error_Destroy": 8,
     "XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule": 17,
     "XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads": 18,
+    "XLA_FFI_Error_Create_Args.message": 2,
+    "XLA_FFI_Error_Create_Args.errc": 3,
     "XLA_FFI_Error_Destroy_Args.error": 2,
     "XLA_FFI_ThreadPool_Schedule_Args.ctx": 2,
     "XLA_FFI_ThreadPool_Schedule_Args.task": 3,
@@ -55,16 +61,22 @@ FRAME_API = WORDS["XLA_FFI_CallFrame.api"]
 FRAME_CONTEXT = WORDS["XLA_FFI_CallFrame.ctx"]
 FRAME_ARGUMENTS = WORDS["XLA_FFI_CallFrame.args.args"]
 FRAME_RESULTS = WORDS["XLA_FFI_CallFrame.rets.rets"]
+FRAME_ATTRIBUTE_COUNT = WORDS["XLA_FFI_CallFrame.attrs.size"]
 FRAME_ATTRIBUTES = WORDS["XLA_FFI_CallFrame.attrs.attrs"]  # in the order of their names
 BUFFER_DATA = WORDS["XLA_FFI_Buffer.data"]  # an argument or a result
 BUFFER_RANK = WORDS["XLA_FFI_Buffer.rank"]
 BUFFER_DIMENSIONS = WORDS["XLA_FFI_Buffer.dims"]
 ARRAY_SIZE = WORDS["XLA_FFI_Array.size"]  # an attribute
 ARRAY_DATA = WORDS["XLA_FFI_Array.data"]
+TEXT_DATA = WORDS["XLA_FFI_ByteSpan.ptr"]  # an attribute that is a text
+TEXT_LENGTH = WORDS["XLA_FFI_ByteSpan.len"]
 EXTENSION_TYPE = WORDS["XLA_FFI_Metadata_Extension.extension_base.type"]
 EXTENSION_METADATA = WORDS["XLA_FFI_Metadata_Extension.metadata"]
 METADATA_VERSION = WORDS["XLA_FFI_Metadata.api_version.major_version"]
 API_VERSION = WORDS["XLA_FFI_Api.api_version.major_version"]
+ERROR_MESSAGE = WORDS["XLA_FFI_Error_Create_Args.message"]
+ERROR_CODE = WORDS["XLA_FFI_Error_Create_Args.errc"]
+API_ERROR_CREATE = WORDS["XLA_FFI_Api.XLA_FFI_Error_Create"]
 API_ERROR_DESTROY = WORDS["XLA_FFI_Api.XLA_FFI_Error_Destroy"]
 API_SCHEDULE = WORDS["XLA_FFI_Api.XLA_FFI_ThreadPool_Schedule"]
 API_NUM_THREADS = WORDS["XLA_FFI_Api.XLA_FFI_ThreadPool_NumThreads"]

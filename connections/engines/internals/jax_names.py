@@ -14,7 +14,14 @@ that it cannot be differentiated again.
 `mat`, of an argument's type: the axes of a mesh over which it varies inside `jax.shard_map`. By them JAX sums
 derivatives over devices; the result of an operation that does not say over which ones it varies is taken for
 the same on all devices, and derivatives lose the other devices' parts. With `check_vma=False`, which sums
-nothing, nothing depends on it.
+nothing, nothing depends on it. Its `sharding` says over which axes of a mesh of
+explicit axes an array is cut.
+
+`lowering_parameters.for_export` of a lowering's context: whether the text is for `jax.export`, and executed
+by another process. `sdy.sharding_rule`, an attribute of a custom call: which axes of its arguments and
+results belong together, by which Shardy cuts it over devices. JAX's own custom calls (`jax.lax.linalg`)
+have it, and `jax.ffi.ffi_call` takes none. `jax.experimental.custom_partitioning` would replace it; but it
+calls Python while XLA compiles, and cannot be exported.
 
 The parameters of the equations of a trace have no promised names. JAX 0.11 has renamed those of ``scan``;
 `scan_counts` finds what it needs in the equation's shapes.
@@ -25,17 +32,28 @@ The parameters of the equations of a trace have no promised names. JAX 0.11 has 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 from jax._src.core import trace_state_clean
 from jax.core import ShapedArray, eval_jaxpr
 from jax.extend.core import Literal, Primitive
+from jax.extend.mlir.dialects import sdy
 from jax.interpreters import ad, batching, mlir
 from jax.sharding import PartitionSpec
 
-__all__ = ["Literal", "eval_jaxpr", "new_operation", "scan_counts", "trace_state_clean"]
+__all__ = [
+    "ForeignCall",
+    "Literal",
+    "eval_jaxpr",
+    "foreign_call",
+    "new_operation",
+    "scan_counts",
+    "trace_state_clean",
+]
 
 
 def scan_counts(equation: Any) -> tuple[int, int]:
@@ -68,7 +86,8 @@ def new_operation(
     Parameters
     ----------
     name : in the text of traces.
-    value : the function outside of transformations. Parameters of all functions are given by name.
+    value : the function outside of transformations. Parameters of all functions are given by name; `batch`,
+        if there is one, is how many first axes of the arguments and of the result belong together.
     shape : of arguments with shape and dtype.
     batched : (arguments, their batch axes, or None) -> (the result, its batch axis, or None).
     lowered : JAX-traceable; it is compiled for a device.
@@ -82,12 +101,7 @@ def new_operation(
     primitive = Primitive(name)
 
     def abstract(*arguments: Any, **parameters: Any) -> Any:
-        result = shape(*arguments, **parameters)
-        given = arguments[0]
-        if not given.mat.varying:
-            return ShapedArray(result.shape, result.dtype)
-        nowhere = given.sharding.update(spec=PartitionSpec(*[None] * len(result.shape)))
-        return given.update(shape=result.shape, dtype=result.dtype, sharding=nowhere)
+        return _type_of_result(arguments, shape(*arguments, **parameters), parameters.get("batch", 0))
 
     primitive.def_impl(value)
     primitive.def_abstract_eval(abstract)
@@ -124,6 +138,102 @@ def new_operation(
         return primitive.bind(*_varying_alike(*arguments), **parameters)
 
     return bind
+
+
+def _type_of_result(arguments: Sequence[Any], result: jax.ShapeDtypeStruct, batch: int) -> Any:
+    """The type of a result whose first `batch` axes are those of the arguments, on devices as they are."""
+    given = arguments[0]
+    rows = [argument for argument in arguments if len(argument.shape) > batch]  # others are for all rows
+    specs = [argument.sharding.spec for argument in rows]
+    over = [next((spec[axis] for spec in specs if spec[axis] is not None), None) for axis in range(batch)]
+    if not given.mat.varying and all(axis is None for axis in over):
+        return ShapedArray(result.shape, result.dtype)
+    cut = next((x.sharding for x in rows if any(x.sharding.spec[:batch])), given.sharding)
+    spec = PartitionSpec(*over, *[None] * (len(result.shape) - batch))
+    return given.update(shape=result.shape, dtype=result.dtype, sharding=cut.update(spec=spec))
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignCall:
+    """A call of a function that is registered with `jax.ffi.register_ffi_target` for processors.
+
+    Its rows, the first axes of all arguments but those that are for all rows, do not depend on each other.
+
+    Parameters
+    ----------
+    target : the name by which it is registered.
+    core : shape of the result for vectors (k,).
+    attributes : name -> array, integer, or text.
+    exported : makes the target and the attributes of a call that another process executes.
+    """
+
+    target: str
+    core: tuple[int, ...]
+    attributes: Mapping[str, Any]
+    exported: Callable[[], tuple[str, Mapping[str, Any]]]
+
+    def __repr__(self) -> str:
+        return self.target
+
+
+def foreign_call(call: ForeignCall, *vectors: Any) -> Any:
+    """The result (..., *core) of vectors (..., k), or (k,) for all rows, but for the first; float64."""
+    return _foreign_call.bind(*vectors, call=call)
+
+
+_foreign_call = Primitive("foreign_call")
+
+
+def _foreign_result(*vectors: Any, call: ForeignCall) -> Any:
+    rows = vectors[0].shape[:-1]
+    return _type_of_result(vectors, jax.ShapeDtypeStruct((*rows, *call.core), vectors[0].dtype), len(rows))
+
+
+def _foreign_batch(vectors: Sequence[Any], axes: Sequence[Any], call: ForeignCall) -> tuple[Any, int]:
+    size = next(x.shape[axis] for x, axis in zip(vectors, axes, strict=True) if axis is not None)
+    rows = [
+        jnp.broadcast_to(x, (size, *x.shape)) if axis is None else jnp.moveaxis(x, axis, 0)
+        for x, axis in zip(vectors, axes, strict=True)
+    ]
+    return foreign_call(call, *rows), 0
+
+
+def _foreign_lowering(context: Any, *vectors: Any, call: ForeignCall) -> Any:
+    exporting = context.module_context.lowering_parameters.for_export
+    target, attributes = call.exported() if exporting else (call.target, call.attributes)
+    types = *context.avals_in, *context.avals_out
+    batch = len(context.avals_in[0].shape) - 1
+    cut = {}
+    if batch and all(isinstance(size, int) for kind in types for size in kind.shape):
+        # For the propagation of Shardy, and for XLA, which then cuts the operation.
+        if getattr(jax.config, "jax_use_shardy_partitioner", True):
+            cut["sdy.sharding_rule"] = _rows_apart([kind.shape for kind in types], batch)
+        cut["mhlo.frontend_attributes"] = mlir.ir_attribute({"num_batch_dims": str(batch)})
+    lowering = jax.ffi.ffi_lowering(target, extra_attributes=cut)
+    return lowering(context, *vectors, **attributes)
+
+
+def _rows_apart(shapes: Sequence[tuple[int, ...]], batch: int) -> Any:
+    """Shardy's rule for arguments and, last, a result: first axes go together, others stay whole."""
+    sizes, mappings = list(shapes[0][:batch]), []
+    for shape in shapes:
+        first = batch if len(shape) > batch else 0  # others are for all rows
+        own = range(len(sizes), len(sizes) + len(shape) - first)
+        axes = [sdy.DimMappingAttr.get(factor_indices=[factor]) for factor in (*range(first), *own)]
+        mappings.append(sdy.TensorMappingAttr.get(dim_mappings=axes))
+        sizes += shape[first:]
+    return sdy.OpShardingRuleAttr.get(
+        factor_sizes=sizes,
+        operand_mappings=mappings[:-1],
+        result_mappings=mappings[-1:],
+        need_replication_factors=list(range(batch, len(sizes))),
+        is_custom=True,
+    )
+
+
+_foreign_call.def_abstract_eval(_foreign_result)
+batching.primitive_batchers[_foreign_call] = _foreign_batch
+mlir.register_lowering(_foreign_call, _foreign_lowering, platform="cpu")
 
 
 def _varying_alike(*arrays: Any) -> list[Any]:

@@ -21,7 +21,13 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.cluster_packing import tied_bodies
 from connections.multibody.program.compiled_functions import compiled
-from connections.multibody.program.data_packing import DATA, DataPacking, with_data_in_mind
+from connections.multibody.program.data_packing import (
+    DATA,
+    OF_DATA,
+    OF_EACH,
+    DataPacking,
+    with_data_in_mind,
+)
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
 from connections.multibody.program.tree_packing import pack, pack_with_one_origin
@@ -106,7 +112,7 @@ class Values:
             given, data = given[: -len(DATA)], (self._packing.numbers_at(parameters, gravity, armature),)
             before = [xla.Filled(tree, len(arrays[0]), self._packing.places)]
             each = data[0].ndim > 1  # rows of a vector register have the numbers of one robot
-            rows, suffix = rows and not each, "_of_each" if each else "_of_data"
+            rows, suffix = rows and not each, OF_EACH if each else OF_DATA
         entry = f"{name}_rows" if rows else f"{name}_at"
         if loops is not None:
             entry = f"closed_{entry}"
@@ -116,8 +122,9 @@ class Values:
             if RECURSIONS[name].bias_rates:
                 given = *given, loops.bias_rates_at(*given[:2])
         if rows:
-            blocks, slots = program.batch_layout(name)
-            before += [xla.Lanes(slots), xla.Numbers(blocks)]
+            layouts = [program.batch_layout(name, lanes) for lanes in xla.WIDTHS]
+            blocks, slots = zip(*layouts, strict=True)
+            before += [xla.Lanes(max(slots)), xla.NumbersByLanes(blocks)]
         core, function = program.cores[name], compiled.require(entry)
         vectors = *given, *data
         return xla.operation(entry + suffix, function, core, before, vectors, choice, rows=rows, each=each)

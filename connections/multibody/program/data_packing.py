@@ -21,6 +21,8 @@ from connections.multibody.program.tree_packing import Links
 
 #: What a robot's functions take behind their vectors if its numbers are data.
 DATA = ("parameters", "gravity", "armature")
+#: Behind the name of an operation whose numbers are data: the same for all rows, or other ones for each.
+OF_DATA, OF_EACH = "_of_data", "_of_each"
 _UPPER = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 2, 1, 2, 2])
 
 

@@ -91,9 +91,15 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     return with_workspace(CLOSURE.pack(sizes, integers, numbers), sizes["slots"])
 
 
-def slots_of_rows(closure: np.ndarray) -> int:
-    """How many slots rows of configurations need behind the array of all loops (`layout.CLOSURE`)."""
-    return LANES * CLOSURE.read(closure, "slots") + BLOCK
+def slots_of_rows(closure: np.ndarray, lanes: int = LANES) -> int:
+    """How many slots rows of configurations need behind the array of all loops (`layout.CLOSURE`).
+
+    Parameters
+    ----------
+    closure : that array.
+    lanes : of a register, on another machine perhaps.
+    """
+    return lanes * (CLOSURE.read(closure, "slots") + BLOCK // LANES)
 
 
 def slots_of_refinement(closure: np.ndarray) -> int:

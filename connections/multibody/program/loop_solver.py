@@ -153,8 +153,11 @@ class Loops:
         from connections.engines import xla  # imports llvmlite
 
         work = CLOSURE.read(self.closure, "work")
-        more = {"closure_rows": slots_of_rows, "closure_rest": slots_of_refinement}.get(entry, lambda _: 0)
-        slots = len(self.closure) + more(self.closure)
+        slots = len(self.closure)
+        if entry == "closure_rows":
+            slots += slots_of_rows(self.closure, max(xla.WIDTHS))
+        elif entry == "closure_rest":
+            slots += slots_of_refinement(self.closure)
         before = [xla.Work(self.closure[:work].copy(), slots)]
         rows = vectors[0].ndim > 1
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)

@@ -502,25 +502,31 @@ class Program:
             self._batches[name] = _Batch(function, *self.batch_layout(name))
             return self._batches[name]
 
-    def batch_layout(self, name: str) -> tuple[np.ndarray, int]:
-        """What the compiled function for rows takes besides: the result's nonzero blocks, and its slots."""
+    def batch_layout(self, name: str, lanes: int = LANES) -> tuple[np.ndarray, int]:
+        """What the compiled function for rows takes besides: the result's nonzero blocks, and its slots.
+
+        Parameters
+        ----------
+        name : a key of `RECURSIONS`.
+        lanes : of a register, on another machine perhaps.
+        """
         slabs = self.loops is None and RECURSIONS[name].mirrored
-        blocks = self._slab_blocks(name) if slabs else nonzero_blocks(self._nonzero(name))
-        return blocks, self.slots + math.prod(self.cores[name]) + LANES
+        blocks = self._slab_blocks(name, lanes) if slabs else nonzero_blocks(self._nonzero(name), lanes)
+        return blocks, self.slots + math.prod(self.cores[name]) + lanes
 
     def _nonzero(self, name: str) -> np.ndarray:
         """Which entries of the result are not identically zero."""
         return RECURSIONS[name].nonzero(self._kinematics.moves, self._kinematics.body_of)
 
-    def _slab_blocks(self, name: str) -> np.ndarray:
+    def _slab_blocks(self, name: str, lanes: int) -> np.ndarray:
         """The argument `blocks` of `rows.write_slabs`: slots of a slab's entries, and nonzero blocks."""
         n = self._kinematics.nv
         own = np.arange(n * n).reshape(n, n)
         mirrored = np.tril(np.ones((n, n), dtype=bool), -1) & ~self._brackets()
         places = np.where(mirrored, own.T, own)
-        firsts = np.maximum(np.minimum(np.arange(0, n * n, LANES), n * n - LANES), 0)
+        firsts = np.maximum(np.minimum(np.arange(0, n * n, lanes), n * n - lanes), 0)
         flat = self._nonzero(name).reshape(n, n * n)
-        flags = np.stack([flat[:, first : first + LANES].any(axis=1) for first in firsts], axis=1)
+        flags = np.stack([flat[:, first : first + lanes].any(axis=1) for first in firsts], axis=1)
         flags[:, -1] = True  # if the last block were cleared, it could clear a part of the block before
         return np.concatenate([own.ravel(), places.ravel(), flags.ravel()])
 

@@ -162,9 +162,9 @@ def first_of_runs(before: np.ndarray) -> np.ndarray:
     return run
 
 
-def nonzero_blocks(nonzero: np.ndarray) -> np.ndarray:
-    """First entries of the blocks of LANES entries of a flat result that are not identically zero."""
-    return np.unique(np.flatnonzero(nonzero) // LANES * LANES)
+def nonzero_blocks(nonzero: np.ndarray, lanes: int = LANES) -> np.ndarray:
+    """First entries of the blocks of `lanes` entries of a flat result that are not identically zero."""
+    return np.unique(np.flatnonzero(nonzero) // lanes * lanes)
 
 
 def _limit(links: Links, armature: np.ndarray) -> float:

@@ -266,4 +266,28 @@ MUTANTS = (
         ("multibody/test_closed_input.py::test_a_guess_whose_frames_are_turned_away",),
         "a guess that closes a weld by half a turn is taken",
     ),
+    Mutant(
+        "exported-of-other-sources",
+        "engines/exported.py",
+        "if own != version:",
+        'if own == "no function of this name":',
+        ("multibody/test_export.py::test_a_program_of_other_sources_is_refused",),
+        "an exported program reads numbers of a robot by the layout of other sources",
+    ),
+    Mutant(
+        "exported-error-into-xla",
+        "engines/exported.py",
+        "if text in _handlers:",
+        "if True:",
+        ("multibody/test_export.py::test_an_exported_function_has_the_same_bits",),
+        "an exported program finds no function in a process that has not called it",
+    ),
+    Mutant(
+        "shards-of-columns",
+        "engines/internals/jax_names.py",
+        "for factor in (*range(first), *own)",
+        "for factor in (*reversed(range(first)), *own)",
+        ("multibody/test_shards.py::test_the_rule_of_an_operation_cuts_rows_and_nothing_else",),
+        "rows of rows are cut along the other axis",
+    ),
 )
