@@ -94,8 +94,9 @@ def module_fingerprint(name: str) -> str:
     spec = importlib.util.find_spec(name)
     assert spec is not None and spec.loader is not None
     text, names = _bytecode(spec.loader.get_code(name))  # type: ignore[attr-defined]
-    imported = [vars(sys.modules[each]).get("THIS_MODULE", "") for each in names if each in sys.modules]
-    return _digest([text, *imported])
+    # Of the names in the code, those of modules; one that is none may be that of a module of somebody else.
+    imported = (vars(sys.modules[each]).get("THIS_MODULE") for each in names if each in sys.modules)
+    return _digest([text, *filter(None, imported)])
 
 
 def _digest(lines: list[str]) -> str:

@@ -2,6 +2,7 @@
 
 import importlib.util
 import sys
+import types
 from pathlib import Path
 
 import pytest
@@ -147,7 +148,9 @@ def test_these_edits_count(old: str, new: str, tmp_path: Path) -> None:
     assert fingerprint_of(edited(old, new), tmp_path) != fingerprint_of(SOURCE, tmp_path)
 
 
-def test_an_edit_of_another_function_of_a_module_that_defines_types_counts(tmp_path: Path) -> None:
+def test_an_edit_of_another_function_of_a_module_that_defines_types_counts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Nothing names the functions that a module gives to Numba's operators, so that its whole text counts."""
     whole = edited("SCALE, SIZES", "THIS_MODULE = module_fingerprint(__name__)\nSCALE, SIZES")
     path = tmp_path / "functions_to_be_hashed.py"
@@ -157,6 +160,8 @@ def test_an_edit_of_another_function_of_a_module_that_defines_types_counts(tmp_p
         first = fingerprint_of(whole, tmp_path)
         assert fingerprint_of(whole.replace("# a comment", "# another"), tmp_path) == first
         assert fingerprint_of(whole.replace('"""A module."""', '"""The module."""'), tmp_path) == first
+        monkeypatch.setitem(sys.modules, "emitted", types.ModuleType("emitted"))  # a name in the code
+        assert fingerprint_of(whole, tmp_path) == first
         assert fingerprint_of(whole.replace("x + SCALE * 11.0", "x + SCALE * 12.0"), tmp_path) != first
     finally:
         sys.path.remove(str(tmp_path))

@@ -114,6 +114,7 @@ def test_every_function_that_numba_compiles_for_an_entry_counts(name, tmp_path, 
         again = numba.njit(**entry.targetoptions)(entry.py_func)
         again.compile(tuple(map(numba.typeof, compiled_functions._find(name)[1])))
     ours = {each for each in seen if each.__module__.startswith("connections")}
+    ours = {each for each in ours if "THIS_MODULE" not in each.__globals__}  # of the others, all lines count
     assert len(ours) > 3 and ours <= counted, ours - counted
 
 
@@ -195,7 +196,13 @@ def test_hashes_are_the_same_in_every_process_and_know_no_comments(tmp_path):
     [
         ("engines/inlined/simd.py", '(operator.add, "fadd")', '(operator.add, "fsub")', 110, 119),
         ("engines/inlined/twofold.py", "(operator.add, _sum)", "(operator.add, _difference)", 2, 2),
-        ("multibody/clusters.py", "POSITION, DIRECTION, DISTANCE,", "DIRECTION, POSITION, DISTANCE,", 5, 9),
+        (
+            "multibody/clusters.py",
+            "POSITION, DIRECTION, DISTANCE, LINEAR, TWIST =",
+            "DIRECTION, POSITION, DISTANCE, LINEAR, TWIST =",
+            5,
+            9,
+        ),
         ("geometry/numerics/scales.py", "POINT_TOLERANCE = ", "POINT_TOLERANCE = 2.0 * ", 100, 119),
         ("multibody/program/entries/gravity.py", "= tree.result", "= tree.result + 0", 1, 1),
     ],
