@@ -31,7 +31,7 @@ DERIVED = "_derived"  # the attribute that caches values derived from the others
 
 
 class Function:
-    """A user's function, compared by identity, as under `jax.jit`.
+    """A user's function, compared by identity, as under `jax.jit`; methods of equal robots are equal.
 
     The values of its closures and global names are read when JAX traces the function, once for each shape of
     its arguments, so that all quantities of all objects with this function use the same values. A new
@@ -58,10 +58,17 @@ class Function:
         return self._traced(*arguments, **keywords)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Function) and self.function is other.function
+        return isinstance(other, Function) and self._key == other._key
 
     def __hash__(self) -> int:
-        return hash(id(self.function))
+        return hash(self._key)
+
+    @property
+    def _key(self) -> Any:
+        """What is compared; an id is safe, because the function is held."""
+        if isinstance(self.function, MethodType) and isinstance(self.function.__self__, ByContent):
+            return self.function.__func__, self.function.__self__
+        return id(self.function)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Function, (self.function,)

@@ -335,6 +335,25 @@ def test_equal_models_share_what_is_compiled_for_their_geometry():
     assert structures[0] is structures[1] and structures[2] is not structures[0]
 
 
+@pytest.mark.parametrize("name", ["arm", "four_bar"])
+def test_what_is_made_of_equal_models_is_equal(name):
+    """Frames, metrics, connections, definitions and systems; those of a robot that differs are not."""
+
+    def parts(robot):
+        system = robot.system(gamma=0.5)
+        return robot.frame, robot.metric, robot.connection, robot.definition, robot.system(), system
+
+    robot = mb.example(name)
+    for other in (mb.example(name), pickle.loads(pickle.dumps(robot))):
+        assert parts(other) == parts(robot) and list(map(hash, parts(other))) == list(map(hash, parts(robot)))
+    assert pickle.loads(pickle.dumps(robot.metric)) == robot.metric
+    for other in (robot.with_gravity((0.0, 0.0, -1.62)), next(_others_of(robot))):
+        assert not any(
+            ours == theirs for ours, theirs in zip(parts(other)[1:], parts(robot)[1:], strict=True)
+        )
+    assert robot.system(gamma=0.5) != robot.system(gamma=0.3) and robot.metric != robot.definition.metric
+
+
 def test_functions_of_users_are_compared_by_identity():
     def plan(function):
         mechanism = mb.Mechanism()

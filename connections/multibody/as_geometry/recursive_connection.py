@@ -17,6 +17,7 @@ import jax.numpy as jnp
 
 from connections.affine.connection import ConnectionOfMetric, spans_a_plane
 from connections.affine.koszul import raise_first_index
+from connections.evaluation.content import ByContent
 from connections.evaluation.parameters import is_same
 from connections.geometry import FrameField, Metric
 from connections.multibody.definition.kinematics import Kinematics
@@ -62,7 +63,7 @@ class Definitions(Protocol):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecursiveMetric(Metric):
+class RecursiveMetric(ByContent, Metric):
     """The kinetic energy metric of a robot; the mass matrix by recursion.
 
     Parameters
@@ -83,7 +84,7 @@ class RecursiveMetric(Metric):
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class RecursiveConnection(ConnectionOfMetric):
+class RecursiveConnection(ByContent, ConnectionOfMetric):
     """The Levi-Civita connection of a robot by recursion.
 
     Parameters

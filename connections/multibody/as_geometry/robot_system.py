@@ -5,7 +5,7 @@ Where JAX traces, they are the recursions inside JAX (`in_jax`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 from functools import cached_property, partial
 from math import isfinite
@@ -31,6 +31,7 @@ from connections.checks import (
 )
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
+from connections.evaluation.content import ByContent, content
 from connections.evaluation.parameters import Parametrized
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
@@ -55,7 +56,7 @@ class Robot(Definitions, Protocol):
         """Potential energy of gravity."""
 
 
-class RobotSystem(MechanicalSystem):
+class RobotSystem(ByContent, MechanicalSystem):
     """A robot under gravity: H vdot + C v + g = tau, C = C* + gamma (C_x - C*) + sum beta S^T (S v x) S.
 
     C* belongs to the Levi-Civita connection, C_x to the body-level factor (v x*) I. All of these matrices are
@@ -91,6 +92,10 @@ class RobotSystem(MechanicalSystem):
         torsion = gamma != 0.0 or beta is not None
         connection = ContorsionConnection(nabla.metric, _Contorsion(model, gamma, beta)) if torsion else nabla
         super().__init__(nabla.metric, potential=model.potential_at, connection=connection)
+
+    @cached_property
+    def _content(self) -> Hashable:
+        return tuple(map(content, (self.model, self.gamma, self.beta)))
 
     # --- the public functions; the recursions validate their arguments ------------------------------------
 

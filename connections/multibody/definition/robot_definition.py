@@ -18,6 +18,7 @@ import numpy as np
 
 from connections.affine.induced import InducedConnection
 from connections.checks import is_traced
+from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, InducedMetric
 from connections.geometry.frames import PointFunction
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
@@ -48,7 +49,7 @@ class Embedded(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class RobotDefinition:
+class RobotDefinition(ByContent):
     """The value of ``model.definition``: metric, connection and system of a robot, by their definitions.
 
     Parameters
