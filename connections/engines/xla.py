@@ -19,8 +19,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
@@ -118,6 +119,9 @@ class Lanes:
 Constant = Work | Filled | Read | Flag | Numbers | NumbersByLanes | Lanes
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
+# At most so many numbers are an argument of a callback: JAX lets the threads that may be waiting for
+# callbacks copy longer ones.
+_SHORT = 8192
 
 
 def operation(
@@ -156,14 +160,22 @@ def operation(
             _register(name, function, form)
         return _direct_call(name, shape, form, before, vectors, after)
 
-    def called(vectors: Any) -> jax.Array:
-        return _callback(function, _result_type(shape), before, vectors, after, rows)
-
+    call = _callback(function, shape, before, after, rows)
+    found: jax.Array
     if not (rows or each):
-        return called(vectors)
-    given = vectors[:-1] if rows and _filled(before) else vectors
-    flat = [vector.reshape(-1, vector.shape[-1]) for vector in given]
-    found: jax.Array = jax.lax.map(lambda row: called([*row, *vectors[len(given) :]]), flat)
+        found = jax.pure_callback(call, result, *vectors, vmap_method="sequential")
+        return found
+    shared = vectors[-1:] if rows and _filled(before) else []
+    flat = [vector.reshape(-1, vector.shape[-1]) for vector in vectors[: len(vectors) - len(shared)]]
+
+    def row(vectors: Sequence[Any]) -> Any:
+        return jax.pure_callback(call, _result_type(shape), *vectors, *shared, vmap_method="expand_dims")
+
+    piece = max(1, _SHORT // max(vector.shape[-1] for vector in flat))
+    if len(flat[0]) <= piece:
+        found = jax.vmap(row)(flat)
+    else:
+        found = jax.lax.map(row, flat, batch_size=piece)
     return found.reshape(result.shape)
 
 
@@ -278,28 +290,35 @@ def _direct_call(
 
 def _callback(
     function: Any,
-    result: jax.ShapeDtypeStruct,
+    shape: tuple[int, ...],
     before: Sequence[Constant],
-    vectors: Sequence[Any],
     after: Sequence[Constant],
-    rows: bool = False,
-) -> jax.Array:
-    """The operation by a call of Python for each row, which calls the compiled function."""
+    rows: bool,
+) -> Callable[..., np.ndarray]:
+    """The operation as a function of NumPy: of vectors (k,), or of (m, k) and, for all rows, (1, k)."""
+    dtype = _result_type(shape).dtype
 
-    def row(*vectors: Any) -> np.ndarray:
-        given = [np.array(vector, dtype=np.float64, ndmin=2 if rows else 1) for vector in vectors]
+    def call(*vectors: Any) -> np.ndarray:
+        given = [np.array(vector, dtype=np.float64, ndmin=2) for vector in vectors]
+        out = np.empty((len(given[0]), *shape))
         first, last = [_argument_of(constant) for constant in before], [_argument_of(c) for c in after]
-        for constant, argument in zip(before, first, strict=True):
-            if isinstance(constant, Filled):
-                argument[constant.places] = given.pop()
-        out = np.empty(result.shape)
-        if not is_good(function(*first, *given, *last, out.reshape(1, -1) if rows else out)):
-            out[:] = np.nan
-        return out.astype(result.dtype)
+        constants = zip(first, before, strict=True)
+        filled = [(work, constant.places) for work, constant in constants if isinstance(constant, Filled)]
+        numbers = given.pop() if filled else np.empty((1, 0))
 
-    # Not all rows at once: JAX lets the threads that may be waiting for callbacks copy long arguments.
-    found: jax.Array = jax.pure_callback(row, result, *vectors, vmap_method="sequential")
-    return found
+        def compute(at: Any) -> bool:
+            for work, places in filled:
+                work[places] = numbers[0 if len(numbers) == 1 else at]
+            result = out[at].reshape(-1, math.prod(shape)) if rows else out[at]
+            return is_good(function(*first, *(vector[at] for vector in given), *last, result))
+
+        if not (rows and compute(slice(None))):  # rows that are refused are found one by one
+            for row in range(len(out)):
+                if not compute(slice(row, row + 1) if rows else row):
+                    out[row] = np.nan
+        return out.reshape(*vectors[0].shape[:-1], *shape).astype(dtype)
+
+    return call
 
 
 def _argument_of(constant: Constant) -> Any:

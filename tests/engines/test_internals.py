@@ -464,10 +464,43 @@ def test_rows_in_pieces(batch, on_rows, rng, monkeypatch) -> None:
         found = np.asarray(jax.jit(lambda x, y: on_rows(x, y))(x, y))
         assert found.shape == (*batch, 3)
         np.testing.assert_allclose(found, expected, rtol=1e-15, atol=1e-15)
-    if len(x) < 1000:
-        monkeypatch.setattr(xla, "_objection", lambda: "forced")
-        called = np.asarray(jax.jit(lambda x, y: on_rows(x, y))(x, y))
-        assert called.tobytes() == found.tobytes()
+    monkeypatch.setattr(xla, "_objection", lambda: "forced")
+    called = np.asarray(jax.jit(lambda x, y: on_rows(x, y))(x, y))
+    assert called.tobytes() == found.tobytes()
+    calls = jax.make_jaxpr(lambda x, y: on_rows(x, y))(x, y).jaxpr.eqns
+    names = [equation.primitive.name for equation in calls]
+    assert ("scan" if len(x) > 10_000 else "pure_callback") in names  # one call, unless it is too long
+    assert names.count("pure_callback") <= 1
+
+
+def weighted(work, x, out):
+    out[:] = work[0] * x + work[1]
+    return x[0] >= 0.0
+
+
+def weighted_rows(work, x, out):
+    out[:] = work[0] * x + work[1]
+    return x[:, 0].min() >= 0.0
+
+
+@pytest.mark.parametrize("kind", ["one", "each", "rows"])
+def test_numbers_of_a_call_fill_an_argument(kind: str, rng, monkeypatch) -> None:
+    """Of each row, or of all; directly and by callbacks."""
+    function = njit(weighted_rows if kind == "rows" else weighted)
+    vectors = types.float64[:, ::1] if kind == "rows" else VECTOR
+    numba_names.compile_for(function, [VECTOR, vectors, vectors])
+    x, numbers = np.abs(rng.normal(size=(5, 2))), rng.normal(size=(5, 1))
+    x[1, 0] = -1.0
+    expected = 3.0 * x + (numbers if kind == "each" else numbers[0])
+    expected[1] = np.nan
+    given = {"one": (x[0], numbers[0]), "each": (x, numbers), "rows": (x, numbers[0])}[kind]
+    before = [xla.Filled(np.array([3.0, 0.0]), 2, np.array([1]))]
+    how = {"rows": kind == "rows", "each": kind == "each"}
+    for objection in ("", "forced"):
+        monkeypatch.setattr(xla, "_objection", lambda objection=objection: objection)
+        call = lambda *x: xla.operation(f"test_weighted_{kind}", function, (2,), before, x, **how)  # noqa: E731
+        found = np.asarray(jax.jit(call)(*given))
+        np.testing.assert_allclose(found, expected[0] if kind == "one" else expected, rtol=1e-15)
 
 
 def test_many_operations_at_once_share_the_threads(on_rows, rng) -> None:
