@@ -51,6 +51,9 @@ _lock = threading.Lock()
 WIDTHS = (4, 8)
 
 
+Write = Callable[[Any, Any, Any], None]
+
+
 @dataclass(frozen=True)
 class Work:
     """An argument of which every call gets a copy of its own, followed by zeros, to work in.
@@ -67,18 +70,20 @@ class Work:
 
 @dataclass(frozen=True)
 class Filled:
-    """Like `Work`, but some entries of the copy are numbers of the call: the last of its vectors.
+    """Like `Work`, but some entries of the copy are made of the last vector of the call.
 
     Parameters
     ----------
     array : (k,) float64.
     size : the number of slots in all.
-    places : (m,) int64, the entries where the numbers of the last vector (m,) go.
+    constants : (m,) float64.
+    write : (work, constants, the last vector) -> None; writes to `work`. It is compiled with the operation.
     """
 
     array: np.ndarray
     size: int
-    places: np.ndarray
+    constants: np.ndarray
+    write: Write
 
 
 @dataclass(frozen=True)
@@ -157,7 +162,7 @@ def operation(
         calls = "rows" if rows else "each" if each else "one"
         form = Form(_letters(before), len(vectors), _letters(after), len(shape), calls)
         with _lock:
-            _register(name, function, form)
+            _register(name, function, form, _writer(before))
         return _direct_call(name, shape, form, before, vectors, after)
 
     call = _callback(function, shape, before, after, rows)
@@ -165,7 +170,7 @@ def operation(
     if not (rows or each):
         found = jax.pure_callback(call, result, *vectors, vmap_method="sequential")
         return found
-    shared = vectors[-1:] if rows and _filled(before) else []
+    shared = vectors[-1:] if rows and _writer(before) else []
     flat = [vector.reshape(-1, vector.shape[-1]) for vector in vectors[: len(vectors) - len(shared)]]
 
     def row(vectors: Sequence[Any]) -> Any:
@@ -226,7 +231,7 @@ def _letters(constants: Sequence[Constant]) -> str:
     return "".join(letters[type(constant)] for constant in constants)
 
 
-def _register(name: str, function: Any, form: Form) -> None:
+def _register(name: str, function: Any, form: Form, write: Write | None = None) -> None:
     """Give XLA what it calls for an operation, if that was not done yet.
 
     Its name in XLA contains the hash of what the function is compiled from: arrays that were packed for it,
@@ -234,37 +239,41 @@ def _register(name: str, function: Any, form: Form) -> None:
     """
     if name in _ready:
         return
-    handler, target = _handler(name, function, form), f"connections_{name}_{fingerprint(function)[:16]}"
+    sources = [fingerprint(each)[:16] for each in (function, write) if each is not None]
+    handler, target = _handler(name, function, form, write), "_".join(["connections", name, *sources])
     jax.ffi.register_ffi_target(target, jax.ffi.pycapsule(handler.ctypes), platform="cpu")
     jax.ffi.register_ffi_target_as_batch_partitionable(target)
     _ready[name] = target
 
 
-def handler(name: str, function: Any, form: str) -> int:
+def handler(name: str, function: Any, form: str, write: Write) -> int:
     """The address of what XLA calls for an operation.
 
     Parameters
     ----------
     name, function : as in `operation`.
     form : the text of its `Form`.
+    write : of a `Filled`, if there is one.
     """
     with _lock:
-        address: int = _handler(name, function, Form.of(form)).address
+        read = Form.of(form)
+        filled = Filled in map(_LETTERS.__getitem__, read.before)
+        address: int = _handler(name, function, read, write if filled else None).address
         return address
 
 
-def _handler(name: str, function: Any, form: Form) -> Any:
+def _handler(name: str, function: Any, form: Form, write: Write | None) -> Any:
     """What XLA calls for an operation, compiled at the first time."""
     if name in _handlers:
         return _handlers[name]
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
-    fill = _rendered({"one": _ONE, "rows": _ROWS, "each": _EACH}[form.calls], symbol, function, form)
+    fill = _rendered({"one": _ONE, "rows": _ROWS, "each": _EACH}[form.calls], symbol, function, form, write)
     if form.calls != "one":
         piece = numba_names.c_function(fill, types.void, [_POINTER, types.int64, types.int64], cache_of(fill))
         llvm.add_symbol(f"{symbol}_piece", piece.address)
         _add_pieces()
-        fill = _rendered(_MANY, symbol, function, form)
+        fill = _rendered(_MANY, symbol, function, form, write)
     _handlers[name] = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
     return _handlers[name]
 
@@ -303,12 +312,12 @@ def _callback(
         out = np.empty((len(given[0]), *shape))
         first, last = [_argument_of(constant) for constant in before], [_argument_of(c) for c in after]
         constants = zip(first, before, strict=True)
-        filled = [(work, constant.places) for work, constant in constants if isinstance(constant, Filled)]
+        filled = [(work, constant) for work, constant in constants if isinstance(constant, Filled)]
         numbers = given.pop() if filled else np.empty((1, 0))
 
         def compute(at: Any) -> bool:
-            for work, places in filled:
-                work[places] = numbers[0 if len(numbers) == 1 else at]
+            for work, constant in filled:
+                constant.write(work, constant.constants, numbers[0 if len(numbers) == 1 else at])
             result = out[at].reshape(-1, math.prod(shape)) if rows else out[at]
             return is_good(function(*first, *(vector[at] for vector in given), *last, result))
 
@@ -336,17 +345,17 @@ def _argument_of(constant: Constant) -> Any:
             return np.zeros((slots, LANES))
 
 
-def _filled(before: Sequence[Constant]) -> bool:
-    """Whether the last vector of a call is not an argument of the compiled function, but fills one."""
-    return any(isinstance(constant, Filled) for constant in before)
+def _writer(before: Sequence[Constant]) -> Write | None:
+    """What the last vector of a call is for, if it is not an argument of the compiled function."""
+    return next((constant.write for constant in before if isinstance(constant, Filled)), None)
 
 
 def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
     match constant:
         case Work(array, size):
             return array, np.array([float(size)])
-        case Filled(array, size, places):
-            return array, np.array([float(size)]), places
+        case Filled(array, size, constants):
+            return array, np.array([float(size)]), constants
         case Read(array) | Numbers(array):
             return (array,)
         case NumbersByLanes(arrays):
@@ -563,13 +572,6 @@ def _length(frame, axis):
 
 
 @njit
-def _fill(work, places, numbers):
-    """Write the numbers (m,) at the places (m,)."""
-    for i in range(len(places)):
-        work[places[i]] = numbers[i]
-
-
-@njit
 def _mark(good, out):
     """Fill `out` with NaN if a recursion refused its input."""
     if not good:
@@ -631,7 +633,7 @@ _READERS = {
 }
 
 
-def _rendered(template: str, symbol: str, function: Any, form: Form) -> Any:
+def _rendered(template: str, symbol: str, function: Any, form: Form, write: Write | None = None) -> Any:
     """A function behind an operation, its source rendered from the kinds of its arguments."""
     axes, vectors = form.axes, form.vectors
     row = "" if template is _ROWS else "[row]"
@@ -643,9 +645,9 @@ def _rendered(template: str, symbol: str, function: Any, form: Form) -> Any:
         constants.append(f"c{place} = {reader}(frame, {number})")
         if kind is Filled:
             vectors -= 1  # the last one is no argument of the function
-            constants.append(f"places = _whole_numbers(frame, {number + 2})")
-            fill = f"_fill(c{place}, places, _argument(frame, {vectors}, 0, 1)[0])"
-            fill_row = f"_fill(c{place}, places, _argument(frame, {vectors}, {first}, {stop})[row])"
+            constants.append(f"constants = _attribute(frame, {number + 2})")
+            fill = f"write(c{place}, constants, _argument(frame, {vectors}, 0, 1)[0])"
+            fill_row = f"write(c{place}, constants, _argument(frame, {vectors}, {first}, {stop})[row])"
         number += count
     split = len(form.before)
     names = [f"c{place}" for place in range(split + len(form.after))]
@@ -668,8 +670,11 @@ def _rendered(template: str, symbol: str, function: Any, form: Form) -> Any:
     # Numba finds machine code by a function's name and bytecode, which does not contain constants. So the
     # name contains a hash of them.
     constants_of_this_file = call_frame.WORDS, LANES, _PIECE
-    digest = hashlib.sha256(repr((symbol, fields, constants_of_this_file)).encode()).hexdigest()[:16]
+    written = fingerprint(write) if write else ""
+    digest = hashlib.sha256(repr((symbol, fields, written, constants_of_this_file)).encode()).hexdigest()[:16]
     scope = globals() | {"entry": _entry(symbol, function), "address": _address(f"{symbol}_piece")}
+    if write:
+        scope["write"] = njit(write)
     source = template.format(digest=digest, **fields)
     execute(source, __file__, scope)
     return scope[source.split()[1].partition("(")[0]]

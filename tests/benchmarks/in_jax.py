@@ -162,6 +162,62 @@ def quadruped() -> None:
         print(f"{name:32}{inside - nothing:10.2f}{first:10.2f}{'':20}{plain:12.2f}")
 
 
+def inertias_as_data() -> None:
+    """The arm with its inertias as data, beside the same with its own, by turns."""
+    robot = mb.from_urdf(robot_path(ARM))
+    pi = mb.inertial_parameters(robot)
+    q, (v, a) = robot.random(0), np.random.default_rng(0).standard_normal((2, robot.nv))
+    many = [np.stack([x] * BATCH) for x in (pi, q, v, a)]
+    fixed = (None, 0, 0, 0)
+
+    def of(name: str) -> Callable[..., Any]:
+        return lambda pi, *x: getattr(mb, name)(robot.with_inertial_parameters(pi), *x)
+
+    def own(name: str) -> Callable[..., Any]:
+        return lambda pi, *x: getattr(mb, name)(robot, *x)
+
+    def rolled(dynamics: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda pi, *x: rollout(partial(dynamics, pi))(*x)
+
+    def loss(forces: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda pi, q, v, a: jnp.sum(jax.vmap(forces, fixed)(pi, q, v, a) ** 2)
+
+    inverse, forward = "inverse_dynamics", "forward_dynamics"
+    rows: list[tuple[str, Callable[..., Any], Callable[..., Any], list[Any], int]] = [
+        ("inverse dynamics", of(inverse), own(inverse), [pi, q, v, a], 1),
+        ("forward dynamics", of(forward), own(forward), [pi, q, v, a], 1),
+        (
+            f"one robot, {BATCH} states",
+            jax.vmap(of(inverse), fixed),
+            jax.vmap(own(inverse), fixed),
+            [pi, *many[1:]],
+            BATCH,
+        ),
+        (f"{BATCH} robots, inverse", jax.vmap(of(inverse)), jax.vmap(own(inverse)), many, BATCH),
+        (f"{BATCH} robots, forward", jax.vmap(of(forward)), jax.vmap(own(forward)), many, BATCH),
+        (
+            f"gradient by pi of {BATCH} forces",
+            jax.grad(loss(of(inverse))),
+            loss(own(inverse)),
+            [pi, *many[1:]],
+            BATCH,
+        ),
+        (f"scan of {STEPS} steps", rolled(of(forward)), rolled(own(forward)), [pi, q, v, a], STEPS),
+        (
+            "its gradient by pi; by tau",
+            jax.grad(rolled(of(forward))),
+            jax.grad(rolled(own(forward)), 3),
+            [pi, q, v, a],
+            STEPS,
+        ),
+    ]
+    print("\ninertias as data, and as constants; us")
+    for name, data, constant, given, size in rows:
+        calls = [waiting(function, *given)[0] for function in (data, constant)]
+        print(f"{name:40}" + "".join(f"{time / size:10.2f}" for time in least(calls)))
+
+
 if __name__ == "__main__":
     arm()
     quadruped()
+    inertias_as_data()

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import further
-from closed_chains import four_bar
+from closed_chains import PLANS, four_bar
 from closed_plan import at
 from mechanisms import MOVING, configuration_rate, derivative_along, random_mechanism
 from recursion_functions import BY_JAX, FUNCTIONS, call, states, with_tip
@@ -38,6 +38,8 @@ def robot(of="two joints"):
         found = with_tip(random_mechanism(np.random.default_rng(8), 2, (mb.Free, mb.Revolute)))
     elif of == "tree":
         found = with_tip(random_mechanism(np.random.default_rng(3), 6, MOVING, trees=2, massless=0.5))
+    elif of == "couplings":
+        found = with_tip(PLANS["belt leg"]().build())
     else:
         plan = four_bar()
         plan.add("ball", "bar coupler", "ball", mb.Spherical(), at(0.4, 0.2, 0.1))
@@ -120,6 +122,8 @@ def cases():
                 continue
             default = of in ("two joints", "a loop") and name in SOME
             yield pytest.param(name, of) if default else further(name, of)
+    for name in ("mass_matrix", "inverse_dynamics", "forward_dynamics", "forward_dynamics_derivatives"):
+        yield further(name, "couplings")
 
 
 @pytest.mark.parametrize(("name", "of"), [*cases()])
@@ -370,6 +374,28 @@ def test_energies_payloads_and_names(rng):
     close(jax.jit(shapes)(pi), mb.frame_pose(model, q, "tip"), 1e-13)
 
 
+def test_loops_are_solved_once(rng):
+    """A `Closed` of the robot is one of all robots with its joints; a rollout carries it along."""
+    model = robot("a loop")
+    (q, v), pi = states("coriolis_matrix", rng, of=model), mb.inertial_parameters(model)
+    closed = mb.close_loops(model, q)
+
+    def moved(pi, closed, heavier):
+        def step(state, _):
+            closed, v = state
+            a = mb.forward_dynamics(heavier(pi), closed, v, np.zeros(model.nv))
+            v = v + 1e-3 * a
+            return (mb.close_loops(model, mb.displace(model, closed.q, 1e-3 * v), closed), v), None
+
+        (end, _), _ = jax.lax.scan(step, (closed, v), length=20)
+        return end.q
+
+    found = jax.jit(lambda pi, closed: moved(pi, closed, model.with_inertial_parameters))(pi, closed)
+    with jax.ensure_compile_time_eval():
+        other = moved(jnp.asarray(pi), closed, lambda _: model)
+    close(found, other, 1e-12)
+
+
 def test_what_is_not_possible_is_refused_in_words(rng):
     model = robot()
     q, v = states("coriolis_matrix", rng, of=model)
@@ -436,10 +462,11 @@ def test_equal_models_are_traced_once():
 
 def test_a_wrong_sign_is_noticed(rng, monkeypatch):
     """The control of the tests of derivatives."""
-    rule = data_tangents._OTHERS["forward_dynamics"]
-    monkeypatch.setitem(data_tangents._OTHERS, "forward_dynamics", lambda *given: -rule(*given))
-    with pytest.raises(AssertionError):
-        test_values_and_derivatives("forward_dynamics", "two joints", rng)
+    rule = data_tangents._FORCES["inverse_dynamics"]
+    monkeypatch.setitem(data_tangents._FORCES, "inverse_dynamics", lambda *given: -rule(*given))
+    for name in ("inverse_dynamics", "forward_dynamics"):
+        with pytest.raises(AssertionError):
+            test_values_and_derivatives(name, "two joints", rng)
 
 
 def test_every_recursion_is_tested():

@@ -5,9 +5,9 @@ What is linear in the inertias is a sum of forces, and forces are the regressor'
     Y(q, v, v_r, a_r) pi = H a_r + C(q, v) v_r + g,
 
 so dH e_k = Y(q, 0, 0, e_k) dpi and dC e_k = Y(q, v, e_k, 0) dpi without gravity, and the inverse dynamics has
-the derivative Y(q, v, v, a). Of a = H^-1 (tau - C v - g), da = -H^-1 Y(q, v, v, a) dpi. Derivatives of forces
-along the frame are the same recursion of a basis of inertias. Each body of the basis has a mass if it has a
-first moment, because kernels read the centre of mass: e_h = (e_m + e_h) - e_m.
+the derivative Y(q, v, v, a). Of a = H^-1 (tau - C v - g), da = -H^-1 Y(q, v, v, a) dpi: what data change acts
+as a change of the force tau. Derivatives of forces along the frame are the same recursion of a basis of
+inertias (`tangents.of_basis`).
 Source: [W] IV-A; Slotine and Li 1987.
 """
 
@@ -78,6 +78,15 @@ def by_data(
         each = jax.vmap(lambda unit: of.of_armature(unit)(name, *at, chosen=chosen))(units)
         changes.append(jnp.tensordot(each, armature, axes=(0, 0)))
     return sum(changes[1:], changes[0]) if changes else jnp.zeros_like(of(name, *at, chosen=chosen))
+
+
+#: What solves H a = force - ... for its result, and the force of that result.
+AS_FORCES = {"forward_dynamics": "inverse_dynamics", "inverse_mass_product": "mass_product"}
+
+
+def as_force(name: str, of: OfData, at: tuple[Vector, ...], along: tuple[Tangent, ...]) -> jax.Array:
+    """The change of the last vector of a key of `AS_FORCES` that changes its result as the data do, (n,)."""
+    return -by_data(AS_FORCES[name], of, (*at[:-1], of(name, *at)), along, ())
 
 
 # --- by inertial parameters: the derivatives of what is linear in them --------------------------------------
@@ -193,18 +202,6 @@ _REGRESSORS = {"regressor", "momentum_regressor"}  # which contain no inertia
 # --- what is not linear in the inertias ---------------------------------------------------------------------
 
 
-def _forward_dynamics(of: OfData, at: Any, along: Any, chosen: Chosen) -> jax.Array:
-    q, v, _ = at
-    change = by_data("inverse_dynamics", of, (q, v, of("forward_dynamics", *at)), along, ())
-    return -of.weightless("inverse_mass_product", q, change)
-
-
-def _inverse_mass_product(of: OfData, at: Any, along: Any, chosen: Chosen) -> jax.Array:
-    q, _ = at
-    change = by_data("mass_product", of, (q, of.weightless("inverse_mass_product", *at)), along, ())
-    return -of.weightless("inverse_mass_product", q, change)
-
-
 def _inverse_mass_matrix(of: OfData, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     inverse = of("inverse_mass_matrix", *at)
     return -inverse @ by_data("mass_matrix", of, at, along, ()) @ inverse
@@ -218,7 +215,7 @@ def _forward_dynamics_derivatives(of: OfData, at: Any, along: Any, chosen: Chose
     """
     q, v, _ = at
     F, a = of("forward_dynamics_derivatives", *at), of("forward_dynamics", *at)
-    a_dot = _forward_dynamics(of, at, along, ())
+    a_dot = of.weightless("inverse_mass_product", q, as_force("forward_dynamics", of, at, along))
     in_q, in_v, in_a = by_data("inverse_dynamics_derivatives", of, (q, v, a), along, ())
     Gamma = of("christoffel_symbols", q)
     in_q = in_q + jnp.einsum("ijk,k->ij", Gamma, a_dot) + jnp.einsum("kji,k->ij", Gamma, a_dot)
@@ -272,8 +269,6 @@ def _by_definition(name: str) -> Callable[..., jax.Array]:
 
 
 _OTHERS: dict[str, Callable[..., jax.Array]] = {
-    "forward_dynamics": _forward_dynamics,
-    "inverse_mass_product": _inverse_mass_product,
     "inverse_mass_matrix": _inverse_mass_matrix,
     "forward_dynamics_derivatives": _forward_dynamics_derivatives,
     "center_of_mass": _center_of_mass,

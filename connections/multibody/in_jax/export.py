@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING
 
 from connections.engines.exported import TARGET, Functions, register
 from connections.multibody.program.compiled_functions import compiled
-from connections.multibody.program.data_packing import OF_DATA, OF_EACH
+from connections.multibody.program.data_packing import OF_DATA, OF_EACH, write_data
 
 #: Constants that functions refer to: what kinds are called in arrays, where numbers are, what counts as zero.
 _LAYOUT = (
     "connections.multibody.clusters",
     "connections.multibody.kernels.elementary_joints",
     "connections.multibody.kernels.layout",
+    "connections.multibody.program.data_packing",
     "connections.multibody.tolerances",
 )
 
@@ -66,7 +67,7 @@ def _version(name: str) -> str:
 def _handler(name: str, form: str) -> int:
     from connections.engines import xla  # imports Numba
 
-    return xla.handler(name, compiled.require(_entry(name)), form)
+    return xla.handler(name, compiled.require(_entry(name)), form, write_data)
 
 
 register(Functions(_version, _handler))

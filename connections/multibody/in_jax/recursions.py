@@ -22,7 +22,7 @@ from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
 from connections.multibody.in_jax.data_robot import with_data
-from connections.multibody.in_jax.data_tangents import by_data
+from connections.multibody.in_jax.data_tangents import AS_FORCES, as_force, by_data
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
 from connections.multibody.program.closed import Closed, coordinates_of, solution_of
@@ -239,6 +239,11 @@ class TracedRecursions:
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
             of, own, _ = parted(at)
             _, (q_dot, *others), numbers = parted(along)  # the solution is a function of q
+            if name in AS_FORCES and any(number is not None for number in numbers):
+                assert isinstance(of, _Given)
+                force = as_force(name, of, tuple(own), numbers)
+                others[-1] = force if others[-1] is None else others[-1] + force
+                numbers = (None,) * len(numbers)
             changes: list[jax.Array] = []
             if q_dot is not None or any(other is not None for other in others):
                 xi = None if q_dot is None else frame.velocity_at(at[0], q_dot)

@@ -25,8 +25,9 @@ from connections.multibody.program.data_packing import (
     DATA,
     OF_DATA,
     OF_EACH,
-    DataPacking,
+    places_of_data,
     with_data_in_mind,
+    write_data,
 )
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
@@ -44,7 +45,7 @@ class Values:
     kinematics : of the robot.
     program : its recursions.
     gravity : (3,) m/s^2.
-    data : whether functions take three more vectors, the `DataPacking`'s, in place of the robot's numbers.
+    data : whether functions take three more vectors, `DATA`, in place of the robot's numbers.
     """
 
     def __init__(
@@ -109,8 +110,8 @@ class Values:
         each, suffix = False, ""
         if self._data:
             parameters, gravity, armature = given[-len(DATA) :]
-            given, data = given[: -len(DATA)], (self._packing.numbers_at(parameters, gravity, armature),)
-            before = [xla.Filled(tree, len(arrays[0]), self._packing.places)]
+            given, data = given[: -len(DATA)], (jnp.concatenate([parameters, gravity, armature], axis=-1),)
+            before = [xla.Filled(tree, len(arrays[0]), self._places, write_data)]
             each = data[0].ndim > 1  # rows of a vector register have the numbers of one robot
             rows, suffix = rows and not each, OF_EACH if each else OF_DATA
         entry = f"{name}_rows" if rows else f"{name}_at"
@@ -130,8 +131,8 @@ class Values:
         return xla.operation(entry + suffix, function, core, before, vectors, choice, rows=rows, each=each)
 
     @cached_property
-    def _packing(self) -> DataPacking:
-        return DataPacking(self._spanning, self._tree)
+    def _places(self) -> np.ndarray:
+        return places_of_data(self._spanning, self._tree)
 
     @property
     def _spanning(self) -> Kinematics:

@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "data-acceleration-of-the-slope",
         "multibody/in_jax/data_tangents.py",
-        'change = by_data("inverse_dynamics", of, (q, v, of("forward_dynamics", *at)), along, ())',
-        'change = by_data("inverse_dynamics", of, (q, v, jnp.zeros_like(v)), along, ())',
+        "return -by_data(AS_FORCES[name], of, (*at[:-1], of(name, *at)), along, ())",
+        "return -by_data(AS_FORCES[name], of, (*at[:-1], 0.0 * at[-1]), along, ())",
         ("multibody/test_numbers_as_data.py::test_values_and_derivatives",),
         "the derivative of accelerations by inertias is that at rest",
     ),
@@ -30,8 +30,8 @@ MUTANTS = (
     Mutant(
         "data-axes-of-a-link",
         "multibody/program/data_packing.py",
-        "turned = E.T @ inertia.rotational @ E",
-        "turned = E @ inertia.rotational @ E.T",
+        "entry += constants[E + 3 * k + i] * column[k]",
+        "entry += constants[E + 3 * i + k] * column[k]",
         ("multibody/test_numbers_as_data.py::test_values_and_derivatives",),
         "inertias that are data are turned the other way",
     ),
