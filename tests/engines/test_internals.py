@@ -473,6 +473,10 @@ def test_rows_in_pieces(batch, on_rows, rng, monkeypatch) -> None:
     assert names.count("pure_callback") <= 1
 
 
+def write_at(work, places, given):
+    work[int(places[0])] = given[0]
+
+
 def weighted(work, x, out):
     out[:] = work[0] * x + work[1]
     return x[0] >= 0.0
@@ -494,7 +498,7 @@ def test_numbers_of_a_call_fill_an_argument(kind: str, rng, monkeypatch) -> None
     expected = 3.0 * x + (numbers if kind == "each" else numbers[0])
     expected[1] = np.nan
     given = {"one": (x[0], numbers[0]), "each": (x, numbers), "rows": (x, numbers[0])}[kind]
-    before = [xla.Filled(np.array([3.0, 0.0]), 2, np.array([1]))]
+    before = [xla.Filled(np.array([3.0, 0.0]), 2, np.array([1.0]), write_at)]
     how = {"rows": kind == "rows", "each": kind == "each"}
     for objection in ("", "forced"):
         monkeypatch.setattr(xla, "_objection", lambda objection=objection: objection)
