@@ -290,4 +290,20 @@ MUTANTS = (
         ("multibody/test_shards.py::test_the_rule_of_an_operation_cuts_rows_and_nothing_else",),
         "rows of rows are cut along the other axis",
     ),
+    Mutant(
+        "callback-numbers-of-the-first-row",
+        "engines/xla.py",
+        "numbers[0 if len(numbers) == 1 else at]",
+        "numbers[0]",
+        ("engines/test_internals.py::test_numbers_of_a_call_fill_an_argument",),
+        "called through Python, all robots of a batch have the inertias of the first one",
+    ),
+    Mutant(
+        "transpose-in-another-argument",
+        "engines/platforms.py",
+        "if function.transposed is None or [k for k, x in enumerate(vectors) if x is None] != [last]:",
+        "if function.transposed is None:",
+        ("multibody/test_in_jax.py::test_what_has_no_transpose_says_so",),
+        "the transpose of C(q, v) w as a function of q is an error of JAX without words",
+    ),
 )
