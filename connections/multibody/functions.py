@@ -12,29 +12,25 @@ if H is singular. With the body-level factor ``"christoffel"``, [W] (21), C and 
 Levi-Civita connection, which has no torsion. With ``"force_cross"``, (v x*) I, [E] (11), they belong to a
 connection with the same geodesics and totally antisymmetric torsion.
 
-A function is declared by its name, its signature, its summary and its source. Its call, and the sections
-about arguments and errors, are rendered from that and the table of the recursions.
+The sections about arguments and errors are added to docstrings, from the names of the arguments and the table
+of the recursions.
 """
-
-# mypy: disable-error-code="empty-body"
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import wraps
 from inspect import Signature, cleandoc, signature
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from connections.engines.rendered import execute
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.calls import Call
 from connections.multibody.program.table import RECURSIONS
 
 P = ParamSpec("P")
 R = TypeVar("R")
-Matrices = TypeVar("Matrices", bound=tuple[np.ndarray, ...])
 _ARGUMENTS = {
     "model": "the robot.",
     "q": "(..., nq) configurations, or a `Closed`, whose loops are solved.",
@@ -58,45 +54,20 @@ _ERRORS = {
 }
 _SINGULAR = {"MetricError": "H is singular."}
 _TRACED = "Where JAX traces an argument, the result is NaN instead of an error about numbers."
-# The body of every function is rendered, because one more call in Python would take a few percent of the time
-# of a small recursion.
-_CALL = """
-def {name}{signature}:
+
+
+def recursion_of(model: Model, name: str) -> Call:
+    """The call of a recursion of a model: ``(q, vectors..., choice, out)`` -> the result.
+
+    Raises
+    ------
+    TypeError : it is no model.
+    """
     try:
-        recursion = model.program.functions["{name}"]
+        return model.program.functions[name]
     except AttributeError:
-        require_model("{name}", model)
+        require_model(name, model)
         raise
-    return {result}
-"""
-
-
-def recursion(function: Callable[P, np.ndarray]) -> Callable[P, np.ndarray]:
-    """The public function of the recursion whose name `function`, a declaration, has."""
-    return _rendered(function, "recursion({given})")
-
-
-def recursion_for_matrices(function: Callable[P, Matrices]) -> Callable[P, Matrices]:
-    """The same for a recursion that stacks several matrices, which the function returns one by one."""
-    return _rendered(function, "matrices_of(recursion({given}))")
-
-
-def recursion_for_tensors(function: Callable[P, Matrices]) -> Callable[P, Matrices]:
-    """The same for arrays with three axes."""
-    return _rendered(function, "tensors_of(recursion({given}))")
-
-
-def _rendered(function: Callable[P, R], result: str) -> Callable[P, R]:
-    name, declared = function.__name__, signature(function)
-    bare = [parameter.replace(annotation=Signature.empty) for parameter in declared.parameters.values()]
-    names = list(declared.parameters)
-    result = result.format(given=", ".join(names[1:]))
-    source = _CALL.format(name=name, signature=Signature(bare), result=result)
-    scope = {"__name__": function.__module__, "require_model": require_model, "matrices_of": _matrices_of}
-    scope["tensors_of"] = _tensors_of
-    execute(source, __file__, scope)
-    call: Callable[P, R] = wraps(function)(cast("Callable[P, R]", scope[name]))
-    return documented(call)
 
 
 def documented(function: Callable[P, R]) -> Callable[P, R]:
@@ -134,25 +105,32 @@ def _example(name: str, function: Callable[P, R]) -> str:
     return f"Examples\n--------\n{start}\n>>> q, v = robot.neutral(), [1.0] * 6\n{shown}\n\n"
 
 
-def _matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+def matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The matrices (..., n, n) of a stack (..., k, n, n)."""
     if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
         return tuple(stacked)
     return tuple(stacked[..., k, :, :] for k in range(stacked.shape[-3]))
 
 
-def _tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+def tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Likewise for arrays of three axes."""
     return tuple(stacked[..., k, :, :, :] for k in range(stacked.shape[-4]))
 
 
-@recursion
+@documented
 def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
+    try:
+        return model.program.functions["mass_matrix"](q, out)
+    except AttributeError:
+        require_model("mass_matrix", model)
+        raise
 
 
-@recursion
+@documented
 def coriolis_matrix(
     model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
@@ -160,17 +138,27 @@ def coriolis_matrix(
 
     Source: [W] Algorithm 1, [E] Algorithm 1.
     """
+    try:
+        return model.program.functions["coriolis_matrix"](q, v, body_factor, out)
+    except AttributeError:
+        require_model("coriolis_matrix", model)
+        raise
 
 
-@recursion
+@documented
 def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
+    try:
+        return model.program.functions["mass_matrix_rate"](q, v, out)
+    except AttributeError:
+        require_model("mass_matrix_rate", model)
+        raise
 
 
-@recursion
+@documented
 def christoffel_symbols(
     model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
@@ -178,9 +166,14 @@ def christoffel_symbols(
 
     Source: [W] Algorithm 2, [E] Algorithm 2.
     """
+    try:
+        return model.program.functions["christoffel_symbols"](q, body_factor, out)
+    except AttributeError:
+        require_model("christoffel_symbols", model)
+        raise
 
 
-@recursion
+@documented
 def coriolis_product(
     model: Model,
     q: Any,
@@ -194,9 +187,14 @@ def coriolis_product(
 
     Source: [W] (20).
     """
+    try:
+        return model.program.functions["coriolis_product"](q, v, w, body_factor, out)
+    except AttributeError:
+        require_model("coriolis_product", model)
+        raise
 
 
-@recursion
+@documented
 def coriolis_transpose_product(
     model: Model,
     q: Any,
@@ -210,49 +208,79 @@ def coriolis_transpose_product(
 
     Source: [W] II and (20).
     """
+    try:
+        return model.program.functions["coriolis_transpose_product"](q, v, w, body_factor, out)
+    except AttributeError:
+        require_model("coriolis_transpose_product", model)
+        raise
 
 
-@recursion
+@documented
 def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N.
 
     Source: [E] (15) to (18).
     """
+    try:
+        return model.program.functions["inverse_dynamics"](q, v, a, out)
+    except AttributeError:
+        require_model("inverse_dynamics", model)
+        raise
 
 
-@recursion
+@documented
 def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """C v + g, (..., nv), N m and N: the forces under which vdot = 0.
 
     Source: [E] (15) to (18).
     """
+    try:
+        return model.program.functions["nonlinear_effects"](q, v, out)
+    except AttributeError:
+        require_model("nonlinear_effects", model)
+        raise
 
 
-@recursion
+@documented
 def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
     Source: [E] (1).
     """
+    try:
+        return model.program.functions["gravity"](q, out)
+    except AttributeError:
+        require_model("gravity", model)
+        raise
 
 
-@recursion
+@documented
 def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
+    try:
+        return model.program.functions["forward_dynamics"](q, v, tau, out)
+    except AttributeError:
+        require_model("forward_dynamics", model)
+        raise
 
 
-@recursion
+@documented
 def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """H(q)^-1, (..., nv, nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
+    try:
+        return model.program.functions["inverse_mass_matrix"](q, out)
+    except AttributeError:
+        require_model("inverse_mass_matrix", model)
+        raise
 
 
-@recursion
+@documented
 def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
@@ -262,9 +290,14 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
     Source: [W] IV-A; Slotine and Li 1987.
     """
+    try:
+        return model.program.functions["regressor"](q, v, v_r, a_r, out)
+    except AttributeError:
+        require_model("regressor", model)
+        raise
 
 
-@recursion_for_matrices
+@documented
 def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tuple[np.ndarray, np.ndarray]:
     """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
 
@@ -280,9 +313,11 @@ def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tupl
 
     Source: [W] II and (20); Hsu, Bodson, Sastry and Paden 1987 for identification without accelerations.
     """
+    Y_p, Y_e = matrices_of(recursion_of(model, "momentum_regressor")(q, v, out))
+    return Y_p, Y_e
 
 
-@recursion
+@documented
 def coriolis_matrix_rate(
     model: Model,
     q: Any,
@@ -298,9 +333,14 @@ def coriolis_matrix_rate(
 
     Source: [W] Algorithm 1, differentiated along the motion.
     """
+    try:
+        return model.program.functions["coriolis_matrix_rate"](q, v, a, body_factor, out)
+    except AttributeError:
+        require_model("coriolis_matrix_rate", model)
+        raise
 
 
-@recursion
+@documented
 def christoffel_derivatives(
     model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
@@ -308,9 +348,14 @@ def christoffel_derivatives(
 
     Source: [W] Algorithm 2, differentiated along the frame.
     """
+    try:
+        return model.program.functions["christoffel_derivatives"](q, body_factor, out)
+    except AttributeError:
+        require_model("christoffel_derivatives", model)
+        raise
 
 
-@recursion
+@documented
 def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv): the curvature of the metric H.
 
@@ -318,9 +363,14 @@ def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] (8); the formula is derived in docs/curvature.md.
     """
+    try:
+        return model.program.functions["curvature"](q, out)
+    except AttributeError:
+        require_model("curvature", model)
+        raise
 
 
-@recursion
+@documented
 def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
     """K, (..., nv, nv), symmetric: a^T K b = <<R(a, v) v, b>>, in the units of H times 1/s^2.
 
@@ -329,9 +379,14 @@ def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.n
 
     Source: [W] (8) and (10); [B] Tables 5 and 7; the formula is derived in docs/curvature.md.
     """
+    try:
+        return model.program.functions["curvature_operator"](q, v, out)
+    except AttributeError:
+        require_model("curvature_operator", model)
+        raise
 
 
-@recursion
+@documented
 def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
 
@@ -339,9 +394,14 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] VI-B.
     """
+    try:
+        return model.program.functions["forward_kinematics"](q, out)
+    except AttributeError:
+        require_model("forward_kinematics", model)
+        raise
 
 
-@recursion
+@documented
 def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v, rad/s and m/s.
 
@@ -349,25 +409,40 @@ def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
     Source: [W] VI-B.
     """
+    try:
+        return model.program.functions["body_jacobians"](q, out)
+    except AttributeError:
+        require_model("body_jacobians", model)
+        raise
 
 
-@recursion
+@documented
 def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
     """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
 
     Source: [W] VI-B.
     """
+    try:
+        return model.program.functions["frame_pose"](q, frame, out)
+    except AttributeError:
+        require_model("frame_pose", model)
+        raise
 
 
-@recursion
+@documented
 def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None) -> np.ndarray:
     """J, (..., 6, nv): the twist [omega; velocity of its origin] of a frame is J v, rad/s and m/s.
 
     Source: [W] VI-B.
     """
+    try:
+        return model.program.functions["frame_jacobian"](q, (frame, axes), out)
+    except AttributeError:
+        require_model("frame_jacobian", model)
+        raise
 
 
-@recursion
+@documented
 def frame_jacobian_rate(
     model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None
 ) -> np.ndarray:
@@ -377,19 +452,34 @@ def frame_jacobian_rate(
 
     Source: [W] VI-B and (20).
     """
+    try:
+        return model.program.functions["frame_jacobian_rate"](q, v, (frame, axes), out)
+    except AttributeError:
+        require_model("frame_jacobian_rate", model)
+        raise
 
 
-@recursion
+@documented
 def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """The centre of mass of all bodies that move, (..., 3), in the world, m.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
     """
+    try:
+        return model.program.functions["center_of_mass"](q, out)
+    except AttributeError:
+        require_model("center_of_mass", model)
+        raise
 
 
-@recursion
+@documented
 def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     """J, (..., 3, nv): the velocity of the centre of mass in world axes is J v, m/s.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
     """
+    try:
+        return model.program.functions["center_of_mass_jacobian"](q, out)
+    except AttributeError:
+        require_model("center_of_mass_jacobian", model)
+        raise

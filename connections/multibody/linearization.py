@@ -9,8 +9,6 @@ Arguments and errors are those of the recursions (`connections.multibody.functio
 Source: [B] Tables 4 to 9; [W] for the brackets.
 """
 
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from typing import Any
@@ -25,12 +23,12 @@ from connections.evaluation.boundary import Argument, evaluate, kind_kept
 from connections.evaluation.parameters import Bound
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
-from connections.multibody.functions import recursion_for_matrices
+from connections.multibody.functions import documented, matrices_of, recursion_of
 from connections.multibody.model import Model
 from connections.multibody.program.closed import coordinates_of
 
 
-@recursion_for_matrices
+@documented
 def inverse_dynamics_derivatives(
     model: Model, q: Any, v: Any, a: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -46,9 +44,11 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
+    dtau_dq, dtau_dv, H = matrices_of(recursion_of(model, "inverse_dynamics_derivatives")(q, v, a, out))
+    return dtau_dq, dtau_dv, H
 
 
-@recursion_for_matrices
+@documented
 def forward_dynamics_derivatives(
     model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -59,6 +59,8 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
+    da_dq, da_dv, inverse = matrices_of(recursion_of(model, "forward_dynamics_derivatives")(q, v, tau, out))
+    return da_dq, da_dv, inverse
 
 
 @kind_kept

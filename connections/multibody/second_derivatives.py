@@ -9,19 +9,17 @@ Arguments and errors are those of the recursions (`connections.multibody.functio
 Source: derived for this package from [B] Tables 4 to 8; docs/second_derivatives.md.
 """
 
-# mypy: disable-error-code="empty-body"
-
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
 
-from connections.multibody.functions import recursion_for_matrices, recursion_for_tensors
+from connections.multibody.functions import documented, matrices_of, recursion_of, tensors_of
 from connections.multibody.model import Model
 
 
-@recursion_for_matrices
+@documented
 def inverse_dynamics_hessian_product(
     model: Model, q: Any, v: Any, a: Any, w: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -40,9 +38,13 @@ def inverse_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
+    d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq = matrices_of(
+        recursion_of(model, "inverse_dynamics_hessian_product")(q, v, a, w, out)
+    )
+    return d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq
 
 
-@recursion_for_matrices
+@documented
 def forward_dynamics_hessian_product(
     model: Model, q: Any, v: Any, tau: Any, w: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -61,9 +63,13 @@ def forward_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
+    d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq = matrices_of(
+        recursion_of(model, "forward_dynamics_hessian_product")(q, v, tau, w, out)
+    )
+    return d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq
 
 
-@recursion_for_tensors
+@documented
 def inverse_dynamics_second_derivatives(
     model: Model, q: Any, v: Any, a: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -83,9 +89,13 @@ def inverse_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
+    d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq = tensors_of(
+        recursion_of(model, "inverse_dynamics_second_derivatives")(q, v, a, out)
+    )
+    return d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq
 
 
-@recursion_for_tensors
+@documented
 def forward_dynamics_second_derivatives(
     model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -104,3 +114,7 @@ def forward_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
+    d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq = tensors_of(
+        recursion_of(model, "forward_dynamics_second_derivatives")(q, v, tau, out)
+    )
+    return d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq

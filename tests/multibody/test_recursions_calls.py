@@ -2,12 +2,14 @@
 
 import copy
 import doctest
+import inspect
 import itertools
 import os
 import pickle
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -17,10 +19,11 @@ from recursion_functions import ON_TREES, agree, call, core_shape, model, on_tre
 
 from connections import multibody as mb
 from connections.checks import NonFiniteError
+from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
 
-#: One function of each form of a row: calls are rendered from one template.
+#: Some functions; `test_calls_by_arity` has a call of every form.
 each_form = pytest.mark.parametrize("name", ON_TREES)
 
 
@@ -240,3 +243,28 @@ def test_memory_does_not_grow(name, rng):
 
     grown(50)
     assert min(grown(200) for _ in range(3)) < 7e5
+
+
+@pytest.mark.parametrize("name", ["tree", "loop"])
+def test_a_call_passes_lines_of_files_only(name):
+    """From the public name to the compiled function, whose text is in a file, too."""
+    robot = model("tree" if name == "tree" else "four-bar")
+    q, passed = robot.neutral(), []
+    given = mb.close_loops(robot, q) if name == "loop" else q
+    v = np.ones(robot.nv)
+    mb.coriolis_matrix(robot, given, v)
+
+    def trace(frame, event, argument):
+        passed.append(frame.f_code)
+
+    sys.settrace(trace)
+    try:
+        mb.coriolis_matrix(robot, given, v)
+    finally:
+        sys.settrace(None)
+    files = {Path(code.co_filename).name for code in passed}
+    assert {"functions.py", "calls.py" if name == "tree" else "closed_calls.py"} <= files
+    entry = compiled.require(f"{'closed_' * (name == 'loop')}coriolis_matrix_at").py_func.__code__
+    for code in [*passed, entry]:
+        lines, _ = inspect.getsourcelines(code)
+        assert any(f"def {code.co_name}(" in line for line in lines), code

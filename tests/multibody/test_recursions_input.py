@@ -1,6 +1,6 @@
 """Arguments of the recursions: every kind that is wrong, and every layout that is right.
 
-The calls are rendered from one template: each kind is tried on a tree and on a loop, and each function once.
+Calls are alike (`test_calls_by_arity`): each kind is tried on a tree and on a loop, and each function once.
 `tests/fuzz/test_recursions.py` draws functions, mechanisms and kinds.
 """
 

@@ -36,7 +36,6 @@ from connections.engines.arguments import (
     require_output,
 )
 from connections.engines.inlined.simd import LANES
-from connections.engines.rendered import execute
 from connections.engines.thread_chunks import in_pieces
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
@@ -46,7 +45,17 @@ from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.program.calls import (
+    NOT_AS_THEY_ARE,
+    Call,
+    Direct,
+    direct_call,
+    plain_copies,
+    require_finite_each,
+    require_kept,
+)
 from connections.multibody.program.closed import Closed, coordinates_of, in_numpy, rows_of, solution_of
+from connections.multibody.program.closed_calls import OfLoops, closed_call
 from connections.multibody.program.closed_definition import Refused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
@@ -67,43 +76,6 @@ from connections.multibody.program.tree_packing import nonzero_blocks, pack, pac
 
 Gravity = tuple[float, float, float]
 _CHUNK = 128  # closed chains: configurations whose solutions are in memory at the same time
-_REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to float64
-# Errors of the direct call after which `Program.evaluate` looks at the arguments. Numba raises TypeError, but
-# ValueError for empty lists; an unknown body factor is a KeyError, an argument without `ndim` AttributeError.
-_NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
-
-# The public call of a recursion; `at` is the compiled function for one configuration, which would take a
-# masked array for its data.
-_CALL = """
-def call(q, {vectors}{chosen}out):
-    refused = False
-    try:
-        if {exact}:
-            result = empty(core) if out is None else out
-            {keep}
-            {solve}
-            if at({given}, {vectors}{bias_rates}{choice}result):
-                return result
-            refused = out is not None
-    except ClosureError:
-        require_finite((q, {vectors}))
-        raise
-    except NOT_AS_THEY_ARE:
-        pass
-    if refused:
-        require_kept(name, names, (q, {vectors}), out)
-    {otherwise}
-"""
-# What follows where an array is not plain: copies that are, and if these are refused, too, the general way.
-_ELSE = """
-    given = plain_copies((q, {vectors}))
-    if given is not None:
-        result = quiet(*given, {chosen}out)
-        if result is not None:
-            return result
-        q, {vectors}= given
-    return evaluate(name, (q, {vectors}), out, ({chosen}))
-"""
 
 
 class Traced(Protocol):
@@ -178,7 +150,7 @@ class Program:
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.functions, self.quiet = _Functions(self, _ELSE), _Functions(self, "return None")
+        self.functions, self.quiet = _Calls(self, _completely), _Calls(self, _quietly)
         frames = Frames(kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics)
         self.choices: dict[Choice, Any] = {
             BODY_FACTOR: BODY_FACTORS,
@@ -246,7 +218,7 @@ class Program:
         if closed is not None:
             closed = in_numpy(closed)
         if self.loops is not None and row.closed is None:
-            _require_finite(names, vectors)
+            require_finite_each(names, vectors)
             points = self.close(vectors[0]) if closed is None else closed
             by = self._fill_by_polarization if name in POLARIZED else self._fill_by_definition
             good = by(name, points, vectors[1:], chosen, result)
@@ -254,11 +226,11 @@ class Program:
             try:
                 good = self._fill_rows(name, vectors, closed, choice, batch, result)
             except ClosureError:  # also where a closure is a function of a number that is not finite
-                _require_finite(names, vectors)
+                require_finite_each(names, vectors)
                 raise
         else:
             point = plain(vectors[0]) if closed is None or self.loops is None else closed
-            good = self.quiet[name](point, *map(plain, vectors[1:]), *chosen, result) is not None
+            good = self.quiet[name](point, *map(plain, vectors[1:]), *_one(chosen), result) is not None
         if not good:
             self._explain(name, names, vectors, closed, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
@@ -282,7 +254,7 @@ class Program:
             return Closed(
                 kinematics, q.copy(), loops.solve(q, solution_of(guess, kinematics)[: loops.layout.nq])
             )
-        except _NOT_AS_THEY_ARE:
+        except NOT_AS_THEY_ARE:
             return None
 
     def close(self, q: Any, guess: Any = None) -> Closed:
@@ -552,7 +524,7 @@ class Program:
         result: np.ndarray,
     ) -> NoReturn:
         """Raise the error that says why the recursion `name` refused its input or is not finite."""
-        _require_finite(names, vectors)
+        require_finite_each(names, vectors)
         points = closed
         if points is None or not np.isfinite(jax.tree.leaves(points)[-1]).all():
             points = self.close(vectors[0])
@@ -642,128 +614,96 @@ def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -
     return good
 
 
-def _require_finite(names: Sequence[str], arrays: Sequence[Any]) -> None:
-    for name, array in zip(names, arrays, strict=True):
-        require_finite(name, array)
-
-
-def _plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
-    """Vectors as new float64 arrays, which compiled code accepts; a `Closed` as it is.
-
-    None unless all are NumPy's arrays or lists of one axis, and of numbers that float64 may hold.
-    """
-    found = []
-    for value in given:
-        if value.__class__ is list:
-            try:
-                value = np.array(value)
-            except (TypeError, ValueError):
-                return None
-        if value.__class__ is np.ndarray:
-            if value.ndim != 1 or value.dtype.char not in _REAL:
-                return None
-            value = np.array(value, np.float64)
-        elif value.__class__ is not Closed:
-            return None
-        found.append(value)
-    return found
-
-
-def _require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:
-    """Raise `NonFiniteError` if a result that is not finite has replaced an argument, in whose memory it is.
-
-    Otherwise the recursion would be called again, to say why it refused its input, with other numbers.
-    """
-    for argument, value in zip(names, given, strict=True):
-        if isinstance(value, np.ndarray) and np.may_share_memory(value, out) and not np.isfinite(out).all():
-            raise NonFiniteError(
-                f"{name} is not finite: the arguments, or the model's numbers, are too large for it; `out` "
-                f"shares memory with {argument}, which it has replaced"
-            )
-
-
 def _evaluated(program: Program, name: str, chosen: tuple[Any, ...], *given: np.ndarray) -> np.ndarray:
     """`Program.evaluate`, which Dask calls for the blocks of its arrays."""
     return program.evaluate(name, given, None, chosen)
 
 
-class _Functions(dict[str, Callable[..., np.ndarray]]):
-    """The public calls of a program, each made at its first use."""
+class _Calls(dict[str, Call]):
+    """The calls of a program, each made at its first use.
 
-    def __init__(self, program: Program, otherwise: str) -> None:
+    Parameters
+    ----------
+    program : whose recursions they are.
+    otherwise : (program, name) -> `Direct.otherwise`.
+    """
+
+    def __init__(self, program: Program, otherwise: Callable[[Program, str], Any]) -> None:
         super().__init__()
         self._program, self._otherwise = program, otherwise
 
-    def __missing__(self, name: str) -> Callable[..., np.ndarray]:
-        self[name] = _call(self._program, name, self._otherwise)
+    def __missing__(self, name: str) -> Call:
+        """The call until compiled code is called for the first time, which may never be."""
+
+        def first_call(*arguments: Any) -> bool:
+            at = compiled.require(f"{name}_at" if self._program.loops is None else f"closed_{name}_at")
+            self[name] = self._made(name, at)
+            return bool(at(*arguments))
+
+        self[name] = self._made(name, first_call)
         return self[name]
 
-
-def _call(program: Program, name: str, otherwise: str) -> Callable[..., np.ndarray]:
-    """The public call of a recursion, rendered from its row; for a tree it goes straight to compiled code.
-
-    `otherwise` is what follows if compiled code does not take the input as it is.
-    """
-    row, loops = RECURSIONS[name], program.loops
-    vectors = "".join(f"{vector}, " for vector in row.vectors)
-    chosen = "".join(f"{argument}, " for argument in row.choice.arguments) if row.choice else ""
-    names = {
-        "vectors": vectors,
-        "exact": " is ".join(f"{x}.__class__" for x in ("q", *row.vectors)) + " is ndarray and q.ndim == 1",
-        "chosen": chosen,
-        "choice": f"choices[{chosen.rstrip(', ')}], " if row.choice else "",
-        "keep": "",
-        "solve": "",
-        "bias_rates": "",
-        "given": "memory, q",
-    }
-    scope: dict[str, Any] = {
-        "name": name,
-        "core": program.cores[name],
-        "apart": apart,
-        "empty": np.empty,
-        "ndarray": np.ndarray,
-        "evaluate": program.evaluate,
-        "plain_copies": _plain_copies,
-        "quiet": lambda *given: program.quiet[name](*given),
-        "choices": program.choices[row.choice] if row.choice else None,
-        "ClosureError": ClosureError,
-        "names": ("q", *row.vectors),
-        "require_kept": _require_kept,
-        "require_finite": partial(_require_finite, ("q", *row.vectors)),
-        "NOT_AS_THEY_ARE": _NOT_AS_THEY_ARE,
-        "memory": program.arrays_of(name)[0],
-    }
-    if row.inverse:  # if H is singular, `out` is already overwritten when `evaluate` needs the arguments
-        names["keep"] = f"if out is not None: q, {vectors}= apart((q, {vectors}), out)"
-    if loops is not None:
-        exact = [f"{x}.__class__ is ndarray" for x in row.vectors]
-        exact.append("(q.__class__ is Closed or q.__class__ is ndarray and q.ndim == 1)")
-        names["exact"] = " and ".join(exact)
-        names["given"] = "memory, closure, clusters, solved, given"
-        names["solve"] = "given = of_closed(q, kinematics) if q.__class__ is Closed else " + (
-            "q" if loops.linear else "solve(q)"
+    def _made(self, name: str, at: Callable[..., bool]) -> Call:
+        program, row = self._program, RECURSIONS[name]
+        loops, arrays = program.loops, program.arrays_of(name)
+        otherwise, names = self._otherwise(program, name), ("q", *row.vectors)
+        choices = program.choices[row.choice] if row.choice else None
+        direct = Direct(at, arrays[0], program.cores[name], choices, row.inverse, otherwise, names)
+        if loops is None:
+            return direct_call(len(row.vectors), choices is not None, direct)
+        if row.closed is None:
+            return lambda *given: otherwise(given[: len(names)], *_chosen_before(given[len(names) :]), False)
+        of_loops = OfLoops(
+            arrays[1],
+            arrays[2],
+            not loops.linear,
+            _as_it_is if loops.linear else loops.solve,
+            coordinates_of if loops.linear else solution_of,
+            loops.bias_rates,
+            loops.closed,
         )
-        names["bias_rates"] = f"bias_rates(given, {row.vectors[0]}), " if row.bias_rates else ""
-        scope |= {
-            "closure": program.arrays[1],
-            "clusters": program.arrays_of(name)[2],
-            "solved": not loops.linear,
-            "Closed": Closed,
-            "of_closed": coordinates_of if loops.linear else solution_of,
-            "kinematics": loops.closed,
-        }
-        scope |= {"solve": loops.solve, "bias_rates": loops.bias_rates}
-    at = f"{name}_at" if loops is None else f"closed_{name}_at"
+        return closed_call(len(row.vectors), choices is not None, row.bias_rates, direct, of_loops)
 
-    def first_call(*arguments: Any) -> bool:
-        scope["at"] = compiled.require(at)
-        return bool(scope["at"](*arguments))
 
-    scope["at"] = first_call
-    if loops is not None and row.closed is None:
-        names["exact"] = "False"
-    names["otherwise"] = otherwise.format(**names)
-    execute(_CALL.format(**names), __file__, scope)
-    call: Callable[..., np.ndarray] = scope["call"]
-    return call
+def _as_it_is(q: Any) -> Any:
+    return q
+
+
+def _chosen_before(rest: tuple[Any, ...]) -> tuple[Any, Any]:
+    """What was chosen, () if nothing, and `out`."""
+    return (rest[0] if len(rest) == 2 else ()), rest[-1]
+
+
+def _one(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a call takes for what the caller chose: one thing, or none."""
+    return chosen if len(chosen) < 2 else (chosen,)
+
+
+def _completely(program: Program, name: str) -> Call:
+    """What a call does where the arguments are not as compiled code takes them."""
+    row = RECURSIONS[name]
+    names, count = ("q", *row.vectors), len(row.choice.arguments) if row.choice else 0
+
+    def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> Any:
+        if refused:
+            require_kept(name, names, given, out)
+        copies = plain_copies(given)
+        if copies is not None:
+            result: Any = program.quiet[name](*copies, *([choice] if count else []), out)
+            if result is not None:
+                return result
+            given = tuple(copies)
+        return program.evaluate(name, given, out, (choice,) if count == 1 else choice)
+
+    return otherwise
+
+
+def _quietly(program: Program, name: str) -> Callable[..., Any]:
+    """Likewise, for a caller that asks for the reason itself."""
+    names = ("q", *RECURSIONS[name].vectors)
+
+    def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> None:
+        if refused:
+            require_kept(name, names, given, out)
+
+    return otherwise

@@ -1,0 +1,241 @@
+"""Calls of recursions: as fast as Python can be if all is as compiled code takes it, complete otherwise.
+
+A call takes ``(q, vectors..., choice, out)``. One configuration and vectors in NumPy's arrays go straight to
+compiled code, which raises `TypeError` for arrays of other types and returns whether the input was good. If
+that fails, `otherwise` takes over: it tries copies that compiled code accepts, and then `Program.evaluate`,
+which converts, broadcasts, and raises the error that says what is wrong.
+
+A call takes about a microsecond, in which Python has no time to loop over arguments. So there is a function
+for each number of vectors, with and without a choice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy import empty, ndarray
+
+from connections.checks import NonFiniteError, require_finite
+from connections.engines.arguments import apart
+from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed_definition import Refused
+
+Call = Callable[..., ndarray]
+#: Errors of a direct call after which `otherwise` looks at the arguments. Numba raises TypeError, but
+#: ValueError for empty lists; an unknown choice is a KeyError, an argument without `ndim` AttributeError.
+NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+
+
+_REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to float64
+
+
+class Direct(NamedTuple):
+    """What a call of compiled code needs."""
+
+    at: Callable[..., bool]  #: the compiled function for one configuration
+    memory: ndarray  #: its first argument
+    core: tuple[int, ...]  #: the shape of the result
+    choices: Any  #: what the caller can choose -> what compiled code takes
+    inverse: bool  #: whether the arguments are needed again after `out` is overwritten, if H is singular
+    #: ((q, vectors...), choice, out, refused) -> what is returned if compiled code does not take the
+    #: arguments as they are, or has refused them and perhaps overwritten `out`
+    otherwise: Callable[..., Any]
+    names: tuple[str, ...]  #: of q and the vectors
+
+
+def direct_call(vectors: int, choice: bool, direct: Direct) -> Call:
+    """The call of a recursion of a tree with so many vectors behind q."""
+    return (_WITH_CHOICE if choice else _WITHOUT_CHOICE)[vectors](direct)
+
+
+# --- trees --------------------------------------------------------------------------------------------------
+
+
+def _no_vector(direct: Direct) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+
+    def call(q: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    (q,) = apart((q,), out)
+                if at(memory, q, result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q,), (), out, refused)
+
+    return call
+
+
+def _no_vector_and_choice(direct: Direct) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+
+    def call(q: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    (q,) = apart((q,), out)
+                if at(memory, q, choices[choice], result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q,), choice, out, refused)
+
+    return call
+
+
+def _one_vector(direct: Direct) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+
+    def call(q: Any, x: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x = apart((q, x), out)
+                if at(memory, q, x, result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x), (), out, refused)
+
+    return call
+
+
+def _one_vector_and_choice(direct: Direct) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+
+    def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x = apart((q, x), out)
+                if at(memory, q, x, choices[choice], result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x), choice, out, refused)
+
+    return call
+
+
+def _two_vectors(direct: Direct) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+
+    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                if at(memory, q, x, y, result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), (), out, refused)
+
+    return call
+
+
+def _two_vectors_and_choice(direct: Direct) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+
+    def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                if at(memory, q, x, y, choices[choice], result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), choice, out, refused)
+
+    return call
+
+
+def _three_vectors(direct: Direct) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+
+    def call(q: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is x.__class__ is y.__class__ is z.__class__ is ndarray and q.ndim == 1:
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y, z = apart((q, x, y, z), out)
+                if at(memory, q, x, y, z, result):
+                    return result
+                refused = out is not None
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y, z), (), out, refused)
+
+    return call
+
+
+_WITHOUT_CHOICE = _no_vector, _one_vector, _two_vectors, _three_vectors
+_WITH_CHOICE = _no_vector_and_choice, _one_vector_and_choice, _two_vectors_and_choice
+
+
+# --- what is not as compiled code takes it ------------------------------------------------------------------
+
+
+def plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
+    """Vectors as new float64 arrays, which compiled code accepts; a `Closed` as it is.
+
+    None unless all are NumPy's arrays or lists of one axis, and of numbers that float64 may hold.
+    """
+    found = []
+    for value in given:
+        if value.__class__ is list:
+            try:
+                value = np.array(value)
+            except (TypeError, ValueError):
+                return None
+        if value.__class__ is np.ndarray:
+            if value.ndim != 1 or value.dtype.char not in _REAL:
+                return None
+            value = np.array(value, np.float64)
+        elif value.__class__ is not Closed:
+            return None
+        found.append(value)
+    return found
+
+
+def require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:
+    """Raise `NonFiniteError` if a result that is not finite has replaced an argument, in whose memory it is.
+
+    Otherwise the recursion would be called again, to say why it refused its input, with other numbers.
+    """
+    for argument, value in zip(names, given, strict=True):
+        if isinstance(value, np.ndarray) and np.may_share_memory(value, out) and not np.isfinite(out).all():
+            raise NonFiniteError(
+                f"{name} is not finite: the arguments, or the model's numbers, are too large for it; `out` "
+                f"shares memory with {argument}, which it has replaced"
+            )
+
+
+def require_finite_each(names: Sequence[str], arrays: Sequence[Any]) -> None:
+    """Raise `NonFiniteError` for the first of some arrays that has a number that is not finite."""
+    for name, array in zip(names, arrays, strict=True):
+        require_finite(name, array)

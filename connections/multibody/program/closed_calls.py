@@ -1,0 +1,293 @@
+"""Calls of recursions of closed chains, which take a `Closed` in place of q, or solve the loops first.
+
+They are as those of trees (`calls`), one for each number of vectors, with and without a choice, and with and
+without bias rates, which compiled code takes behind the vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from numpy import empty, ndarray
+
+from connections.checks import ClosureError
+from connections.engines.arguments import apart
+from connections.multibody.program.calls import NOT_AS_THEY_ARE, Call, Direct, require_finite_each
+from connections.multibody.program.closed import Closed
+
+
+class OfLoops(NamedTuple):
+    """What a call of compiled code needs of the loops."""
+
+    closure: ndarray
+    clusters: ndarray
+    solved: bool  #: whether it takes solutions of the loops in place of q
+    solve: Callable[[Any], Any]  #: q -> the solution
+    of_closed: Callable[..., Any]  #: of a `Closed` likewise
+    bias_rates: Callable[..., Any]  #: of a solution and v
+    kinematics: Any
+
+
+def closed_call(vectors: int, choice: bool, rates: bool, direct: Direct, loops: OfLoops) -> Call:
+    """The call of a recursion with so many vectors behind q, perhaps a choice, perhaps bias rates."""
+    return _CALLS[vectors, choice, rates](direct, loops)
+
+
+def _no_vector(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    (q,) = apart((q,), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q,))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q,), (), out, refused)
+
+    return call
+
+
+def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    (q,) = apart((q,), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, choices[choice], result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q,))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q,), choice, out, refused)
+
+    return call
+
+
+def _one_vector(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, x: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x = apart((q, x), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x), (), out, refused)
+
+    return call
+
+
+def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x = apart((q, x), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, choices[choice], result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x), choice, out, refused)
+
+    return call
+
+
+def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is y.__class__ is ndarray and (
+                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+            ):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, y, result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x, y))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), (), out, refused)
+
+    return call
+
+
+def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is y.__class__ is ndarray and (
+                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+            ):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, y, choices[choice], result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x, y))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), choice, out, refused)
+
+    return call
+
+
+def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+
+    def call(q: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is y.__class__ is z.__class__ is ndarray and (
+                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+            ):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y, z = apart((q, x, y, z), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, y, z, result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x, y, z))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y, z), (), out, refused)
+
+    return call
+
+
+def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, _, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
+
+    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is y.__class__ is ndarray and (
+                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+            ):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(memory, closure, clusters, solved, point, x, y, bias_rates(point, x), result):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x, y))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), (), out, refused)
+
+    return call
+
+
+def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
+    at, memory, core, choices, inverse, otherwise, _ = direct
+    closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
+
+    def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
+        refused = False
+        try:
+            if x.__class__ is y.__class__ is ndarray and (
+                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+            ):
+                result = empty(core) if out is None else out
+                if inverse and out is not None:
+                    q, x, y = apart((q, x, y), out)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                if at(
+                    memory,
+                    closure,
+                    clusters,
+                    solved,
+                    point,
+                    x,
+                    y,
+                    bias_rates(point, x),
+                    choices[choice],
+                    result,
+                ):
+                    return result
+                refused = out is not None
+        except ClosureError:  # also where a closure is a function of a number that is not finite
+            require_finite_each(direct.names, (q, x, y))
+            raise
+        except NOT_AS_THEY_ARE:
+            pass
+        return otherwise((q, x, y), choice, out, refused)
+
+    return call
+
+
+_CALLS = {
+    (0, False, False): _no_vector,
+    (0, True, False): _no_vector_and_choice,
+    (1, False, False): _one_vector,
+    (1, True, False): _one_vector_and_choice,
+    (2, False, False): _two_vectors,
+    (2, True, False): _two_vectors_and_choice,
+    (2, False, True): _two_vectors_and_rates,
+    (2, True, True): _two_vectors_choice_and_rates,
+    (3, False, False): _three_vectors,
+}
