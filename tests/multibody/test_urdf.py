@@ -12,6 +12,7 @@ from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
 from connections.checks import ModelError
+from connections.control import PostureTask, WholeBodyController
 from connections.multibody.graph import GROUND
 
 TWO_LINKS = link("base") + link("arm")
@@ -206,6 +207,99 @@ def test_bad_files_are_refused_by_name(case, load):
     body, message = BAD[case]
     with pytest.raises(ModelError, match=f"robot.urdf: .*{message}"):
         load(body)
+
+
+#: What other readers take in silence: each was another robot.
+SAID = {
+    "a xacro file": ("<xacro:leg/>" + TWO_LINKS + SHOULDER, "<xacro:leg>: expand it first, by xacro FILE"),
+    "a number of xacro": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<axis xyz="0 0 ${z}"/>'),
+        "<axis xyz='0 0 .*expand it first",
+    ),
+    "two limits": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<limit lower="0"/>'),
+        "joint 'shoulder': it has 2 elements <limit>",
+    ),
+    "a limit in words": (
+        TWO_LINKS + SHOULDER.replace('lower="-1"', 'lower="-pi"'),
+        "joint 'shoulder': <limit lower=...> is not a number: '-pi'",
+    ),
+    "an unknown attribute": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin xyz="0 0 0" rpx="1 0 0"/>'),
+        "joint 'shoulder': <origin rpx=...> is not known; <origin> has xyz, rpy, quat_xyzw",
+    ),
+    "a misspelt element": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<orgin xyz="0 0 1"/>'),
+        "joint 'shoulder': <orgin> is not known; did you mean <origin>",
+    ),
+    "a misspelt element of an inertial": (
+        link("base") + link("arm", INERTIAL.replace("mass", "Mass")) + SHOULDER,
+        "link 'arm': <Mass> is not known; did you mean <mass>",
+    ),
+    "two rotations": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin rpy="0 0 0" quat_xyzw="0 0 0 1"/>'),
+        "joint 'shoulder': its <origin> has both rpy and quat_xyzw",
+    ),
+    "no rotation": (
+        TWO_LINKS + joint("shoulder", "base", "arm", more='<origin quat_xyzw="0 0 0 2"/>'),
+        "joint 'shoulder': <origin quat_xyzw=...> has the norm 2, expected 1",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SAID)
+def test_what_would_be_another_robot_is_refused(case, tmp_path):
+    body, message = SAID[case]
+    (tmp_path / "robot.urdf").write_text(
+        f'<robot name="r" xmlns:xacro="http://wiki.ros.org/xacro">{body}</robot>'
+    )
+    with pytest.raises(ModelError, match=f"robot.urdf: {message}"):
+        mb.from_urdf(tmp_path / "robot.urdf")
+
+
+def test_versions_and_namespaces(tmp_path):
+    path = tmp_path / "robot.urdf"
+    for head in (
+        "",
+        ' version="1.1"',
+        ' xmlns="http://www.ros.org"',
+        ' xmlns:xacro="http://ros.org/wiki/xacro"',
+    ):
+        path.write_text(f'<robot name="r"{head}>{TWO_LINKS + SHOULDER}</robot>')
+        assert mb.from_urdf(path).joint_names == ("shoulder",)
+    path.write_text(f'<robot name="r" version="7">{TWO_LINKS + SHOULDER}</robot>')
+    with pytest.raises(ModelError, match="version '7' of URDF is not known, only 1.0 to 1.2"):
+        mb.from_urdf(path)
+
+
+@pytest.mark.parametrize("pitch", [0.4, np.pi / 2, -np.pi / 2])
+def test_quaternions_of_origins(load, pitch):
+    """Of joints and inertials, beside the same rotation as rpy; gravity was that of another robot."""
+    turn = Rotation.from_euler("xyz", [0.3, pitch, -1.1])
+    quaternion = " ".join(map(repr, turn.as_quat().tolist()))
+    lever = INERTIAL.replace('<origin xyz="0.1 0 0"/>', '<origin xyz="0.1 0.2 0.3" ROTATION/>')
+    body = link("base") + link("arm", lever) + joint("shoulder", "base", "arm", more="<origin ROTATION/>")
+    robots = [
+        load(body.replace("ROTATION", rotation))
+        for rotation in (f'rpy="0.3 {pitch!r} -1.1"', f'quat_xyzw="{quaternion}"', "")
+    ]
+    given, found, without = (
+        np.concatenate([mb.gravity(robot, [0.4]), mb.mass_matrix(robot, [0.4])[0]]) for robot in robots
+    )
+    np.testing.assert_allclose(found, given, atol=1e-14)
+    assert np.abs(without - given).max() > 1e-2
+
+
+def test_limits_in_the_wrong_order_are_a_warning(load):
+    """H does not depend on them; the law that reads them refuses."""
+    body = TWO_LINKS + SHOULDER.replace('lower="-1"', 'lower="2"')
+    with pytest.warns(mb.LimitsWarning, match=r"joint 'shoulder': limits: lower is above upper \(2 > 1\)"):
+        robot = load(body)
+    assert robot.limits.lower == 2.0 and mb.mass_matrix(robot, [0.0]).shape == (1, 1)
+    posture = PostureTask(damping=1.0, stiffness=1.0)
+    WholeBodyController(robot, [posture], limit_time=None)
+    with pytest.raises(ModelError, match="joint 'shoulder': limits: lower is above upper"):
+        WholeBodyController(robot, [posture], limit_time=0.1)
 
 
 def test_missing_file_and_other_roots(tmp_path):

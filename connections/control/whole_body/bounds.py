@@ -21,7 +21,7 @@ from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_names
 from connections.control.contacts import Contacts
 from connections.control.whole_body.tasks import slots
-from connections.multibody import Free
+from connections.multibody import Free, Limits
 from connections.multibody.model import Model
 
 
@@ -119,4 +119,9 @@ def _joint_limits(model: Model, limit_time: float | None) -> tuple[np.ndarray, n
     at_q, at_v = np.array(single, dtype=int).reshape(-1, 2).T
     limits = np.stack([model.limits.lower[at_q], model.limits.upper[at_q], model.limits.velocity[at_v]])
     limited = np.isfinite(limits).any(axis=0) & (limit_time is not None)
+    for name in model.joint_names if limit_time is not None else ():
+        at = model.configuration_slice(name)
+        disorder = Limits(model.limits.lower[at], model.limits.upper[at]).disorder()
+        if disorder:
+            raise ModelError(f"joint '{name}': {disorder}; give no limit_time, or correct the file")
     return at_q[limited], at_v[limited], np.ascontiguousarray(limits[:, limited]), time

@@ -131,6 +131,8 @@ class Mechanism:
         if not isinstance(limits, Limits):
             raise ModelError(f"joint '{name}': limits: expected Limits(lower=..., ...), got {limits!r}")
         limits = limits.for_joint(name, joint)
+        if limits.disorder():
+            raise ModelError(f"joint '{name}': {limits.disorder()}")
         inertia = armature_of(name, joint, armature)
         require_bool("actuated", actuated)
         above = GROUND if parent == WORLD else parent

@@ -22,12 +22,19 @@ from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.description.files import file_of, require_few_velocities
-from connections.multibody.description.urdf_elements import normal_turn, parse, placement_of, require_complete
+from connections.multibody.description.urdf_elements import (
+    normal_turn,
+    parse,
+    placement_of,
+    require_complete,
+    require_robot,
+)
 from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.xml import read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Limits, Planar, Prismatic, Revolute
+from connections.multibody.joints.limits import LimitsWarning
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -44,6 +51,7 @@ class _File(NamedTuple):
     loops: list[Loop]
     couplings: list[Coupling]
     flaws: list[str]  #: messages about inertias that no distribution of mass has
+    odd_limits: list[str]  #: messages about limits in the wrong order
 
 
 def from_urdf(
@@ -71,8 +79,10 @@ def from_urdf(
     ModelError : the file is missing, no regular file, beyond the limits of `description.xml`, malformed or
         not a robot; a name is missing or appears twice; the links do not form a tree; a joint type, loop or
         coupling is not supported; a loop, coupling or mimic joint names a link or joint that does not exist,
-        or contradicts others; an axis or ratio is zero, a number is not finite, a mass is negative, an
-        inertia is not symmetric, or a moving part has no inertia; the loops do not close near the reference.
+        or contradicts others; an element occurs twice, or an attribute of an element with numbers is unknown;
+        the file is one for xacro, or of an unknown version; an axis or ratio is zero, a number is not finite,
+        a mass is negative, an inertia is not symmetric, or a moving part has no inertia; the loops do not
+        close near the reference.
         The message names the file and the link, joint, loop or coupling.
 
     Warns
@@ -80,6 +90,7 @@ def from_urdf(
     InertiaWarning : no distribution of mass has the inertia of a link; once, naming all such links.
     AssemblyWarning : a reference was searched for, and the loops close in another way, too; or the best
         choice of independent joints lets others move more than twenty times as fast.
+    LimitsWarning : the lower limit of a joint is above the upper one.
     """
     require_bool("floating_base", floating_base)
     path = file_of(path)
@@ -104,12 +115,15 @@ def from_urdf(
         warnings.warn(f"{path}: {note}", AssemblyWarning, stacklevel=2)
     if file.flaws:
         warnings.warn(f"{path}: " + "; ".join(file.flaws), InertiaWarning, stacklevel=2)
+    if file.odd_limits:
+        warnings.warn(f"{path}: " + "; ".join(file.odd_limits), LimitsWarning, stacklevel=2)
     return model
 
 
 def _read(path: Path) -> _File:
     """The file, with all checks that do not need the model."""
     root = read_root(path, "robot", "a URDF")
+    require_robot(root)
     elements = [element for element in root if element.tag in ("link", "joint")]
     for element in elements:
         require_complete(element)
@@ -129,7 +143,9 @@ def _read(path: Path) -> _File:
         if flaw:
             flaws.append(f"link '{link.name}': inertia {flaw}")
     links = [_link(link, turns) for link in robot.links]
-    return _File(links, edges, str(base), loops, couplings, flaws)
+    disorders = ((edge.name, edge.limits.disorder()) for edge in edges)
+    odd_limits = [f"joint '{name}': {disorder}" for name, disorder in disorders if disorder]
+    return _File(links, edges, str(base), loops, couplings, flaws, odd_limits)
 
 
 def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import difflib
+import math
 import re
 from collections.abc import Sequence
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.geometry.rigid.placements import turn_to
@@ -17,13 +20,53 @@ _NUMBER = re.compile(r"[+-]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?|nan|i
 _INERTIAL = {"mass": ("value",), "inertia": ("ixx", "ixy", "ixz", "iyy", "iyz", "izz")}
 #: The number of values of an attribute, by element.
 _NUMBERS = {
-    "origin": {"xyz": 3, "rpy": 3},
+    "origin": {"xyz": 3, "rpy": 3, "quat_xyzw": 4},
     "axis": {"xyz": 3},
+    "limit": dict.fromkeys(("lower", "upper", "velocity", "effort"), 1),
     **{tag: dict.fromkeys(attributes, 1) for tag, attributes in _INERTIAL.items()},
+}
+#: All attributes of elements in which an unknown one would mean another robot.
+_ATTRIBUTES = {
+    **{tag: tuple(numbers) for tag, numbers in _NUMBERS.items() if tag != "limit"},
+    "parent": ("link",),
+    "child": ("link",),
+    "mimic": ("joint", "multiplier", "offset"),
 }
 #: Elements that a link, joint or inertial has at most once.
 _ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
+#: Names that are looked for when another one may be misspelt.
+_PARTS = {
+    "link": ("inertial", "visual", "collision"),
+    "joint": ("parent", "child", "origin", "axis", "limit", "mimic", "dynamics", "calibration"),
+    "inertial": ("mass", "inertia", "origin"),
+}
 _LEFT_OUT = ("visual", "collision", "mimic")  # `urdf_plus` reads the last
+_MOST_OFF = 1e-3  # of the norm of a quaternion from one
+_VERSIONS = (None, "1", "1.0", "1.1", "1.2")
+
+
+def require_robot(root: Element) -> None:
+    """Raise `ModelError` for a file that is no robot yet, or one of another version.
+
+    Raises
+    ------
+    ModelError : an element of xacro, or a text that it would replace; an unknown version.
+    """
+    if root.get("version") not in _VERSIONS:
+        raise ModelError(f"version {root.get('version')!r} of URDF is not known, only 1.0 to 1.2")
+    for element in root.iter():
+        namespace, _, name = element.tag.rpartition("}")
+        if "xacro" in namespace:
+            raise ModelError(f"<xacro:{name}>: {_EXPAND}")
+    for described in root:
+        if described.tag in ("link", "joint", "loop", "coupling"):
+            for element in described.iter():
+                for attribute, value in element.items():
+                    if "${" in value or "$(" in value:
+                        raise ModelError(f"<{element.tag} {attribute}={value[:80]!r}>: {_EXPAND}")
+
+
+_EXPAND = "expand it first, by xacro FILE > robot.urdf"
 
 
 def require_complete(element: Element) -> None:
@@ -41,6 +84,9 @@ def require_complete(element: Element) -> None:
         for role in ("parent", "child"):
             link_of(owner, element, role)
     inertial = only(owner, element, "inertial")
+    for part in (element, inertial):
+        if part is not None:
+            _require_spelling(owner, part)
     require_numbers(owner, element)
     if element.tag == "link" and inertial is not None:
         for tag, attributes in _INERTIAL.items():
@@ -61,13 +107,40 @@ def require_numbers(owner: str, element: Element) -> None:
 
     Raises
     ------
-    ModelError : as `numbers_of`; or two children have the same of the names in `_ONCE`.
+    ModelError : as `numbers_of`; two children have the same of the names in `_ONCE`; an attribute is unknown;
+        an origin has two rotations, or a quaternion that is not of norm one.
     """
     for tag in _ONCE:
         part = only(owner, element, tag)
+        if part is None:
+            continue
+        for attribute in part.keys():
+            if attribute not in _ATTRIBUTES.get(tag, (attribute,)):
+                known = ", ".join(_ATTRIBUTES[tag])
+                raise ModelError(f"{owner}: <{tag} {attribute[:80]}=...> is not known; <{tag}> has {known}")
         for attribute, count in _NUMBERS.get(tag, {}).items():
-            if part is not None and part.get(attribute) is not None:
-                numbers_of(owner, part, attribute, count)
+            if part.get(attribute) is not None:
+                numbers_of(owner, part, attribute, count, finite=tag != "limit")
+        if part.get("quat_xyzw") is not None:
+            _require_rotation(owner, part)
+
+
+def _require_spelling(owner: str, element: Element) -> None:
+    """Raise `ModelError` for a child that is probably one with a misspelt name; others are ignored."""
+    names = _PARTS.get(element.tag, ())
+    for part in element:
+        nearest = difflib.get_close_matches(part.tag.lower(), names, n=1, cutoff=0.8)
+        if nearest and part.tag not in names:
+            raise ModelError(f"{owner}: <{part.tag[:80]}> is not known; did you mean <{nearest[0]}>?")
+
+
+def _require_rotation(owner: str, origin: Element) -> None:
+    """Raise `ModelError` unless an origin's quaternion is of norm one, and its only rotation."""
+    if origin.get("rpy") is not None:
+        raise ModelError(f"{owner}: its <origin> has both rpy and quat_xyzw")
+    norm = float(np.linalg.norm(numbers_of(owner, origin, "quat_xyzw", 4)))
+    if not abs(norm - 1.0) <= _MOST_OFF:
+        raise ModelError(f"{owner}: <origin quat_xyzw=...> has the norm {norm:.6g}, expected 1")
 
 
 def only(owner: str, element: Element, tag: str) -> Element | None:
@@ -106,8 +179,8 @@ def number_of(owner: str, element: Element, attribute: str, default: float | Non
     return numbers_of(owner, element, attribute, 1)[0]
 
 
-def numbers_of(owner: str, element: Element, attribute: str, count: int) -> list[float]:
-    """The value of an attribute that is `count` finite numbers, with spaces between them.
+def numbers_of(owner: str, element: Element, attribute: str, count: int, finite: bool = True) -> list[float]:
+    """The value of an attribute that is `count` numbers, with spaces between them.
 
     Parameters
     ----------
@@ -115,6 +188,7 @@ def numbers_of(owner: str, element: Element, attribute: str, count: int) -> list
     element : the element that has the attribute.
     attribute : the attribute's name.
     count : how many numbers it has.
+    finite : whether they must be finite.
 
     Raises
     ------
@@ -131,7 +205,7 @@ def numbers_of(owner: str, element: Element, attribute: str, count: int) -> list
     for word in words:
         if _NUMBER.fullmatch(word) is None:  # Python's `float` accepts 1_0, and digits of other scripts
             raise ModelError(f"{what} is not a number: {word[:80]!r}")
-        if not np.isfinite(float(word)):
+        if finite and not np.isfinite(float(word)):
             raise ModelError(f"{what} is not finite: {word[:80]}")
     return [float(word) for word in words]
 
@@ -184,11 +258,30 @@ def _parse_robot(elements: Sequence[Element]) -> Any:
     from yourdfpy import URDF
 
     robot = Element("robot", name="robot")
-    for element in elements:
-        bare = Element(element.tag, element.attrib)
-        bare.extend(part for part in element if part.tag not in _LEFT_OUT)
-        robot.append(bare)
+    robot.extend(map(_bare, elements))
     return URDF._parse_robot(robot)
+
+
+def _bare(element: Element) -> Element:
+    """The element without what is left out, and with quaternions as roll, pitch and yaw."""
+    attributes = dict(element.attrib)
+    if element.tag == "origin" and "quat_xyzw" in attributes:
+        quaternion = [float(word) for word in attributes.pop("quat_xyzw").split()]
+        attributes["rpy"] = " ".join(map(repr, _roll_pitch_yaw(Rotation.from_quat(quaternion).as_matrix())))
+    bare = Element(element.tag, attributes)
+    bare.extend(_bare(part) for part in element if part.tag not in _LEFT_OUT)
+    return bare
+
+
+def _roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
+    """Angles with R = Rz(yaw) Ry(pitch) Rx(roll).
+
+    Pitch and roll are those of Rz(yaw)^T R, so that the product is R also where yaw is not determined.
+    """
+    yaw = math.atan2(R[1, 0], R[0, 0])
+    c, s = math.cos(yaw), math.sin(yaw)
+    pitch = math.atan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
+    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
 
 
 def placement_of(origin: np.ndarray | None) -> np.ndarray:

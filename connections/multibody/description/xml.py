@@ -24,7 +24,7 @@ _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
 def read_root(path: Path, tag: str, form: str) -> Element:
-    """The root element of the XML file `path`.
+    """The root element of the XML file `path`; the names of its default namespace (``xmlns``) are plain.
 
     Parameters
     ----------
@@ -37,6 +37,10 @@ def read_root(path: Path, tag: str, form: str) -> Element:
     ModelError : as `parse_file`; another root element.
     """
     root, _ = parse_file(path)
+    if root.tag.endswith("}" + tag):
+        namespace = root.tag.removesuffix(tag)
+        for element in root.iter():
+            element.tag = element.tag.removeprefix(namespace)
     if root.tag != tag:
         raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")
     return root

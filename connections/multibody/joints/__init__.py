@@ -21,7 +21,7 @@ from connections.multibody.joints.coordinates import (
 )
 from connections.multibody.joints.groups import Free, Spherical
 from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
-from connections.multibody.joints.limits import Limits
+from connections.multibody.joints.limits import Limits, LimitsWarning
 
 __all__ = [
     "Cylindrical",
@@ -31,6 +31,7 @@ __all__ = [
     "Helical",
     "Joint",
     "Limits",
+    "LimitsWarning",
     "Planar",
     "Prismatic",
     "Revolute",

@@ -8,8 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from connections._shown import Shown
 from connections.checks import ModelError, ShapeError, as_array
 from connections.multibody.joints.joint import Joint
+
+
+class LimitsWarning(Shown, UserWarning):
+    """A file has a joint whose lower limit is above the upper one; only laws that read limits refuse it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,7 +39,7 @@ class Limits:
         Raises
         ------
         ModelError : a limit is not a number for each coordinate or component or for all of them, is NaN or
-            negative, or `lower` is above `upper`; the message names the joint.
+            negative; the message names the joint.
         """
         sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv}
         found = {}
@@ -48,12 +53,19 @@ class Limits:
             found[field] = np.broadcast_to(given, (size,))
         if any(np.isnan(limit).any() for limit in found.values()):
             raise ModelError(f"joint '{name}': limits: one of them is not a number")
-        if (found["lower"] > found["upper"]).any():
-            raise ModelError(f"joint '{name}': limits: lower is above upper")
         for field in ("velocity", "effort"):
             if (found[field] < 0.0).any():
                 raise ModelError(f"joint '{name}': limits: {field} is negative")
         return Limits(**found)
+
+    def disorder(self) -> str:
+        """What is wrong if a lower limit is above the upper one, else an empty text."""
+        lower, upper = np.broadcast_arrays(self.lower, self.upper)
+        wrong = np.flatnonzero(lower > upper)
+        if not wrong.size:
+            return ""
+        first = wrong[0]
+        return f"limits: lower is above upper ({lower.flat[first]:.6g} > {upper.flat[first]:.6g})"
 
     @classmethod
     def of(cls, limits: Sequence[Limits]) -> Limits:
