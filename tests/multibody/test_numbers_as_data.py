@@ -362,6 +362,8 @@ def test_energies_payloads_and_names(rng):
     assert float(mass) == pytest.approx(mb.total_mass(model) + 1.0)
     twice = with_payload(outside, body, 0.5, center)
     close(parameters, mb.inertial_parameters(twice), 1e-13)
+    returned = with_payload(jax.jit(model.with_inertial_parameters)(pi), body, 0.5, center, 0.05 * np.eye(3))
+    close(returned.parameters, mb.inertial_parameters(outside), 1e-13)
     assert np.max(np.abs(parameters - pi)) > 0.1  # a control
 
     def shapes(pi):

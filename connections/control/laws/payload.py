@@ -23,7 +23,7 @@ from connections.checks import ModelError, as_array, is_traced, require_type
 from connections.control.laws.adaptive import Parametrization
 from connections.evaluation.boundary import kind_kept
 from connections.geometry import FrameField
-from connections.multibody import Model, inertial_parameters, regressor
+from connections.multibody import Model, TracedModel, inertial_parameters, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.model import require_model, with_inertias
@@ -94,7 +94,9 @@ class UnknownInertia(Parametrization):
         return regressor(model, q, v, v_r, a_r)[..., self._columns]
 
 
-def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, inertia: Any = None) -> Model:
+def with_payload(
+    model: Model | TracedModel, body: str, mass: float, center_of_mass: Any, inertia: Any = None
+) -> Model:
     """The robot with something rigidly attached to one of its bodies; loops and couplings remain.
 
     Parameters
@@ -115,9 +117,10 @@ def with_payload(model: Model, body: str, mass: float, center_of_mass: Any, iner
     -----
     InertiaWarning : no distribution of mass has this inertia.
     """
-    if is_traced(model, mass, center_of_mass, inertia):
+    if not isinstance(model, TracedModel):
+        require_model("with_payload", model)
+    if isinstance(model, TracedModel) or is_traced(mass, center_of_mass, inertia):
         return cast("Model", _with_traced_payload(model, body, mass, center_of_mass, inertia))
-    require_model("with_payload", model)
     number = _body_number(model, body)
     inertia = np.zeros((3, 3)) if inertia is None else inertia
     payload = body_inertia(body, mass, center_of_mass, inertia).matrix
