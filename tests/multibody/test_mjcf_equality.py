@@ -43,6 +43,47 @@ CHAIN = f"""<body name="a"><joint name="j1" axis="0 1 0" ref="0.4"/>{INERTIAL}
       <body name="d" pos="0.3 0 0"><joint name="j4" axis="1 0 0" pos="0 0.1 0"/>{INERTIAL}
       </body></body></body></body>"""
 
+MOCAP = f"""<body name="target" mocap="true" pos="0.3 0 0.2"><body name="grip" pos="0 0 0.1"/></body>
+  <body name="base"><joint name="slide" type="slide" axis="1 0 0"/><joint name="turn" axis="0 0 1"/>{INERTIAL}
+    <body name="arm" pos="0.3 0 0.2"><joint name="lift" axis="0 1 0"/>{INERTIAL}</body></body>"""
+
+
+@pytest.mark.parametrize("body", ["target", "grip"])
+def test_a_weld_to_a_mocap_body_is_a_target(body, tmp_path):
+    """It was an exact joint, which took the velocities of the robot without a word."""
+    path = tmp_path / "robot.xml"
+    path.write_text(file(MOCAP, f'<weld name="pull" body1="{body}" body2="arm"/>'))
+    with pytest.warns(
+        mb.AssemblyWarning, match="'pull' is left out: its body 'target' is a mocap body"
+    ) as said:
+        robot = mb.from_mjcf(path)
+    assert robot.nv == 3 and "equality=['pull', ...] takes it as a joint" in str(said[0].message)
+    path.write_text(file(MOCAP, f'<connect name="pull" body1="{body}" body2="arm" anchor="0 0 0"/>'))
+    with pytest.warns(mb.AssemblyWarning, match="'pull' is left out"):
+        assert mb.from_mjcf(path).nv == 3
+
+
+def test_equalities_are_chosen(tmp_path):
+    path = tmp_path / "robot.xml"
+    path.write_text(
+        file(
+            CHAIN,
+            '<joint name="first" joint1="j3" joint2="j1" polycoef="0.1 -2 0 0 0"/>'
+            '<joint joint1="j4" joint2="j2" active="false"/>',
+        )
+    )
+    assert mb.from_mjcf(path).nv == mb.from_mjcf(path, equality=["first"]).nv == 3
+    assert mb.from_mjcf(path, equality=False).nv == mb.from_mjcf(path, equality=[]).nv == 4
+    assert mb.from_mjcf(path, equality=["number 1"]).nv == 3
+    assert mb.from_mjcf(path, equality=["first", "number 1"]).nv == 2
+    with pytest.raises(
+        ModelError, match="robot.xml: there is no equality constraint 'frist'; did you mean first"
+    ):
+        mb.from_mjcf(path, equality=["frist"])
+    with pytest.raises(TypeError, match="equality: expected a sequence of names, got a str"):
+        mb.from_mjcf(path, equality="first")
+
+
 CLOSED = {
     "connect": (file(BARS, '<connect name="ring" body1="coupler" body2="rocker" anchor="0.5 0.2 0"/>'), 1),
     "connect sites": (file(BARS, '<connect site1="end" site2="top"/>'), 1),

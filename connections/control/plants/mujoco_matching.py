@@ -15,7 +15,7 @@ import numpy as np
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of, mujoco_names
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.description.mjcf import armatures_of, gravity_of, joint_name, refuse_couplings
-from connections.multibody.description.mjcf_equality import active_equalities
+from connections.multibody.description.mjcf_equality import chosen_equalities, targets
 from connections.multibody.functions import forward_kinematics
 from connections.multibody.joints import Free, Prismatic, Revolute, Spherical
 from connections.multibody.model import Model
@@ -46,8 +46,9 @@ def differences(mujoco: ModuleType, model: Model, compiled: Any, tolerance: floa
         kind = mujoco.mjtJoint(compiled.jnt_type[theirs[name]]).name.removeprefix("mjJNT_").lower()
         if kind != ours[name][0]:
             found.append(f"joint '{name}': {ours[name][0]} in the model, {kind} in MuJoCo's")
-    for number, name in active_equalities(mujoco, compiled).items():
+    for number, name in chosen_equalities(mujoco, compiled).items():
         found.append(f"equality constraint '{name}' (number {number}): only MuJoCo's has it")
+    found += targets(mujoco, compiled).values()
     if found:  # nothing else can be compared
         return found
     for name, (_, carrier) in ours.items():

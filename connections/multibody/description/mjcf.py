@@ -44,9 +44,10 @@ from connections.multibody.assembly.whole_joints import Split, WholeJointError
 from connections.multibody.description.files import file_of, require_few_velocities
 from connections.multibody.description.mechanism import WORLD, Mechanism, built
 from connections.multibody.description.mjcf_equality import (
-    active_equalities,
     add_equalities,
+    chosen_equalities,
     held_joints,
+    targets,
     transform,
 )
 from connections.multibody.description.mjcf_limits import refusal, require_bounded
@@ -64,7 +65,11 @@ from connections.multibody.model import Model
 
 
 def from_mjcf(
-    path: str | os.PathLike[str], gravity: Any = None, reference: Any = None, independent: Any = None
+    path: str | os.PathLike[str],
+    gravity: Any = None,
+    reference: Any = None,
+    independent: Any = None,
+    equality: Any = True,
 ) -> Model:
     """The model of the robot described in an MJCF file.
 
@@ -76,6 +81,8 @@ def from_mjcf(
         `Mechanism.build`; joints that it does not name are at their position in ``qpos0``.
     independent : names of independent joints, as for `Mechanism.build`. Joints with actuators are preferred
         if loops leave a choice.
+    equality : which equality constraints are read: True for those that hold in the file, without those to a
+        mocap body; False for none; or a list of their names (``number 0`` is the first, if it has no name).
 
     Raises
     ------
@@ -88,7 +95,8 @@ def from_mjcf(
 
     Warns
     -----
-    AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast.
+    AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast;
+        a constraint to a mocap body is left out.
     """
     path = file_of(path)
     mujoco = mujoco_for("from_mjcf")
@@ -96,7 +104,8 @@ def from_mjcf(
         compiled = _compile(mujoco, path)
         require_few_velocities(int(compiled.nv))
         refuse_couplings(mujoco, compiled)
-        equalities = active_equalities(mujoco, compiled)
+        equalities = chosen_equalities(mujoco, compiled, equality)
+        left_out = targets(mujoco, compiled) if equality is True else {}
         held = held_joints(mujoco, compiled, equalities)
         mechanism, origins = _mechanism(mujoco, compiled, held)
         namers = partial(_body_name, compiled), partial(joint_name, compiled)
@@ -114,6 +123,8 @@ def from_mjcf(
     for note in notes:
         remedy = f". {_instead(compiled, note.split, origins)}" if note.split else ""
         warnings.warn(f"{path}: {note.reason}{remedy}", AssemblyWarning, stacklevel=2)
+    for reason in left_out.values():
+        warnings.warn(f"{path}: {reason}", AssemblyWarning, stacklevel=2)
     return model
 
 

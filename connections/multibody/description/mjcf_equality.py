@@ -7,8 +7,9 @@
   becomes a fixed joint.
 
 Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file, or
-all if a flag of the file disables equality constraints, are left out. Other types (tendon, flex) raise an
-error that names the constraint. Source: MuJoCo's documentation, Computation, "Equality".
+all if a flag of the file disables equality constraints, are left out; so are those to a mocap body, which is
+a target that a user moves, and no part of the robot. Other types (tendon, flex) raise an error that names
+the constraint. Source: MuJoCo's documentation, Computation, "Equality".
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Any
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError
+from connections._words import no_such
+from connections.checks import ModelError, require_names
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.joints import Fixed
 from connections.multibody.loops.closures import Closure, Coincident
@@ -28,26 +30,69 @@ from connections.multibody.loops.closures import Closure, Coincident
 BodyName = Callable[[int], str]
 
 
-def active_equalities(mujoco: ModuleType, compiled: Any) -> dict[int, str]:
-    """Numbers and names of the equality constraints that hold.
+def chosen_equalities(mujoco: ModuleType, compiled: Any, chosen: Any = True) -> dict[int, str]:
+    """Numbers and names of the equality constraints that are read.
+
+    Parameters
+    ----------
+    chosen : True for those that hold in the file, but not those to a mocap body; False for none; or names.
 
     Raises
     ------
-    ModelError : one is neither connect nor weld nor joint.
+    ModelError : one is neither connect nor weld nor joint; there is none of a name. TypeError.
     """
-    disabling = mujoco.mjtDisableBit.mjDSBL_EQUALITY | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
-    if compiled.opt.disableflags & disabling:
-        return {}
+    named = {_name(compiled, number): number for number in range(compiled.neq)}
+    if not isinstance(chosen, bool):
+        chosen = require_names("equality", chosen)
+        for name in chosen:
+            if name not in named:
+                raise ModelError(no_such("equality constraint", name, tuple(named)))
+        numbers = sorted(named[name] for name in chosen)
+    else:
+        disabling = mujoco.mjtDisableBit.mjDSBL_EQUALITY | mujoco.mjtDisableBit.mjDSBL_CONSTRAINT
+        holds = chosen and not compiled.opt.disableflags & disabling
+        left_out = targets(mujoco, compiled)
+        numbers = [n for n in np.flatnonzero(compiled.eq_active0).tolist() if holds and n not in left_out]
     read = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
-    names = {}
-    for number in np.flatnonzero(compiled.eq_active0):
+    for number in numbers:
         kind = mujoco.mjtEq(compiled.eq_type[number])
-        name = compiled.equality(number).name or f"number {number}"
         if kind not in read:
             word = kind.name.removeprefix("mjEQ_").lower()
-            raise ModelError(f"equality constraint '{name}' ({word}): only connect, weld and joint are read")
-        names[int(number)] = name
-    return names
+            name = _name(compiled, number)
+            raise ModelError(
+                f"equality constraint '{name}' ({word}): only connect, weld and joint are read; "
+                "equality=[names] or equality=False leaves it out"
+            )
+    return {number: _name(compiled, number) for number in numbers}
+
+
+def targets(mujoco: ModuleType, compiled: Any) -> dict[int, str]:
+    """The active connects and welds to a mocap body, or to what is fixed to one: number -> a sentence."""
+    found = {}
+    for number in np.flatnonzero(compiled.eq_active0).tolist():
+        if mujoco.mjtEq(compiled.eq_type[number]) in (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD):
+            for body in _bodies(mujoco, compiled, number):
+                while body and compiled.body_mocapid[body] < 0:
+                    body = int(compiled.body_parentid[body])
+                if body:
+                    name, mocap = _name(compiled, number), compiled.body(body).name or f"number {body}"
+                    found[number] = (
+                        f"equality constraint '{name}' is left out: its body '{mocap}' is a mocap body, a "
+                        f"target that moves. equality=[{name!r}, ...] takes it as a joint"
+                    )
+    return found
+
+
+def _name(compiled: Any, number: int) -> str:
+    return compiled.equality(number).name or f"number {number}"
+
+
+def _bodies(mujoco: ModuleType, compiled: Any, number: int) -> list[int]:
+    """The bodies of a connect or weld."""
+    sides = [int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])]
+    if compiled.eq_objtype[number] == mujoco.mjtObj.mjOBJ_SITE:
+        return [int(compiled.site_bodyid[site]) for site in sides]
+    return sides
 
 
 def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]) -> dict[int, float]:
@@ -90,7 +135,7 @@ def add_equalities(
 
     Parameters
     ----------
-    equalities : from `active_equalities`.
+    equalities : from `chosen_equalities`.
     origins : (nbody, 3) m, the origin of our frame of each body in MuJoCo's frame; the axes are the same.
     body_name, joint_name : (compiled, MuJoCo's number) -> the name.
     """
@@ -123,13 +168,12 @@ def _frames(
     The data of a connect are [point in body 1, point in body 2], those of a weld [point in body 2, point in
     body 1, orientation of body 2 in body 1].
     """
-    sides = [int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])]
+    bodies = _bodies(mujoco, compiled, number)
     if compiled.eq_objtype[number] == mujoco.mjtObj.mjOBJ_SITE:
-        bodies = [int(compiled.site_bodyid[site]) for site in sides]
+        sides = [int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])]
         poses = [(compiled.site_pos[site], compiled.site_quat[site]) for site in sides]
     else:
         data, identity = compiled.eq_data[number], np.array([1.0, 0.0, 0.0, 0.0])
-        bodies = sides
         if compiled.eq_type[number] == mujoco.mjtEq.mjEQ_WELD:
             poses = [(data[3:6], data[6:10]), (data[:3], identity)]
         else:
