@@ -21,6 +21,22 @@ MUTANTS = (
         "a bad row among the first of a large batch is no error",
     ),
     Mutant(
+        "code-of-another-closure",
+        "engines/source_fingerprint.py",
+        "for cell in function.__closure__ or ():",
+        "for cell in ():",
+        ("engines/test_source_fingerprint.py::test_these_edits_count",),
+        "machine code is taken for current after an edit of a number in a closure",
+    ),
+    Mutant(
+        "choice-of-a-call-in-the-wrong-place",
+        "multibody/program/closed_calls.py",
+        "at(memory, closure, clusters, solved, point, x, choices[choice], result)",
+        "at(memory, closure, clusters, solved, point, choices[choice], x, result)",
+        ("multibody/test_calls_by_arity.py::test_compiled_code_gets_the_arguments_in_order",),
+        "compiled code gets what is chosen in place of a vector",
+    ),
+    Mutant(
         "memory-chunks-last-point",
         "evaluation/memory_chunks.py",
         "target[start : start + size] = leaf[: count - start]",
