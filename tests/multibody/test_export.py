@@ -163,7 +163,7 @@ print("all", len(list(folder.glob("*.exported"))))
 
 
 #: In parts, because what is not in Numba's cache is compiled.
-PARTS = {f"part {k + 1}": [*FUNCTIONS][k::8] for k in range(8)}
+PARTS = {f"part {k + 1}": [*FUNCTIONS][k::16] for k in range(16)}
 
 
 @pytest.mark.further

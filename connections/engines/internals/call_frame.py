@@ -5,7 +5,10 @@ only appended. `WORDS` is the layout that this package assumes: the index of a f
 structure, nested structures included. `objection` compares it with a header.
 
 A header with another layout would have another major version; `engines.xla` then uses `jax.pure_callback`.
-Using `pure_callback` always, or foreign functions compiled by a C++ compiler, would replace all of this.
+Using `pure_callback` always, or foreign functions compiled by a C++ compiler, would replace all of this. A
+function compiled from jaxlib's own header, which passes the buffers on to machine code, takes the same time:
+0.11 us for a step of a loop, beside 0.11 here, and 7.1 us for a call of `jit`, beside 7.1. It would be a file
+of 68 kB for each kind of machine, and end the wheel of pure Python. So this stays until the layout changes.
 """
 
 from __future__ import annotations

@@ -9,13 +9,15 @@ the same results.
 for derivatives, for `vmap`, and for lowering for each kind of device. `jax.custom_jvp`,
 `jax.custom_batching.custom_vmap` and `jax.lax.platform_dependent` would replace them; the latter traces the
 functions for all devices, and a loop that is differentiated backwards forgets the rule of a `custom_jvp`, so
-that it cannot be differentiated again.
+that it cannot be differentiated again. `jax.experimental.hijax` (JAX 0.10.2) has operations with rules, too:
+`grad` does not use the rule of `jvp`, but needs a second one, and what replaces the operation is asked for
+before the device is known, so that the definition would be traced for processors, too.
 
 `mat`, of an argument's type: the axes of a mesh over which it varies inside `jax.shard_map`. By them JAX sums
 derivatives over devices; the result of an operation that does not say over which ones it varies is taken for
 the same on all devices, and derivatives lose the other devices' parts. With `check_vma=False`, which sums
-nothing, nothing depends on it. Its `sharding` says over which axes of a mesh of
-explicit axes an array is cut.
+nothing, nothing depends on it. Its `sharding` says over which axes of a mesh of explicit axes an array is
+cut.
 
 `lowering_parameters.for_export` of a lowering's context: whether the text is for `jax.export`, and executed
 by another process. `sdy.sharding_rule`, an attribute of a custom call: which axes of its arguments and
