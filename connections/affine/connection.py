@@ -20,7 +20,7 @@ import numpy as np
 from connections._jax import Array, Value, solve
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.koszul import (
-    allowed_by_lengths,
+    bound_by_lengths,
     christoffel_first_kind,
     christoffel_terms,
     raised_terms,
@@ -35,9 +35,9 @@ from connections.checks import (
     require_same_frame,
     require_type,
 )
-from connections.evaluation.boundary import Argument, Pair, evaluate
+from connections.evaluation.boundary import Argument, InCommonFrame, evaluate
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Bound, Parametrized, derived
+from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FIELD, ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
@@ -130,7 +130,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         """The sum of the absolute values of the terms of Gamma^i_jk, (n, n, n); checks are relative to it.
 
         For an entry whose terms all vanish, subclasses that know a metric return the largest value that the
-        lengths of the fields allow (`allowed_by_lengths`), because zero would make a relative check infinite.
+        lengths of the fields allow (`bound_by_lengths`), because zero would make a relative check infinite.
         """
         return jnp.abs(self.coefficients_at(q))
 
@@ -171,7 +171,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
         This is the size of the largest array from which a tensor with so many indices is computed.
         """
-        cache = derived(self)
+        cache = cache_of(self)
         if "widest" not in cache:
             cache["widest"] = _widest(self)
         size: int = cache["widest"] * self.frame.dim ** (indices - 1)
@@ -197,13 +197,13 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return christoffel_first_kind(metric, q) - self._first_kind_at(metric, q)
 
     def _nonmetricity_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return metric.derivative_at(q) - carried(self._first_kind_at(metric, q))
+        return metric.derivative_at(q) - outer_symmetrized(self._first_kind_at(metric, q))
 
     def _low_terms_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """|H| times the connection's terms, with `allowed_by_lengths`, and the terms of Gamma*_low."""
+        """|H| times the connection's terms, with `bound_by_lengths`, and the terms of Gamma*_low."""
         H = metric.matrix_at(q)
         terms, known = jnp.einsum("il,ljk->ijk", jnp.abs(H), self.scale_at(q)), christoffel_terms(metric, q)
-        return terms + FLOOR * allowed_by_lengths(terms + known, lengths_of(H)), known
+        return terms + FLOOR * bound_by_lengths(terms + known, lengths_of(H)), known
 
 
 class AffineConnection(PointwiseConnection):
@@ -227,7 +227,7 @@ class AffineConnection(PointwiseConnection):
 
         Source: [W] III-C.
         """
-        return evaluate(self, self.coefficients_at, self._point(q), numbers=self._numbers(3))
+        return evaluate(self, self.coefficients_at, self._point(q), largest_array_size=self._numbers(3))
 
     def apply(self, q: Any, v: Any, w: Any) -> Array:
         """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
@@ -259,7 +259,7 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, self.curvature_at, self._point(q), numbers=self._numbers(4))
+        return evaluate(self, self.curvature_at, self._point(q), largest_array_size=self._numbers(4))
 
     def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> Array:
         """R(u, w) z, (..., n), without the tensor: by derivatives along u and w only.
@@ -282,7 +282,7 @@ class AffineConnection(PointwiseConnection):
             self.apply_curvature_at,
             self._point(q),
             *vectors,
-            numbers=self._numbers(3),
+            largest_array_size=self._numbers(3),
         )
 
     def ricci(self, q: Any) -> Array:
@@ -292,7 +292,7 @@ class AffineConnection(PointwiseConnection):
         ----------
         q : (..., nq) points.
         """
-        return evaluate(self, self._ricci_at, self._point(q), numbers=self._numbers(4))
+        return evaluate(self, self._ricci_at, self._point(q), largest_array_size=self._numbers(4))
 
     def apply_ricci(self, q: Any, v: Any, w: Any) -> Array:
         """Ric(v, w) = Ric_jk v^j w^k, (...,), without a tensor: the trace of Z -> R(Z, v) w.
@@ -305,7 +305,9 @@ class AffineConnection(PointwiseConnection):
         v, w : (..., n) frame components, in the order of the indices of `ricci`.
         """
         vectors = (self._vector("v", v), self._vector("w", w))
-        return evaluate(self, self.apply_ricci_at, self._point(q), *vectors, numbers=self._numbers(3))
+        return evaluate(
+            self, self.apply_ricci_at, self._point(q), *vectors, largest_array_size=self._numbers(3)
+        )
 
     def scalar_curvature(self, q: Any, metric: Metric | None = None) -> Array:
         """Scalar curvature H^jk Ric_jk, (...,).
@@ -320,7 +322,7 @@ class AffineConnection(PointwiseConnection):
         FrameError : the metric is in another frame.
         TypeError : there is no metric, neither given nor the connection's own.
         """
-        return self._with_metric(self._scalar_at, q, metric, numbers=self._numbers(4))
+        return self._with_metric(self._scalar_at, q, metric, largest_array_size=self._numbers(4))
 
     def sectional(self, q: Any, u: Any, w: Any, metric: Metric | None = None) -> Array:
         """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
@@ -337,7 +339,9 @@ class AffineConnection(PointwiseConnection):
         """
         vectors = (self._vector("u", u), self._vector("w", w))
         try:
-            return self._with_metric(self._sectional_at, q, metric, *vectors, numbers=self._numbers(3))
+            return self._with_metric(
+                self._sectional_at, q, metric, *vectors, largest_array_size=self._numbers(3)
+            )
         except NonFiniteError:
             _require_planes(metric_of(self, metric), q, u, w)
             raise
@@ -393,7 +397,7 @@ class AffineConnection(PointwiseConnection):
         """
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
-        return evaluate(self, Bound(self.covariant_derivative_at, X, Y), self._point(q))
+        return evaluate(self, PytreePartial(self.covariant_derivative_at, X, Y), self._point(q))
 
     def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
         """Components of <X : Y> = nabla_X Y + nabla_Y X, (..., n).
@@ -408,7 +412,7 @@ class AffineConnection(PointwiseConnection):
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
 
-        return evaluate(self, Bound(self._symmetric_product_at, X, Y), self._point(q))
+        return evaluate(self, PytreePartial(self._symmetric_product_at, X, Y), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedConnection:
         """The same connection in the frame X' = X A.
@@ -476,7 +480,9 @@ class AffineConnection(PointwiseConnection):
 
     def _worst_nonmetricity_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         terms, _ = self._low_terms_at(metric, q)
-        return worst(self._nonmetricity_at(metric, q), carried(terms) + metric.derivative_terms_at(q))
+        return worst(
+            self._nonmetricity_at(metric, q), outer_symmetrized(terms) + metric.derivative_terms_at(q)
+        )
 
     def _worst_acceleration_at(self, metric: Metric, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         D = self._contorsion_at(metric, q)
@@ -484,13 +490,20 @@ class AffineConnection(PointwiseConnection):
         return worst(D + jnp.swapaxes(D, 1, 2), terms + jnp.swapaxes(terms, 1, 2))
 
     def _with_metric(
-        self, at: Callable[..., Value], q: Any, metric: Metric | None, *more: Argument, numbers: int = 0
+        self,
+        at: Callable[..., Value],
+        q: Any,
+        metric: Metric | None,
+        *more: Argument,
+        largest_array_size: int = 0,
     ) -> Value:
         """The definition at(metric, q, ...)."""
         metric = metric_of(self, metric)
         as_array("q", q, (self.frame.ambient_dim,))
-        owner = Pair.of(self, metric)
-        return evaluate(owner, Bound(at, metric), self._point(q), *more, numbers=numbers)
+        owner = InCommonFrame.of(self, metric)
+        return evaluate(
+            owner, PytreePartial(at, metric), self._point(q), *more, largest_array_size=largest_array_size
+        )
 
 
 class ConnectionOfMetric(AffineConnection):
@@ -520,7 +533,7 @@ class ConnectionOfMetric(AffineConnection):
         """
         require_function("forms", forms, "q -> components (p, n)")
 
-        return evaluate(self, Bound(self.input_coefficients_at, forms), self._point(q))
+        return evaluate(self, PytreePartial(self.input_coefficients_at, forms), self._point(q))
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """H^-1 F^T, (n, p)."""
@@ -618,7 +631,7 @@ def metric_of(nabla: AffineConnection, metric: Metric | None) -> Metric:
     return metric
 
 
-def carried(low: jax.Array) -> jax.Array:
+def outer_symmetrized(low: jax.Array) -> jax.Array:
     """low[k, i, j] + low[j, i, k] at [i, j, k]."""
     return jnp.transpose(low, (1, 2, 0)) + jnp.transpose(low, (1, 0, 2))
 

@@ -28,7 +28,7 @@ from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_type
 from connections.evaluation.boundary import evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import InducedMetric, Metric
 from connections.geometry.numerics.definite import solve_definite
@@ -277,7 +277,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
-        return evaluate(self, Bound(self.input_coefficients_at, forms), self._point(q))
+        return evaluate(self, PytreePartial(self.input_coefficients_at, forms), self._point(q))
 
     def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> Array:
         """Y[..., k, a], (..., m, a), of the differentials F_a = d phi_a: (A^T H A)^-1 L_{X_k} phi_a.
@@ -289,7 +289,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
-        at = Bound(self.input_coefficients_of_functions_at, functions)
+        at = PytreePartial(self.input_coefficients_of_functions_at, functions)
         return evaluate(self, at, self._point(q))
 
 

@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
-from connections.affine.koszul import allowed_by_lengths, raise_first_index, raised_terms
+from connections.affine.koszul import bound_by_lengths, raise_first_index, raised_terms
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import require_same_frame, require_type
 from connections.evaluation.parameters import is_same
@@ -102,12 +102,12 @@ class InducedConnection(ConnectionOfMetric):
         return self if ambient is self.ambient else LeviCivita(self.metric)
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and `allowed_by_lengths`, (m, m, m)."""
+        """|Hbar^-1| times |A^T H| |dA|, |A^T| |H Gamma(A, A)|, and `bound_by_lengths`, (m, m, m)."""
         A, weighted, dA = self._pieces_at(q)
         H_bar = weighted.T @ A
         terms = jnp.einsum("ni,njk->ijk", jnp.abs(weighted), jnp.abs(dA))
         terms += jnp.einsum("ni,njk->ijk", jnp.abs(A), jnp.abs(self._turning_at(q, A)))
-        return raised_terms(H_bar, terms + FLOOR * allowed_by_lengths(terms, lengths_of(H_bar)))
+        return raised_terms(H_bar, terms + FLOOR * bound_by_lengths(terms, lengths_of(H_bar)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The induced metric is valid, and so is the ambient connection."""

@@ -37,7 +37,7 @@ def koszul(dH: SameArray, s_low: SameArray) -> SameArray:
 
 
 def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
-    """Sum of absolute values of the terms of Gamma*_ijk, (n, n, n), plus FLOOR times `allowed_by_lengths`.
+    """Sum of absolute values of the terms of Gamma*_ijk, (n, n, n), plus FLOOR times `bound_by_lengths`.
 
     The second part replaces terms that cancelled within the derivative of H: along X_k a component of H
     changes by at most rho_k |X_i| |X_j|, rho_k the largest such rate among the terms.
@@ -45,10 +45,10 @@ def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
     H, s = jnp.abs(metric.matrix_at(q)), metric.frame.structure_terms_at(q)
     dH, s_low = metric.derivative_terms_at(q), jnp.einsum("kl,lij->kij", H, s)
     terms = koszul(dH, s_low) + dH  # all six terms with the sign plus
-    return terms + FLOOR * allowed_by_lengths(terms, lengths_of(H))
+    return terms + FLOOR * bound_by_lengths(terms, lengths_of(H))
 
 
-def allowed_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:
+def bound_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:
     """The bound (rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2, rho_k = max terms[i, k, j] / (u_i u_j).
 
     Parameters

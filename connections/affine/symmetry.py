@@ -31,7 +31,7 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument, evaluate, the_point
 from connections.evaluation.compilation import compiled, shape_of
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import inverse_of_definite
@@ -154,7 +154,7 @@ class GroupAction(Parametrized):
         """
         point = Argument("q", q, (metric.frame.ambient_dim,))
         velocity = Argument("v", v, (metric.frame.dim,))
-        return evaluate(metric, Bound(_momenta_at, self, metric), point, velocity)
+        return evaluate(metric, PytreePartial(_momenta_at, self, metric), point, velocity)
 
     # --- checks --------------------------------------------------------------------------------------------
 
@@ -211,7 +211,9 @@ class GroupAction(Parametrized):
         name : the name of the check.
         tol : of every entry of f, relative to |f| plus the contributions of the coordinates to it.
         """
-        return self._measure(f"invariant {name}", self, Bound(self._function_change_at, function), q, g, tol)
+        return self._measure(
+            f"invariant {name}", self, PytreePartial(self._function_change_at, function), q, g, tol
+        )
 
     def check_invariant_metric(self, metric: Metric, q: Any, g: Any, tol: float = TOL) -> Check:
         """Whether <<T u, T w>> at Phi_g q is <<u, w>> at q: B^T H(Phi_g q) B = H(q).
@@ -222,7 +224,9 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms, or to 1e-4 of the product of the fields' lengths.
         """
-        return self._measure("invariant metric", metric, Bound(self._metric_change_at, metric), q, g, tol)
+        return self._measure(
+            "invariant metric", metric, PytreePartial(self._metric_change_at, metric), q, g, tol
+        )
 
     def check_invariant_frame(self, frame: FrameField, q: Any, g: Any, tol: float = TOL) -> Check:
         """Whether every field of a frame is invariant, X(Phi_g q) = T X(q), in ambient coordinates.
@@ -233,7 +237,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms.
         """
-        return self._measure("invariant basis", frame, Bound(self._frame_change_at, frame), q, g, tol)
+        return self._measure("invariant basis", frame, PytreePartial(self._frame_change_at, frame), q, g, tol)
 
     def check_invariant_forms(
         self, forms: PointFunction, frame: FrameField, q: Any, g: Any, name: str = "forms", tol: float = TOL
@@ -249,7 +253,7 @@ class GroupAction(Parametrized):
         tol : of every component, relative to its terms.
         """
         return self._measure(
-            f"invariant {name}", frame, Bound(self._forms_change_at, frame, forms), q, g, tol
+            f"invariant {name}", frame, PytreePartial(self._forms_change_at, frame, forms), q, g, tol
         )
 
     def check_invariant_distribution(
@@ -264,7 +268,7 @@ class GroupAction(Parametrized):
         tol : of every component, relative to its terms, or to 1e-4 of its bound by the pushed field's length.
         """
         return self._measure(
-            "invariant distribution", nabla, Bound(self._distribution_change_at, nabla), q, g, tol
+            "invariant distribution", nabla, PytreePartial(self._distribution_change_at, nabla), q, g, tol
         )
 
     def check_invariant_coefficients(
@@ -281,7 +285,12 @@ class GroupAction(Parametrized):
         Source: [Z] Lemma 3.3.
         """
         return self._measure(
-            "invariant Christoffel symbols", nabla, Bound(self._coefficients_change_at, nabla), q, g, tol
+            "invariant Christoffel symbols",
+            nabla,
+            PytreePartial(self._coefficients_change_at, nabla),
+            q,
+            g,
+            tol,
         )
 
     def check_invariant_input_coefficients(
@@ -301,7 +310,7 @@ class GroupAction(Parametrized):
         return self._measure(
             "invariant input coefficients",
             nabla,
-            Bound(self._input_coefficients_change_at, nabla, forms),
+            PytreePartial(self._input_coefficients_change_at, nabla, forms),
             q,
             g,
             tol,
@@ -372,7 +381,7 @@ class GroupAction(Parametrized):
     def _arguments(self, q: Any, g: Any) -> tuple[Argument, Argument]:
         return Argument("q", q, (None,)), Argument("g", g, self.identity.shape)
 
-    def _measure(self, name: str, owner: Any, at: Bound[Any], q: Any, g: Any, tol: float) -> Check:
+    def _measure(self, name: str, owner: Any, at: PytreePartial[Any], q: Any, g: Any, tol: float) -> Check:
         """The check of one property; the function is compiled once for its owner, which validates q."""
         if owner is not self:
             as_array("q", q, (owner.frame.ambient_dim,))

@@ -25,7 +25,7 @@ import numpy as np
 
 from connections._words import no_such
 from connections.checks import ModelError, as_array, as_number, finite_result, require_untraced
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.rigid.placements import rigid_transform, turn_to, unit_axis
 from connections.multibody import frame_jacobian, frame_jacobian_rate, mass_matrix, nonlinear_effects
 from connections.multibody.model import Model, require_model, solved
@@ -312,7 +312,7 @@ class Contacts:
             least = np.minimum(least, contact.margin(forces[..., at]))
         return least
 
-    @kind_kept
+    @returns_input_kind
     def jacobian(self, q: Any) -> np.ndarray:
         """J (..., rows, nv) at q (..., nq), or a `Closed`: the contacts' velocities are J v, m/s and rad/s.
 
@@ -323,7 +323,7 @@ class Contacts:
         require_untraced(q=q)
         return self.stacked(q)
 
-    @kind_kept
+    @returns_input_kind
     def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
         """Jdot (..., rows, nv) at q, or a `Closed`, along v (..., nv): accelerations are J vdot + Jdot v.
 
@@ -346,7 +346,7 @@ class Contacts:
             return np.zeros((*batch, 0, self.model.nv))
         return np.concatenate(parts, axis=-2)
 
-    @kind_kept
+    @returns_input_kind
     def forward_dynamics(
         self, q: Any, v: Any, tau: Any, damping: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:

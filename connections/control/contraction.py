@@ -41,7 +41,7 @@ from connections.control.laws.gains import one_vector
 from connections.coriolis import MechanicalSystem
 from connections.coriolis.system import FORCES, Forces
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.multibody import (
     Model,
     christoffel_symbols,
@@ -175,7 +175,7 @@ def stiffness_and_damping(
     require_function("force", force, FORCES)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
     return evaluate(
-        nabla, Bound(_stiffness_and_damping_at, nabla, force), point, velocity, Argument("t", t, ())
+        nabla, PytreePartial(_stiffness_and_damping_at, nabla, force), point, velocity, Argument("t", t, ())
     )
 
 
@@ -205,7 +205,7 @@ def _terms_at(
 def _of_system(system: MechanicalSystem, q: Any, v: Any, t: Any) -> tuple[Any, Any, Any]:
     frame = system.frame
     arguments = Argument("q", q, (frame.ambient_dim,)), Argument("v", v, (frame.dim,)), Argument("t", t, ())
-    terms: tuple[Any, Any, Any] = evaluate(system, Bound(_terms_at, system), *arguments)
+    terms: tuple[Any, Any, Any] = evaluate(system, PytreePartial(_terms_at, system), *arguments)
     return terms
 
 

@@ -28,7 +28,7 @@ from connections.checks import (
     require_type,
 )
 from connections.evaluation.boundary import Argument, as_given, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
@@ -62,7 +62,7 @@ def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | No
     require_type("nabla", nabla, AffineConnection, "write coriolis_matrix(connection, q, v)")
     metric = metric_of(nabla, metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
-    return evaluate(nabla, Bound(coriolis_matrix_at, nabla, metric), point, velocity)
+    return evaluate(nabla, PytreePartial(coriolis_matrix_at, nabla, metric), point, velocity)
 
 
 def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -167,7 +167,7 @@ def task_space_coriolis_matrix(
     require_function("task", task, "q (nq,) -> x (m,)")
     metric = metric_of(nabla, metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
-    return evaluate(nabla, Bound(task_space_coriolis_matrix_at, nabla, metric, task), point, velocity)
+    return evaluate(nabla, PytreePartial(task_space_coriolis_matrix_at, nabla, metric, task), point, velocity)
 
 
 def task_space_coriolis_matrix_at(

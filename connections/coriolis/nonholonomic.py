@@ -34,7 +34,7 @@ from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potent
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
@@ -294,7 +294,9 @@ class NonholonomicSystem(Described, Parametrized):
             Argument("v0", v0, (self.frame.dim,)),
         )
         solver = Solver.of("simulate", options, TOLERANCE / 2.0)
-        return Trajectories.of(self).motion("simulate", Bound(self._flow, control), arguments, times, solver)
+        return Trajectories.of(self).motion(
+            "simulate", PytreePartial(self._flow, control), arguments, times, solver
+        )
 
     # --- private -------------------------------------------------------------------------------------------
 

@@ -24,7 +24,7 @@ from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.evaluation.boundary import Argument, admit_at, evaluate, require_admissible
 from connections.evaluation.compilation import shape_of
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -191,7 +191,7 @@ class ReducedSystem(Parametrized):
         """
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
         solver = Solver.of("simulate", options, TOLERANCE / 2.0)
-        recipe = Bound(self._flow, control)
+        recipe = PytreePartial(self._flow, control)
         return Trajectories.of(self.shapes).motion("simulate", recipe, arguments, times, solver)
 
     def reconstruct(
@@ -213,7 +213,7 @@ class ReducedSystem(Parametrized):
             Argument("v0", v0, (self.frame.dim,)),
         )
         solver = Solver.of("reconstruct", options, TOLERANCE / 2.0)
-        recipe = Bound(self._whole_flow, control)
+        recipe = PytreePartial(self._whole_flow, control)
         return Trajectories.of(self.system).motion("reconstruct", recipe, arguments, times, solver)
 
     # --- private -------------------------------------------------------------------------------------------

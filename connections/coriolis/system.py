@@ -26,7 +26,7 @@ from connections.checks import require_function, require_same_frame, require_sha
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Bound, Parametrized, with_parameters
+from connections.evaluation.parameters import Parametrized, PytreePartial, with_parameters
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
@@ -329,12 +329,12 @@ class MechanicalSystem(Described, Parametrized):
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
         solver = Solver.of("simulate", options)
-        recipe = Bound(self._flow, control)
+        recipe = PytreePartial(self._flow, control)
         if symmetry is not None:
             require_untraced_symmetry(q0, v0, times)
             if control is not None or self.forces is not None:
                 raise ValueError("symmetry: no momentum is conserved under forces or a control")
-            recipe = Bound(self._symmetric_flow, symmetry)
+            recipe = PytreePartial(self._symmetric_flow, symmetry)
         return Trajectories.of(self).motion("simulate", recipe, arguments, times, solver)
 
     def with_connection(self, connection: AffineConnection) -> MechanicalSystem:

@@ -35,7 +35,7 @@ def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
     return np.asarray(as_array(name, value, core))
 
 
-def plain(array: np.ndarray) -> np.ndarray:
+def base_ndarray(array: np.ndarray) -> np.ndarray:
     """The array itself if compiled code accepts it, otherwise a copy."""
     flags = array.flags
     return array if flags.c_contiguous and flags.writeable and flags.aligned else array.copy()
@@ -45,7 +45,7 @@ def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     """`vector` (..., k) broadcast to the batch, as a C-contiguous (m, k)."""
     if vector.shape[:-1] != batch:
         vector = np.broadcast_to(vector, (*batch, vector.shape[-1]))
-    return plain(vector.reshape(math.prod(batch), vector.shape[-1]))
+    return base_ndarray(vector.reshape(math.prod(batch), vector.shape[-1]))
 
 
 def apart(given: Iterable[Any], out: np.ndarray) -> list[Any]:

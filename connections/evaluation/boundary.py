@@ -13,7 +13,6 @@ This happens here, once: definitions get unit quaternions, and none of them norm
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial, wraps
@@ -35,9 +34,8 @@ from connections.evaluation.memory_chunks import (
     piece_size,
     require_room_for_one,
 )
-from connections.evaluation.parameters import Bound, Function, Parametrized, derived
+from connections.evaluation.parameters import Function, Parametrized, PytreePartial, cache_of
 
-_PAUSE = 0.05  # s between two looks for an interrupt
 MOST_KEPT = 64  # compiled definitions cached per owner; only owners with many functions of users have more
 
 P = ParamSpec("P")
@@ -57,19 +55,17 @@ def evaluate(
     definition: Callable[..., Value],
     *arguments: Argument,
     checked: bool = True,
-    long: bool = False,
-    numbers: int = 0,
+    largest_array_size: int = 0,
 ) -> Value:
     """A definition at one point over all batch axes of `arguments`, compiled once for its structure.
 
     Parameters
     ----------
     owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
-    definition : JAX-traceable, of one point: a method of the owner, or `Bound` to objects and functions.
+    definition : JAX-traceable, of one point: a method of the owner, or a `PytreePartial`.
     arguments : the first is the point q when `checked`, in the coordinates of ``owner.frame``.
     checked : whether the first argument is validated as a point, and projected on the manifold.
-    long : whether the call may take seconds; an interrupt then ends it at once.
-    numbers : size of the largest array at one point; batches that would need much memory are cut in chunks.
+    largest_array_size : at one point, numbers; batches that would need much memory are cut in chunks.
 
     Returns
     -------
@@ -86,14 +82,14 @@ def evaluate(
     values: Value
     one = _is_one(arguments, arrays)
     try:
-        if long:
-            values, ok = _interruptible(pair[0 if one else 1], arrays)
-        elif one and is_small(numbers):
+        if one and is_small(largest_array_size):
             values, ok = pair[0](*arrays)
         else:
             what = f"{_name(definition)} of {type(owner).__name__}"
-            require_room_for_one(numbers, what)
-            values, ok = pair[0](*arrays) if one else _called(pair[1], arguments, arrays, numbers, what)
+            require_room_for_one(largest_array_size, what)
+            values, ok = (
+                pair[0](*arrays) if one else _called(pair[1], arguments, arrays, largest_array_size, what)
+            )
     except _BatchError:
         _raise_batch_error(arguments, arrays)
     if isinstance(ok, jax.core.Tracer):
@@ -124,35 +120,6 @@ def _is_finite(values: Any) -> bool:
     return True
 
 
-def _interruptible(function: Callable[..., Value], arrays: Sequence[Any]) -> Value:
-    """The value of a slow function, computed in a thread, so that an interrupt is noticed.
-
-    After an interrupt the thread still finishes, and its result is dropped. Some settings of JAX, such as the
-    default device, hold only in the calling thread. If a default device is set, no thread is used.
-    """
-    config: Any = jax.config
-    main = threading.current_thread() is threading.main_thread()
-    if not main or not trace_state_clean() or config.jax_default_device is not None:
-        return function(*arrays)
-    found: list[Any] = []
-
-    def run() -> None:
-        try:
-            found.append((jax.block_until_ready(function(*arrays)), None))
-        except BaseException as error:
-            found.append((None, error))
-
-    thread = threading.Thread(target=run, daemon=True)
-    thread.start()
-    while thread.is_alive():
-        thread.join(_PAUSE)
-    value: Value
-    value, error = found[0]
-    if error is not None:
-        raise error
-    return value
-
-
 @overload
 def as_given(values: np.ndarray, *given: Any) -> Array: ...
 @overload
@@ -168,7 +135,7 @@ def as_given(values: Any, *given: Any) -> Any:
     return jax.tree_util.tree_map(_numpy, values)
 
 
-def kind_kept(function: Callable[P, Value]) -> Callable[P, Value]:
+def returns_input_kind(function: Callable[P, Value]) -> Callable[P, Value]:
     """Convert the results of a NumPy function to the kind of its arguments, as `as_given` does."""
 
     @wraps(function)
@@ -214,12 +181,12 @@ def _pair_of(
         shape,
         checked,
     )
-    known = derived(owner).setdefault(_pair_of, {})
+    known = cache_of(owner).setdefault(_pair_of, {})
     found = known.get(key)
     if found is None:
         if len(known) >= MOST_KEPT:
             known.pop(next(iter(known)), None)
-        at = Bound(function, *things)
+        at = PytreePartial(function, *things)
         cores = tuple(len(core) for core, _ in shape)
         call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
         made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
@@ -233,7 +200,7 @@ def _parts(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The function of a definition, and the things that it is bound to."""
     if isinstance(definition, MethodType):
         return definition.__func__, (definition.__self__,)
-    if isinstance(definition, Bound):
+    if isinstance(definition, PytreePartial):
         return definition.function, definition.things
     return definition, ()
 
@@ -395,19 +362,19 @@ def _explain(
     raise NonFiniteError(f"{name} of {type(owner).__name__} is not finite or not valid for these arguments")
 
 
-class Pair(Parametrized):
+class InCommonFrame(Parametrized):
     """Two objects in one frame, such as a connection and a metric; both must be valid."""
 
     def __init__(self, first: Any, second: Any) -> None:
         self.first, self.second = first, second
 
     @classmethod
-    def of(cls, first: Any, second: Any) -> Pair:
+    def of(cls, first: Any, second: Any) -> InCommonFrame:
         """The pair, cached with the first object, so that its compiled functions are found again."""
-        known = derived(first).get(cls)
+        known = cache_of(first).get(cls)
         if known is None or known.second is not second:
-            known = derived(first)[cls] = cls(first, second)
-        pair: Pair = known
+            known = cache_of(first)[cls] = cls(first, second)
+        pair: InCommonFrame = known
         return pair
 
     @property

@@ -30,7 +30,7 @@ import numpy as np
 
 from connections._jax import QUICK_OPTIONS, Value
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.evaluation.parameters import Bound, owned
+from connections.evaluation.parameters import PytreePartial, as_attribute
 
 OPTIONS = QUICK_OPTIONS
 RECENT = 64  # unused compiled functions that stay cached, 2.5 MB each; the oldest is dropped first
@@ -48,7 +48,7 @@ _INSIDE = ("inside of jit",)
 _LIBRARY = __name__.partition(".")[0]
 
 
-class Structure:
+class TreeKey:
     """The structure of a pytree: two objects with equal structures share compiled functions.
 
     What is compiled for a structure is found in it: a table of all structures would hold the objects in
@@ -68,7 +68,7 @@ class Structure:
         self.in_use: weakref.WeakValueDictionary[Any, Callable[..., Any]] = weakref.WeakValueDictionary()
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Structure) and (self._tree, self._places) == (other._tree, other._places)
+        return isinstance(other, TreeKey) and (self._tree, self._places) == (other._tree, other._places)
 
     def __hash__(self) -> int:
         return hash((self._tree, self._places))
@@ -79,11 +79,11 @@ class Structure:
 
 
 #: Each structure by those that are equal to it.
-_STRUCTURES: weakref.WeakKeyDictionary[Structure, weakref.ref[Structure]] = weakref.WeakKeyDictionary()
+_STRUCTURES: weakref.WeakKeyDictionary[TreeKey, weakref.ref[TreeKey]] = weakref.WeakKeyDictionary()
 _LOCK = threading.Lock()
 
 
-def flattened(thing: Any) -> tuple[Structure, list[Any]]:
+def flattened(thing: Any) -> tuple[TreeKey, list[Any]]:
     """The structure of a pytree and its distinct leaves: a leaf of a shared part, such as a frame, is one."""
     leaves, tree = jax.tree_util.tree_flatten(thing)
     distinct: dict[Any, Any] = {}
@@ -91,7 +91,7 @@ def flattened(thing: Any) -> tuple[Structure, list[Any]]:
         distinct.setdefault(at if isinstance(leaf, float) else id(leaf), leaf)
     order = {name: place for place, name in enumerate(distinct)}
     places = tuple(order[at if isinstance(leaf, float) else id(leaf)] for at, leaf in enumerate(leaves))
-    structure = Structure(tree, places)
+    structure = TreeKey(tree, places)
     with _LOCK:
         structure = _STRUCTURES.setdefault(structure, weakref.ref(structure))() or structure
     with jax.ensure_compile_time_eval():
@@ -114,10 +114,10 @@ def compiled(
     things : objects, functions of users, containers of them.
     options : of the compiler, if the function is called from outside of `jit`.
     """
-    whole = Bound(function, *things) if things else owned(function)
-    if not isinstance(whole, Bound) and not jax.tree_util.all_leaves([whole]):
-        whole = Bound(called, whole)  # a callable object: its leaves are data
-    if isinstance(whole, Bound):
+    whole = PytreePartial(function, *things) if things else as_attribute(function)
+    if not isinstance(whole, PytreePartial) and not jax.tree_util.all_leaves([whole]):
+        whole = PytreePartial(called, whole)  # a callable object: its leaves are data
+    if isinstance(whole, PytreePartial):
         use, (structure, leaves) = whole.function, flattened(whole)
     else:
         use, (structure, leaves) = function, flattened(())
@@ -196,7 +196,7 @@ def _place_of(error: BaseException) -> str | None:
 
 @lru_cache(maxsize=RECENT)
 def _shared(
-    use: Callable[..., Any], structure: Structure, options: tuple[Any, ...] | None
+    use: Callable[..., Any], structure: TreeKey, options: tuple[Any, ...] | None
 ) -> Callable[..., Any]:
     """The compiled function of (leaves, *arguments), use(*things, *arguments)."""
     cached = structure.in_use.get((use, options))
@@ -204,7 +204,7 @@ def _shared(
 
         def function(leaves: Any, *arguments: Any) -> Any:
             made = structure.made_of(leaves)
-            return made(*arguments) if isinstance(made, Bound) else use(*arguments)
+            return made(*arguments) if isinstance(made, PytreePartial) else use(*arguments)
 
         cached = structure.in_use[use, options] = _jitted(function, options)
     return cached

@@ -85,13 +85,13 @@ class Function:
 jax.tree_util.register_static(Function)
 
 
-def plain(function: Any) -> Any:
+def unwrap(function: Any) -> Any:
     """The user's function of a `Function`; anything else is returned as it is."""
     return function.function if isinstance(function, Function) else function
 
 
 @jax.tree_util.register_pytree_node_class
-class Bound(Generic[Value]):
+class PytreePartial(Generic[Value]):
     """*arguments -> function(*things, *arguments): a pytree whose leaves are those of `things`.
 
     Parameters
@@ -107,7 +107,7 @@ class Bound(Generic[Value]):
         if isinstance(function, MethodType):
             method: Any = function
             function, things = method.__func__, (method.__self__, *things)
-        self.function, self.things = function, tuple(map(owned, things))
+        self.function, self.things = function, tuple(map(as_attribute, things))
 
     def __call__(self, *arguments: Any) -> Value:
         """The function's value."""
@@ -118,30 +118,30 @@ class Bound(Generic[Value]):
         return _marked(self.things), self.function
 
     @classmethod
-    def tree_unflatten(cls, function: Any, things: Any) -> Bound[Any]:
+    def tree_unflatten(cls, function: Any, things: Any) -> PytreePartial[Any]:
         """The same function of `things` with other leaves."""
-        result: Bound[Any] = object.__new__(cls)
+        result: PytreePartial[Any] = object.__new__(cls)
         result.function, result.things = function, _unmarked(tuple(things))
         return result
 
 
-def owned(value: Any) -> Any:
+def as_attribute(value: Any) -> Any:
     """The form in which an object stores an argument: arrays are copied, functions become `Function`.
 
-    Bound methods of objects of the library become `Bound`. Array leaves of pytrees are copied.
+    Bound methods of objects of the library become `PytreePartial`. Array leaves of pytrees are copied.
     """
-    if isinstance(value, Parametrized | Function | Bound):
+    if isinstance(value, Parametrized | Function | PytreePartial):
         return value
     if isinstance(value, np.ndarray):
         return _copied(value)
     if isinstance(value, MethodType) and isinstance(value.__self__, Parametrized):
-        return Bound(value.__func__, value.__self__)
+        return PytreePartial(value.__func__, value.__self__)
     functions = (FunctionType, MethodType, functools.partial)
     if isinstance(value, functions) and not isinstance(value, jax.tree_util.Partial):
         return Function(value)
     if isinstance(value, tuple | list | dict):
         children, tree = jax.tree_util.tree_flatten(value, is_leaf=lambda part: part is not value)
-        parts = [owned(child) for child in children]
+        parts = [as_attribute(child) for child in children]
         same = all(part is child for part, child in zip(parts, children, strict=True))
         return value if same and isinstance(value, tuple) else jax.tree_util.tree_unflatten(tree, parts)
     if value is None or isinstance(value, jax.Array | float | int | str) or jax.tree_util.all_leaves([value]):
@@ -164,21 +164,21 @@ def _copied(array: np.ndarray) -> np.ndarray:
 
 
 class _Owning(abc.ABCMeta):
-    """Replace each attribute by `owned` of it, after `__init__`."""
+    """Replace each attribute by `as_attribute` of it, after `__init__`."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         thing = super().__call__(*args, **kwargs)
         attributes = thing.__dict__
         for name in _attributes(thing):
-            attributes[name] = owned(attributes[name])
+            attributes[name] = as_attribute(attributes[name])
         return thing
 
 
 class Parametrized(metaclass=_Owning):
     """An object that is a pytree of JAX. It must not change after it was made.
 
-    A subclass declares nothing: its attributes are the children. Cached values (`cached_property`, `derived`)
-    are left out.
+    A subclass declares nothing: its attributes are the children, without cached values (`cached_property`,
+    `cache_of`).
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -192,11 +192,11 @@ class Parametrized(metaclass=_Owning):
         return {name: getattr(self, name) for name in _attributes(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Restore the attributes; `owned` makes arrays read-only again, which pickle does not."""
-        self.__dict__.update((name, owned(value)) for name, value in state.items())
+        """Restore the attributes; `as_attribute` makes arrays read-only again, which pickle does not."""
+        self.__dict__.update((name, as_attribute(value)) for name, value in state.items())
 
 
-def derived(thing: Any) -> dict[Any, Any]:
+def cache_of(thing: Any) -> dict[Any, Any]:
     """The cache of an object, for values derived from its attributes."""
     place: dict[Any, Any] = thing.__dict__.setdefault(DERIVED, {})
     return place
@@ -264,11 +264,11 @@ def _key_of(value: Any) -> Any:
 
 def _flatten(thing: Any) -> tuple[Any, Any]:
     """The attributes, in which all but the leaves is `Static`; and their names."""
-    cached = derived(thing).get(_flatten)
+    cached = cache_of(thing).get(_flatten)
     if cached is None:
         names = tuple(_attributes(thing))
         parts = tuple(_marked(thing.__dict__[name]) for name in names)
-        cached = derived(thing)[_flatten] = parts, names
+        cached = cache_of(thing)[_flatten] = parts, names
     children, fixed = cached
     return children, fixed
 
@@ -290,7 +290,7 @@ def _mark(value: Any) -> Any:
 
 def _says_itself(node: Any) -> bool:
     """Whether a node of a tree is a pytree of this library, which flattens itself."""
-    return isinstance(node, Parametrized | Bound | Function | Static)
+    return isinstance(node, Parametrized | PytreePartial | Function | Static)
 
 
 def _flatten_with_names(thing: Any) -> tuple[list[tuple[Any, Any]], Any]:

@@ -30,7 +30,7 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import IN_TABLE, heading_of, parts_of
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.numerics.scales import full_rank, is_near, rank_of, row_units
 
 PointFunction = Callable[[jax.Array], jax.Array]
@@ -215,7 +215,7 @@ class FrameField(Parametrized, abc.ABC):
         q : (..., nq) points.
         """
         require_function("f", f, "q -> array")
-        return evaluate(self, Bound(self.lie_derivative_at, f), self._point(q))
+        return evaluate(self, PytreePartial(self.lie_derivative_at, f), self._point(q))
 
     def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
         """Frame components of the Lie bracket [X, Y], (..., n).
@@ -227,7 +227,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         require_function("X", X, FIELD)
         require_function("Y", Y, FIELD)
-        return evaluate(self, Bound(self.bracket_at, X, Y), self._point(q))
+        return evaluate(self, PytreePartial(self.bracket_at, X, Y), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedFrame:
         """The frame X' = X A(q).

@@ -32,7 +32,7 @@ from connections.interop.libraries import (
 )
 from connections.interop.libraries.library import Array
 from connections.interop.library_faults import VECTOR, Fault, faults_of
-from connections.interop.silence import quiet
+from connections.interop.silence import without_output
 
 #: Relative tolerance of H and of C v against our recursion.
 TOLERANCE = 1e-9
@@ -143,7 +143,7 @@ def audit_library(
     ModelError : the file is not a valid description.
     NonFiniteError, MetricError : the library returns NaN, or a matrix H that is not positive definite.
     """
-    with quiet():
+    with without_output():
         return audit_aloud(robot, library, floating_base=floating_base, samples=samples, seed=seed)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def without_output() -> Iterator[None]:
     """Discard the output of libraries, also from C++, and their warnings."""
     for stream in (sys.stdout, sys.stderr):
         stream.flush()

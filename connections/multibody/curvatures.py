@@ -25,7 +25,7 @@ from connections.checks import (
     raise_at,
     require_finite,
 )
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 from connections.evaluation.memory_chunks import piece_size
 from connections.multibody.functions import (
     christoffel_derivatives,
@@ -42,7 +42,7 @@ _LEAST_SINE = 1e-7  # round-off of a plane whose vectors are closer is above 1e-
 _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers of R
 
 
-@kind_kept
+@returns_input_kind
 def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>> of the connection with torsion, (..., nv, nv, nv, nv).
 
@@ -91,7 +91,7 @@ def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
     return R
 
 
-@kind_kept
+@returns_input_kind
 def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
     """<<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), in 1 / (kg m^2): the curvature of a plane.
 
@@ -144,7 +144,7 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
     return found
 
 
-@kind_kept
+@returns_input_kind
 def ricci(model: Model, q: Any) -> np.ndarray:
     """Ric[j, k], (..., nv, nv), symmetric: the trace of R(., X_j) X_k; dimensionless for angles.
 
@@ -181,7 +181,7 @@ def ricci(model: Model, q: Any) -> np.ndarray:
     return _ricci_of_tensors(model, q, H)
 
 
-@kind_kept
+@returns_input_kind
 def scalar_curvature(model: Model, q: Any) -> np.ndarray:
     """H^jk Ric_jk, (...,), in 1 / (kg m^2): twice the sum of the sectional curvatures of orthogonal planes.
 

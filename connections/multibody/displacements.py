@@ -35,13 +35,13 @@ from connections.checks import (
     require_function,
     require_untraced,
 )
-from connections.evaluation.boundary import float_of, kind_kept
+from connections.evaluation.boundary import float_of, returns_input_kind
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
 from connections.multibody.program.closed import coordinates_of
 
 
-@kind_kept
+@returns_input_kind
 def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     """xi (..., nv) with q1 = q0 exp(xi), joint by joint; rad and m.
 
@@ -69,7 +69,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     return xi
 
 
-@kind_kept
+@returns_input_kind
 def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     """q exp(xi), (..., nq), joint by joint: the inverse of `difference` up to half a turn.
 

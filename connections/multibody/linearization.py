@@ -19,8 +19,8 @@ import numpy as np
 from scipy.linalg import expm
 
 from connections.checks import as_array, batch_axes, finite_result, is_traced, require_finite
-from connections.evaluation.boundary import Argument, evaluate, kind_kept
-from connections.evaluation.parameters import Bound
+from connections.evaluation.boundary import Argument, evaluate, returns_input_kind
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
 from connections.multibody.functions import documented, matrices_of, recursion_of
@@ -63,7 +63,7 @@ def forward_dynamics_derivatives(
     return da_dq, da_dv, inverse
 
 
-@kind_kept
+@returns_input_kind
 def linearize(
     model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +99,7 @@ def linearize(
     return (A, B) if step is None else zero_order_hold(A, B, step)
 
 
-@kind_kept
+@returns_input_kind
 def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray]:
     """The pair (..., n, n), (..., n, m) over one step: exp(A h) and its integral over the step times B.
 
@@ -146,5 +146,8 @@ def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
     """s^i_jk v^k, (..., n, n), [i, j]."""
     frame, q = model.kinematics.joint_frame, coordinates_of(q, model.kinematics)
     return evaluate(
-        frame, Bound(_transported_at, frame), Argument("q", q, (model.nq,)), Argument("v", v, (model.nv,))
+        frame,
+        PytreePartial(_transported_at, frame),
+        Argument("q", q, (model.nq,)),
+        Argument("v", v, (model.nv,)),
     )

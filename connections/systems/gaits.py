@@ -25,7 +25,7 @@ from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
 from connections.coriolis.system import Forces
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound, derived
+from connections.evaluation.parameters import PytreePartial, cache_of
 from connections.geometry.frames import FrameField
 from connections.integration.solver import Options, Solver
 
@@ -150,7 +150,7 @@ class Locomotion:
 
     def control(self, gait: Gait) -> Forces:
         """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
-        made: dict[Gait, Forces] = derived(self).setdefault("_control", {})
+        made: dict[Gait, Forces] = cache_of(self).setdefault("_control", {})
         if gait not in made:
             parameters = gait.parameters
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
@@ -179,7 +179,7 @@ class Locomotion:
         q0, v0 = self.start(gait, pose)
         arguments = (*self._arguments(q0=q0, v0=v0), self._gait(gait))
         solver = Solver.of("simulate", options, TOLERANCE / 2.0)
-        return Trajectories.of(self).motion("gait", Bound(self._flow), arguments, times, solver)
+        return Trajectories.of(self).motion("gait", PytreePartial(self._flow), arguments, times, solver)
 
     # --- private -------------------------------------------------------------------------------------------
 

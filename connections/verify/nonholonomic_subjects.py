@@ -20,7 +20,7 @@ from scipy.linalg import null_space
 from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
 from connections.coriolis import NonholonomicSystem
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -281,7 +281,7 @@ def _forms_given(system: NonholonomicSystem) -> bool:
 
 
 def _batch_of_values(system: NonholonomicSystem) -> Batch:
-    return Batch(Bound(_values_at, system), 1 + len(stencil(system.connection.ambient.frame.dim)))
+    return Batch(PytreePartial(_values_at, system), 1 + len(stencil(system.connection.ambient.frame.dim)))
 
 
 def _values_at(system: NonholonomicSystem, q: jax.Array) -> jax.Array:

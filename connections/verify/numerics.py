@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.integrate import solve_ivp
 
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 
 Array = NDArray[Any]
@@ -37,7 +37,7 @@ class Batch:
     Parameters
     ----------
     function : (point, *parameters) -> value; JAX-traceable, of a module or a class, or bound to objects
-        (`Bound`). Random numbers are parameters, so that new ones compile nothing.
+        (`PytreePartial`). Random numbers are parameters, so that new ones compile nothing.
     chunk : length to which longer batches are padded.
     """
 
@@ -70,7 +70,7 @@ class Numerics:
     def __init__(self, frame: FrameField) -> None:
         self.frame, self.n = frame, frame.dim
         self.chunk = len(_OFFSETS) * self.n
-        self._retract = Batch(Bound(_retracted, frame), self.chunk)
+        self._retract = Batch(PytreePartial(_retracted, frame), self.chunk)
         self.matrix = Batch(frame.matrix_at, self.chunk)
         self._dual = compiled(frame.dual_at)
         self._projected = compiled(_projected, frame)

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry import Metric
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.numerics import (
@@ -227,7 +227,7 @@ class Chart:
 
     def __init__(self, system: MechanicalSystem) -> None:
         metric = system.metric
-        self._pieces = Batch(Bound(_pieces_at, metric), 1 + len(stencil(metric.frame.dim)))
+        self._pieces = Batch(PytreePartial(_pieces_at, metric), 1 + len(stencil(metric.frame.dim)))
 
     @classmethod
     def of(cls, subject: Subject) -> Chart:

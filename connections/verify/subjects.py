@@ -21,7 +21,7 @@ from connections.affine import AffineConnection, ChangedConnection, ContorsionCo
 from connections.checks import ShapeError, as_array, require_type
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound, derived
+from connections.evaluation.parameters import PytreePartial, cache_of
 from connections.geometry import Metric
 from connections.multibody import Model
 from connections.verify.numerics import Array, Batch, Numerics, hamel_bias, koszul_by_differences, largest
@@ -36,7 +36,7 @@ def shared(make: Callable[..., Value], system: Any, *things: Any) -> Value:
     system : the system under test, which holds the cache.
     things : texts, functions and objects, compared by identity; neither seeds nor samples.
     """
-    kept: dict[Any, Value] = derived(system).setdefault(shared, {})
+    kept: dict[Any, Value] = cache_of(system).setdefault(shared, {})
     key = make, *things
     if key not in kept:
         kept[key] = make(system, *things)
@@ -50,7 +50,7 @@ def compiled_of(system: Any, function: Callable[..., Any], *things: Any) -> Call
 
 def batch_of(system: Any, function: Callable[..., jax.Array], *things: Any) -> Batch:
     """The same for a function of one point (and parameters), on batches of points."""
-    return Batch(Bound(function, system, *things), shared(numerics_of, system).chunk)
+    return Batch(PytreePartial(function, system, *things), shared(numerics_of, system).chunk)
 
 
 def numerics_of(system: MechanicalSystem) -> Numerics:

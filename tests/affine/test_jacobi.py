@@ -17,7 +17,7 @@ from connections.affine.motions import lagrangian_plane
 from connections.affine.motions.flow import Trajectories
 from connections.checks import IntegrationError, PointError, ShapeError
 from connections.evaluation.boundary import Argument
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 
 GENERAL = systems.GENERAL  # torsion, no metric, a frame with qdot != v
 TIMES = np.linspace(0.0, 0.9, 4)
@@ -179,7 +179,7 @@ def test_the_plane_of_fields_stays_unitary(rng):
     q = np.array([0.5, 0.0, 0.0])
     v = unit(S3, q, rng.normal(size=3))
     arguments = Argument("q", q, (3,)), Argument("v", v, (3,)), Argument("omega", 1.0, ())
-    flow = Bound(lagrangian_plane._turning_flow, S3)
+    flow = PytreePartial(lagrangian_plane._turning_flow, S3)
     real, imaginary, _ = Trajectories.of(S3).run("plane", flow, arguments, np.linspace(0.0, 30.0, 4))
     U = np.asarray(real) + 1j * np.asarray(imaginary)
     np.testing.assert_allclose(U @ np.conj(np.swapaxes(U, 1, 2)), [np.eye(3)] * 4, atol=1e-14)

@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from connections.engines import registry, thread_chunks
-from connections.engines.arguments import apart, as_rows, plain
+from connections.engines.arguments import apart, as_rows, base_ndarray
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 
@@ -94,6 +94,6 @@ def test_pieces_cover_all_rows_once(monkeypatch, worth):
 def test_arguments_made_ready():
     x = np.arange(6.0).reshape(2, 3)
     assert as_rows(x, (4, 2)).shape == (8, 3) and as_rows(x, (4, 2)).flags.c_contiguous
-    assert plain(x) is x and plain(x.T) is not x.T and plain(x.T).flags.c_contiguous
+    assert base_ndarray(x) is x and base_ndarray(x.T) is not x.T and base_ndarray(x.T).flags.c_contiguous
     one, other = apart((x, np.ones(2)), x[:1])
     assert not np.shares_memory(one, x) and (one == x).all() and other.shape == (2,)

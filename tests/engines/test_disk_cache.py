@@ -13,7 +13,7 @@ import pytest
 
 import connections
 from connections.engines import disk_cache
-from connections.engines.inlined.simd import one
+from connections.engines.inlined.simd import compiled_entry
 from connections.engines.internals.numba_names import set_cache
 
 SOURCE = """
@@ -38,7 +38,7 @@ assert abs(mb.gravity(model, np.array([0.3]))[0] - 9.81 * np.sin(0.3)) < 1e-12
 
 def kept(function):
     """As `registry.Registry` does."""
-    compiled = one(function)
+    compiled = compiled_entry(function)
     set_cache(compiled, disk_cache.cache_of(compiled))
     return compiled
 

@@ -14,7 +14,7 @@ import pytest
 import connections as cn
 from connections.evaluation import compilation
 from connections.evaluation.compilation import flattened
-from connections.evaluation.parameters import Bound, Function
+from connections.evaluation.parameters import Function, PytreePartial
 
 Q = np.array([0.1, 0.2, 0.3, 0.4])
 FRAME = cn.CoordinateFrame(4)
@@ -52,7 +52,7 @@ def unit_beta(q):
         lambda x: cn.ConstantMetric(FRAME, x * np.eye(4)),
         lambda x: cn.MechanicalSystem(metric_of(x), potential=scaled_identity),
         lambda x: cn.MatrixFrame(scaled_identity, 4, 4, parameters=x),
-        lambda x: Bound(scaled_identity, metric_of(x), scaled_identity, None, (x, 3)),
+        lambda x: PytreePartial(scaled_identity, metric_of(x), scaled_identity, None, (x, 3)),
         lambda x: jax.tree_util.Partial(scaled_identity, x),
     ],
 )
@@ -252,7 +252,7 @@ def test_callables_of_all_kinds():
         np.testing.assert_allclose(flat.covariant_derivative(thing, thing, Q), 4.0 * Q, rtol=1e-14)
     plain.scale = 3.0
     np.testing.assert_allclose(flat.covariant_derivative(plain.field, plain.field, Q), 9.0 * Q, rtol=1e-14)
-    assert shares(Bound(scaled_identity, Tree(2.0)), Bound(scaled_identity, Tree(3.0)))
+    assert shares(PytreePartial(scaled_identity, Tree(2.0)), PytreePartial(scaled_identity, Tree(3.0)))
     by_scale = jax.grad(lambda s: flat.covariant_derivative(Tree(s), Tree(s), Q)[0])(2.0)
     assert float(by_scale) == pytest.approx(0.4, rel=1e-14)
 
@@ -268,7 +268,7 @@ def test_functions_of_objects_that_are_pytrees_are_data():
 
 def test_numbers_that_occur_twice_are_given_once():
     nabla = cn.LeviCivita(cn.ConstantMetric(FRAME, 2.0 * np.eye(4)))
-    structure, numbers = flattened(Bound(scaled_identity, nabla, nabla.metric))
+    structure, numbers = flattened(PytreePartial(scaled_identity, nabla, nabla.metric))
     assert len(numbers) == 1
     again, metric = structure.made_of(numbers).things
     assert again.metric.H is metric.H

@@ -8,7 +8,7 @@ import systems
 from cases import further
 
 import connections as cn
-from connections.affine.koszul import allowed_by_lengths, christoffel_terms
+from connections.affine.koszul import bound_by_lengths, christoffel_terms
 from connections.checks import Check, ConstraintError, FrameError, MetricError, PointError
 from connections.geometry.numerics.scales import (
     balance,
@@ -243,8 +243,8 @@ def test_what_lengths_allow_by_loops(rng):
     for i, j, k in np.ndindex(3, 3, 3):
         parts = rates[k] * u[i] * u[j], rates[j] * u[i] * u[k], rates[i] * u[j] * u[k]
         expected[i, j, k] = sum(parts) / 2.0
-    np.testing.assert_allclose(allowed_by_lengths(jnp.asarray(terms), jnp.asarray(u)), expected, rtol=1e-13)
-    nothing = allowed_by_lengths(jnp.asarray(terms), jnp.array([2.0, 0.0, 3.0]))
+    np.testing.assert_allclose(bound_by_lengths(jnp.asarray(terms), jnp.asarray(u)), expected, rtol=1e-13)
+    nothing = bound_by_lengths(jnp.asarray(terms), jnp.array([2.0, 0.0, 3.0]))
     assert np.isfinite(nothing).all() and np.all(nothing[1, 1] == 0.0)
 
 
@@ -267,7 +267,7 @@ def test_the_terms_of_christoffel_symbols_have_a_floor():
             dH[k, i, j] + dH[j, i, k] + dH[i, j, k] + low[k, i, j] + low[j, i, k] + low[i, j, k]
         ) / 2.0
     found = np.asarray(jax.jit(lambda q: christoffel_terms(metric, q))(q))
-    allowed = np.asarray(allowed_by_lengths(jnp.asarray(found), lengths_of(jnp.asarray(H))))
+    allowed = np.asarray(bound_by_lengths(jnp.asarray(found), lengths_of(jnp.asarray(H))))
     np.testing.assert_allclose(found - sums, 1e-4 * allowed, rtol=2e-3, atol=1e-14)
     assert np.min(found) > 0.0 and np.min(sums) == 0.0
 

@@ -36,7 +36,7 @@ _FILE = '''"""Entries of `{name}`, written by tests/support/compiled_entries.py.
 {functions}'''
 
 _AT = """
-@one
+@compiled_entry
 def {entry}(memory, {loops}q, {arguments}out):
     {room}
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
@@ -49,7 +49,7 @@ def {entry}(memory, {loops}q, {arguments}out):
 """
 
 _ROWS = """
-@rows
+@compiled_batch_entry
 def {entry}(memory, {loops}work, blocks, q, {arguments}out):
     {room}
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True

@@ -26,7 +26,7 @@ from connections.affine.motions.geodesics import exponential
 from connections.checks import as_array, is_traced, require_type
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
-from connections.evaluation.compilation import Structure, compiled, flattened
+from connections.evaluation.compilation import TreeKey, compiled, flattened
 
 _MISSED = 1e-5  # of its length: a geodesic that ends farther from q1 has no derivative
 
@@ -84,7 +84,7 @@ def _admitted_at(nabla: AffineConnection, *points: jax.Array) -> tuple[jax.Array
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _logarithm(structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array) -> jax.Array:
+def _logarithm(structure: TreeKey, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array) -> jax.Array:
     """v (n,) of valid points (nq,), for the connection with this structure and these parameters; or NaN."""
     n = structure.made_of(numbers).frame.dim
     shape = jax.ShapeDtypeStruct((n,), np.float64)
@@ -94,14 +94,14 @@ def _logarithm(structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1
 
 
 @_logarithm.defjvp
-def _logarithm_jvp(structure: Structure, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _logarithm_jvp(structure: TreeKey, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
     v = _logarithm(structure, *primals)
     # Without callbacks, so that JAX's cache on disk can keep the compiled function.
     slope: jax.Array = compiled(_slope_at, structure)(primals, v, tangents)
     return v, slope
 
 
-def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -> jax.Array:
+def _slope_at(structure: TreeKey, primals: Any, v: jax.Array, tangents: Any) -> jax.Array:
     """The derivative of the root v (n,), for `tangents` of the parameters and of both points."""
     missed, along = jax.linearize(partial(_miss, structure), *primals, v)
     moved, still = along(*tangents, jnp.zeros_like(v)), jax.tree_util.tree_map(jnp.zeros_like, primals)
@@ -117,7 +117,7 @@ def _slope_at(structure: Structure, primals: Any, v: jax.Array, tangents: Any) -
 
 
 def _miss(
-    structure: Structure, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array, v: jax.Array
+    structure: TreeKey, numbers: list[jax.Array], q0: jax.Array, q1: jax.Array, v: jax.Array
 ) -> jax.Array:
     """The gap between the geodesic's end and q1, frame components there, (n,)."""
     nabla = structure.made_of(numbers)
@@ -126,7 +126,7 @@ def _miss(
     return miss
 
 
-def _on_host(structure: Structure, n: int, numbers: Any, q0: Any, q1: Any) -> np.ndarray:
+def _on_host(structure: TreeKey, n: int, numbers: Any, q0: Any, q1: Any) -> np.ndarray:
     """v (..., n); `jax.vmap` puts its axes in front of all arguments, with size one for unbatched ones."""
     numbers, q0, q1 = [np.asarray(number) for number in numbers], np.asarray(q0), np.asarray(q1)
     axes = q0.ndim - 1

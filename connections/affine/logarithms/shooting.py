@@ -20,7 +20,7 @@ import numpy as np
 
 from connections.affine.connection import AffineConnection
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Parametrized, derived
+from connections.evaluation.parameters import Parametrized, cache_of
 from connections.geometry.numerics.definite import orthonormal_basis
 from connections.integration.dop853 import DENSE, A, E
 from connections.integration.steps import stages_at
@@ -142,7 +142,7 @@ class Shooting(Parametrized):
     @classmethod
     def of(cls, nabla: AffineConnection) -> Shooting:
         """The geodesics of a connection, cached with it."""
-        known: Shooting = derived(nabla).setdefault(cls, cls(nabla))
+        known: Shooting = cache_of(nabla).setdefault(cls, cls(nabla))
         return known
 
     def geodesics(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
@@ -208,7 +208,7 @@ class Shooting(Parametrized):
 
     def compiled(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """*arguments -> function(shooting, *arguments), compiled once; `function` as for `mapped`."""
-        known: dict[Any, Callable[..., Any]] = derived(self)
+        known: dict[Any, Callable[..., Any]] = cache_of(self)
         if function not in known:
             known[function] = compiled(function, self)
         return known[function]

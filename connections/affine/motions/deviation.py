@@ -29,7 +29,7 @@ from connections.affine.motions.geodesics import Acceleration, recorded
 from connections.affine.motions.units import motion_units, speed_of
 from connections.checks import require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of
 from connections.integration.solver import Options, Solver
 
@@ -90,7 +90,7 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
     v : (..., n) velocities, frame components.
     """
     arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
-    return evaluate(nabla, Bound(deviation_map_at, nabla), *arguments)
+    return evaluate(nabla, PytreePartial(deviation_map_at, nabla), *arguments)
 
 
 def geodesic_flow(
@@ -121,7 +121,7 @@ def geodesic_flow(
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
     solver = Solver.of("geodesic_flow", options, without=NOT_OF_FLOWS)
     return Trajectories.of(nabla).run(
-        "geodesic_flow", Bound(_geodesic_flow, nabla, acceleration), arguments, times, solver
+        "geodesic_flow", PytreePartial(_geodesic_flow, nabla, acceleration), arguments, times, solver
     )
 
 
@@ -161,7 +161,7 @@ def transport_flow(
     )
     solver = Solver.of("transport_flow", options, without=NOT_OF_FLOWS)
     return Trajectories.of(nabla).run(
-        "transport_flow", Bound(_transport_flow, nabla, acceleration), arguments, times, solver
+        "transport_flow", PytreePartial(_transport_flow, nabla, acceleration), arguments, times, solver
     )
 
 
@@ -338,7 +338,7 @@ def _evaluate(
 ) -> jax.Array:
     return evaluate(
         nabla,
-        Bound(_with_acceleration_at, Bound(at, nabla), acceleration),
+        PytreePartial(_with_acceleration_at, PytreePartial(at, nabla), acceleration),
         Argument("q", q, (nabla.frame.ambient_dim,)),
         Argument("v", v, (nabla.frame.dim,)),
         Argument("t", t, ()),

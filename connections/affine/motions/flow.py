@@ -49,7 +49,7 @@ from connections.evaluation.boundary import (
     require_admissible,
 )
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound, Parametrized, derived
+from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FrameField
 from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
@@ -195,7 +195,7 @@ class Trajectories(Parametrized):
     @classmethod
     def of(cls, owner: Any) -> Trajectories:
         """The owner's integrations, cached with it."""
-        known: Trajectories = derived(owner).setdefault(cls, cls(owner))
+        known: Trajectories = cache_of(owner).setdefault(cls, cls(owner))
         return known
 
     @property
@@ -216,7 +216,7 @@ class Trajectories(Parametrized):
     def run(
         self,
         name: str,
-        recipe: Bound[Flow[Value]],
+        recipe: PytreePartial[Flow[Value]],
         arguments: tuple[Argument, ...],
         times: Any,
         solver: Solver | None = None,
@@ -245,7 +245,7 @@ class Trajectories(Parametrized):
     def motion(
         self,
         name: str,
-        recipe: Bound[Flow[State]],
+        recipe: PytreePartial[Flow[State]],
         arguments: tuple[Argument, ...],
         times: Any,
         solver: Solver | None = None,
@@ -254,7 +254,7 @@ class Trajectories(Parametrized):
     def motion(
         self,
         name: str,
-        recipe: Bound[Flow[AnyMotion]],
+        recipe: PytreePartial[Flow[AnyMotion]],
         arguments: tuple[Argument, ...],
         times: Any,
         solver: Solver | None = None,
@@ -295,7 +295,7 @@ class Trajectories(Parametrized):
     def _run(
         self,
         name: str,
-        recipe: Bound[Flow[Value]],
+        recipe: PytreePartial[Flow[Value]],
         arguments: tuple[Argument, ...],
         times: Any,
         solver: Solver,
@@ -325,7 +325,7 @@ class Trajectories(Parametrized):
     def _followed(
         self,
         name: str,
-        recipe: Bound[Flow[Any]],
+        recipe: PytreePartial[Flow[Any]],
         rows: tuple[np.ndarray, ...],
         batch: tuple[int, ...],
         times: np.ndarray,
@@ -339,7 +339,7 @@ class Trajectories(Parametrized):
         settings = flow.settings(solver.settings)
         if flow.host is None or not count:
             layout = flow.layout(*(row[0] for row in rows)) if count else None
-            motions = JaxMotions(Bound(motion_of, self, recipe), layout)
+            motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout)
             if not count:
                 return motions.nothing(rows, times), {}
         else:
@@ -470,7 +470,7 @@ class Trajectories(Parametrized):
 
     def _traced(
         self,
-        recipe: Bound[Flow[Any]],
+        recipe: PytreePartial[Flow[Any]],
         rows: tuple[Any, ...],
         batch: tuple[int, ...],
         times: Any,

@@ -30,7 +30,7 @@ from connections.affine.motions.units import energy_of, momenta_of, motion_units
 from connections.affine.symmetry import GroupAction
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.integration.solver import Options, Solver
 
 Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -81,12 +81,12 @@ def geodesic(
         Argument("v0", v0, (nabla.frame.dim,)),
     )
     solver = Solver.of("geodesic", options, without=())
-    recipe = Bound(geodesic_flow_of, nabla, acceleration)
+    recipe = PytreePartial(geodesic_flow_of, nabla, acceleration)
     if symmetry is not None:
         require_untraced_symmetry(q0, v0, times)
         if acceleration is not None:
             raise ValueError("symmetry: no momentum is conserved under an acceleration")
-        recipe = Bound(_symmetric_flow, nabla, symmetry)
+        recipe = PytreePartial(_symmetric_flow, nabla, symmetry)
     return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times, solver)
 
 

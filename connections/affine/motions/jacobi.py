@@ -25,7 +25,7 @@ from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.affine.motions.units import motion_units, speed_of
 from connections.evaluation.boundary import Argument
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.integration.solver import Options, Solver
 
 
@@ -95,7 +95,9 @@ def jacobi_field(
         Argument("deta0", deta0, (n,)),
     )
     solver = Solver.of("jacobi_field", options)
-    return Trajectories.of(nabla).motion("jacobi_field", Bound(_jacobi_flow, nabla), arguments, times, solver)
+    return Trajectories.of(nabla).motion(
+        "jacobi_field", PytreePartial(_jacobi_flow, nabla), arguments, times, solver
+    )
 
 
 def _jacobi_flow(nabla: AffineConnection) -> Flow[JacobiField]:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from connections.affine.motions.host_motions import HostMotion
 from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.integration.driver import PLACES, Attempts
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
@@ -127,7 +127,7 @@ class JaxMotions:
     layout : of the flat state; None if there is no motion.
     """
 
-    def __init__(self, make: Bound[OneMotion], layout: Layout | None) -> None:
+    def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
         self._start, self._record = (compiled(at, make) for at in (_started, _recorded))
         if layout is not None:

@@ -35,7 +35,7 @@ from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.units import motion_units
 from connections.checks import IntegrationError
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.numerics.definite import orthonormal_basis
 from connections.geometry.numerics.scales import inverse_lengths_of
 
@@ -65,7 +65,7 @@ def turning_rate(nabla: AffineConnection, q: Any, v: Any, duration: float) -> fl
     duration : of the geodesic, s.
     """
     arguments = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))
-    K = evaluate(nabla, Bound(_initial_curvature, nabla), *arguments)
+    K = evaluate(nabla, PytreePartial(_initial_curvature, nabla), *arguments)
     return max(1.0 / duration, float(np.sqrt(np.max(np.abs(np.linalg.eigvalsh(K)), initial=0.0))))
 
 
@@ -88,7 +88,9 @@ def turns(nabla: AffineConnection, q: Any, v: Any, omega: float, times: np.ndarr
         Argument("v", v, (nabla.frame.dim,)),
         Argument("omega", omega, ()),
     )
-    found = Trajectories.of(nabla).run("conjugate_times", Bound(_turning_flow, nabla), arguments, times)
+    found = Trajectories.of(nabla).run(
+        "conjugate_times", PytreePartial(_turning_flow, nabla), arguments, times
+    )
     real, imaginary, total = map(np.asarray, found)
     angles = np.sort(np.angle(np.linalg.eigvals(real + 1j * imaginary)) % (2.0 * np.pi), axis=-1)
     angles[angles == 2.0 * np.pi] = 0.0  # of a remainder that is rounded

@@ -24,7 +24,7 @@ from connections.affine.motions.flow import as_times
 from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import PointError, as_array, is_traced
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.numerics.definite import orthonormal_basis
 
 
@@ -103,7 +103,7 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
         Argument("Y", Phi[..., :n, n:], (n, n)),
         Argument("elapsed", times - times[0], ()),
     )
-    found = evaluate(metrical, Bound(_stability_at, metrical), *arguments)
+    found = evaluate(metrical, PytreePartial(_stability_at, metrical), *arguments)
     return GeodesicStability(
         jnp.asarray(times) if isinstance(points, jax.Array) else times, points, velocities, *found
     )

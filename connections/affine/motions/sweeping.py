@@ -14,7 +14,7 @@ from connections.affine.motions.flow import Flow, Trajectories, followed
 from connections.affine.motions.jax_motions import JaxMotions, OneMotion
 from connections.checks import IntegrationError, keep_motion
 from connections.evaluation.boundary import require_admissible
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.integration.driver import follow
 from connections.integration.solver import Solver
 
@@ -45,7 +45,7 @@ def sweep_motions(
     and Ctrl-C, have the values of all members until then, and NaN after (`checks.kept_motion`).
     """
     flow = member(jnp.asarray(numbers[0] if len(numbers) else np.zeros(numbers.shape[1])))[1]
-    motions = JaxMotions(Bound(_motion_of_member, member), flow.layout(*start))
+    motions = JaxMotions(PytreePartial(_motion_of_member, member), flow.layout(*start))
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
     if not len(numbers):
         return motions.nothing(rows, times)

@@ -35,7 +35,7 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument
 from connections.evaluation.compilation import compiled, shape_of
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.curves import Curve, SampledCurve, SplinePath, kinks
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import (
@@ -195,7 +195,7 @@ def covariant_derivative_along(
     clock = as_times(times)
     paths = _as_curve(nabla, curve), _as_curve(None, field, "field", nabla.frame.dim, FIELD)
     (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
-    recipe = Bound(_reading_flow, nabla, on, reading, len(points))
+    recipe = PytreePartial(_reading_flow, nabla, on, reading, len(points))
     try:
         return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
     except IntegrationError:
@@ -326,7 +326,7 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
     if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
-    recipe = Bound(_transport_flow, nabla, path)
+    recipe = PytreePartial(_transport_flow, nabla, path)
     try:
         return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
     except IntegrationError:

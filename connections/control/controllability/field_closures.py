@@ -45,7 +45,7 @@ from connections.control.controllability.symmetric_products import (
     symmetric_words,
 )
 from connections.evaluation.compilation import shape_of
-from connections.evaluation.parameters import derived
+from connections.evaluation.parameters import cache_of
 from connections.geometry.frames import PointFunction
 from connections.geometry.numerics.definite import solve_definite
 
@@ -199,7 +199,7 @@ def control_system(
     shape = shape_of(inputs, (frame.ambient_dim,))
     if len(shape) != 2 or shape[0] != frame.dim or not 1 <= shape[1] <= frame.dim:
         raise ShapeError("inputs", (frame.dim, f"1 to {frame.dim}"), shape)
-    systems = derived(nabla).setdefault("_control_systems", {})
+    systems = cache_of(nabla).setdefault("_control_systems", {})
     system = systems.get(inputs)
     if system is None:
         system = systems[inputs] = ControlSystem(nabla, inputs, shape[1])

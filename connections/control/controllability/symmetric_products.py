@@ -29,7 +29,7 @@ from connections.control.controllability.units import (
     units_near,
     without_round_off,
 )
-from connections.evaluation.parameters import derived
+from connections.evaluation.parameters import cache_of
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 
@@ -141,7 +141,7 @@ class Surroundings:
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
         """Those of a connection, made once."""
-        known: Surroundings = derived(nabla).get(cls) or derived(nabla).setdefault(cls, cls(nabla))
+        known: Surroundings = cache_of(nabla).get(cls) or cache_of(nabla).setdefault(cls, cls(nabla))
         return known
 
     @property

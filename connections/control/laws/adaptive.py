@@ -36,7 +36,7 @@ from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Parametrized, plain
+from connections.evaluation.parameters import Parametrized, unwrap
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import (
     FLOOR,
@@ -94,7 +94,7 @@ class LinearlyParametrizedSystem(Parametrization, Parametrized):
         if nominal.size == 0:
             raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
         object.__setattr__(self, "nominal", nominal)
-        object.__setattr__(self, "_nominal_system", plain(self.make_system)(self.nominal))
+        object.__setattr__(self, "_nominal_system", unwrap(self.make_system)(self.nominal))
 
     @property
     def frame(self) -> FrameField:
@@ -155,7 +155,7 @@ class LinearlyParametrizedSystem(Parametrization, Parametrized):
     def _force_at(
         self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
     ) -> jax.Array:
-        force: jax.Array = plain(self.make_system)(pi).reference_force_at(q, v, v_r, a_r)
+        force: jax.Array = unwrap(self.make_system)(pi).reference_force_at(q, v, v_r, a_r)
         return force
 
     def _arguments(self, q: Any, v: Any, v_r: Any, a_r: Any) -> list[Argument]:
@@ -286,7 +286,7 @@ class AdaptiveLoop(Loop):
         require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
         parameters = one_vector("parameters", self.parameters, self.family.size)
         object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "plant", plain(self.family.make_system)(self.parameters))
+        object.__setattr__(self, "plant", unwrap(self.family.make_system)(self.parameters))
 
     @property
     def family(self) -> LinearlyParametrizedSystem:

@@ -23,7 +23,7 @@ from connections.control.laws.references import FieldReference, output_length, r
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, evaluate, the_point
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry import (
     ChangedFrame,
     FrameField,
@@ -73,14 +73,14 @@ def trajectory_reference(
         require_finite("trajectory(0)", start)
         evaluate(frame, the_point, Argument("trajectory(0)", start, (frame.ambient_dim,)))
 
-    desired = Bound(_desired_at, frame, goal)
+    desired = PytreePartial(_desired_at, frame, goal)
     if error is None and frame.dim == frame.ambient_dim:
         return _in_coordinates(frame, desired, gain, span)
     if error is None:
-        error = Bound(configuration_error_at, frame)
+        error = PytreePartial(configuration_error_at, frame)
     nq = (frame.ambient_dim,)
     require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
-    phi = Bound(_error_at, error, desired)
+    phi = PytreePartial(_error_at, error, desired)
     return _attractor(frame, phi, frame.dim, gain, None, None, span, desired)
 
 
@@ -112,7 +112,7 @@ def submanifold_reference(
     """
     require_type("frame", frame, FrameField)
     size = output_length("constraint(q)", constraint, frame.dim, (frame.ambient_dim,))
-    return _attractor(frame, Bound(_constant_at, constraint), size, gain, tangential, metric)
+    return _attractor(frame, PytreePartial(_constant_at, constraint), size, gain, tangential, metric)
 
 
 def task_reference(
@@ -143,7 +143,7 @@ def task_reference(
     require_type("frame", frame, FrameField)
     size = output_length("task(q)", task, frame.dim, (frame.ambient_dim,))
     goal, span = _as_trajectory(None, trajectory, size)
-    return _attractor(frame, Bound(_task_error_at, task, goal), size, gain, tangential, metric, span)
+    return _attractor(frame, PytreePartial(_task_error_at, task, goal), size, gain, tangential, metric, span)
 
 
 def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> jax.Array:
@@ -194,7 +194,10 @@ def _in_coordinates(
 ) -> FieldReference:
     """The field with qdot = qdot_d - Lambda (q - q_d)."""
     Lambda = gain_matrix("gain", gain, frame.dim)
-    field, error = Bound(_field_in_coordinates_at, frame, desired, Lambda), Bound(_difference_at, desired)
+    field, error = (
+        PytreePartial(_field_in_coordinates_at, frame, desired, Lambda),
+        PytreePartial(_difference_at, desired),
+    )
     return FieldReference(frame, field, span=span, desired=desired, error=error)
 
 
@@ -244,7 +247,7 @@ def _attractor(
     if metric is not None:
         require_type("metric", metric, Metric)
         require_same_frame(frame, "the reference", metric.frame, "the metric")
-    field = Bound(_attracting_field_at, frame, phi, Lambda, w, metric)
+    field = PytreePartial(_attracting_field_at, frame, phi, Lambda, w, metric)
     return FieldReference(frame, field, span=span, desired=desired, error=phi)
 
 

@@ -39,7 +39,7 @@ from connections.control.laws.results import ClosedLoopMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Parametrized, plain
+from connections.evaluation.parameters import Parametrized, unwrap
 from connections.integration.solver import Options, Settings, Solver
 from connections.integration.tolerances import ATOL, RTOL
 
@@ -317,7 +317,7 @@ class _FlowOf(Parametrized):
         self.member = member
 
     def __call__(self, numbers: jax.Array) -> tuple[ClosedLoop, Flow[ClosedLoopMotion]]:
-        loop = plain(self.member)(numbers)
+        loop = unwrap(self.member)(numbers)
         return loop, loop._flow()
 
 

@@ -11,7 +11,7 @@ from connections.affine.motions.flow import Flow, Trajectories
 from connections.control.laws.references import Reference
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
 from connections.integration.solver import Options, Solver
 
@@ -57,7 +57,7 @@ class Loop(Parametrized, abc.ABC):
         start = Argument("q0", q0, (self.frame.ambient_dim,)), Argument("v0", v0, (self.frame.dim,)), *more
         self.reference.require_times("times", times)
         solver = Solver.of("simulate", options)
-        return Trajectories.of(self).motion("simulate", Bound(self._flow), start, times, solver)
+        return Trajectories.of(self).motion("simulate", PytreePartial(self._flow), start, times, solver)
 
     def _flow(self) -> Flow[Any]:
         return Flow(

@@ -25,7 +25,7 @@ from connections.control.laws.gains import finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument
-from connections.evaluation.parameters import Bound, Parametrized
+from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
 from connections.geometry.numerics.scales import lengths_of
 from connections.integration.solver import Options, Solver
@@ -137,7 +137,7 @@ class MomentumObserver(Parametrized):
 
         solver = Solver.of("simulate", options)
         return Trajectories.of(self).motion(
-            "simulate", Bound(self._flow, plant, control), start, times, solver
+            "simulate", PytreePartial(self._flow, plant, control), start, times, solver
         )
 
     @property

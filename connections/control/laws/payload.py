@@ -21,7 +21,7 @@ import numpy as np
 from connections._words import no_such
 from connections.checks import ModelError, as_array, is_traced, require_type
 from connections.control.laws.adaptive import Parametrization
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 from connections.geometry import FrameField
 from connections.multibody import Model, TracedModel, inertial_parameters, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
@@ -81,7 +81,7 @@ class UnknownInertia(Parametrization):
         """H a_r + C_gamma v_r + g of the robot as it is known, (..., nv)."""
         return self.system.reference_force(q, v, v_r, a_r)
 
-    @kind_kept
+    @returns_input_kind
     def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
         """Y, (..., nv, 10 B): what the additional inertia pi of B bodies adds to H a_r + C* v_r + g is Y pi.
 

@@ -26,12 +26,12 @@ from connections.control.laws.gains import GainError, gain_matrix, require_symme
 from connections.control.linear.reachability import checked_pair, require_detectable, within_digits
 from connections.control.linear.riccati import solve_riccati
 from connections.control.linear.stabilizability import require_stabilizable
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 
 _SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit diagonal
 
 
-@kind_kept
+@returns_input_kind
 @within_digits()
 def lqr(
     A: Any, B: Any, Q: Any, R: Any, *, discrete: bool = False, names: Sequence[str] | None = None
@@ -71,7 +71,7 @@ def lqr(
     return solve_riccati(A, B, Q, R, discrete)
 
 
-@kind_kept
+@returns_input_kind
 @within_digits()
 def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.ndarray, np.ndarray]:
     """Gains K (N, m, n) and costs to go P (N + 1, n, n) of x_{k+1} = A_k x_k + B_k u_k, u_k = -K_k x_k.

@@ -18,7 +18,7 @@ from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.numerics.scales import balance
 
 RANK = 1e-10  # singular values below this, of matrices of norm one, are of directions that are not reached
@@ -63,7 +63,7 @@ def within_digits() -> Iterator[None]:
         raise ConvergenceError(f"the numbers of A and B are too far from one: {error}") from error
 
 
-@kind_kept
+@returns_input_kind
 @within_digits()
 def reachable_directions(A: Any, B: Any) -> np.ndarray:
     """Orthonormal basis (n, r) of the states that an input leads to from zero: the range of [B, A B, ...].

@@ -40,7 +40,7 @@ from connections.control.splines.solutions import FIRST, Start, Task, solutions
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate, the_point
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.curves import SampledCurve
 
 _BEND = 0.5  # how far starts are bent, relative to the length of the spline between two points
@@ -238,7 +238,7 @@ def _given(task: Task, curve: Any, name: str) -> Start:
         curve.require_times(name, task.times[[0, -1]])
 
     def points_and_rates(times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        q, rate = compiled(_moving, Bound(_called, curve))(jnp.asarray(times))
+        q, rate = compiled(_moving, PytreePartial(_called, curve))(jnp.asarray(times))
         shape = (len(times), system.frame.ambient_dim)
         if q.shape != shape:
             raise ShapeError(f"{name}(t)", shape[1:], q.shape[1:])

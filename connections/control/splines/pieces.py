@@ -20,7 +20,7 @@ import numpy as np
 
 from connections.control.splines.integrand import Effort, instant_at, model_at, node_at
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 
 PARTS = 6  # Q_k, D_k, Q_{k+1}, D_{k+1}, B_0, B_1
 GAUSS, WEIGHTS = (
@@ -181,7 +181,7 @@ def in_calls(
     ----------
     definition : (effort, *others, *one row of each array) -> arrays.
     """
-    function = compiled(_rows, Bound(definition, effort, *others))
+    function = compiled(_rows, PytreePartial(definition, effort, *others))
     count = len(arrays[0])
     room = -count % _TOGETHER
     padded = [np.concatenate([array, np.repeat(array[-1:], room, axis=0)]) for array in arrays]

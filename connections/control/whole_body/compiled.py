@@ -9,11 +9,19 @@ import numpy as np
 from connections.engines.notices import announce_compilation
 from connections.engines.registry import Registry
 
-_SECONDS = {"best": 9, "wishes": 2, "outward": 1, "bounded": 1, "program": 1, "narrowed": 1, "group_error": 1}
+_SECONDS = {
+    "best": 9,
+    "task_rows": 2,
+    "outward": 1,
+    "bounded": 1,
+    "program": 1,
+    "narrowed": 1,
+    "group_error": 1,
+}
 # The kinds of arguments: 1, 2 are float64 arrays of so many axes, i an int64 array, f a float, b a boolean.
 _ARGUMENTS = {
     "best": "2 1 1 2 2 2 2 2 2 2 1 i i 1 b 2 2 f b 1 i f 2 i i i 2 f 1 1 1 1 1 2 2 1 2 2 2 1 2 1 1 1 i",
-    "wishes": "2 1 2 2 2 2 2 2 2 1 i 2 2 1",
+    "task_rows": "2 1 2 2 2 2 2 2 2 1 i 2 2 1",
     "outward": "1 1 2 i f 2 1 1 1",
     "bounded": "1 2 2 2 f 2 i i 1 1 1 1 1 2 2",
     "program": "2 1 1 2 2 1 2 2 f f b 2 2 1 2 2",

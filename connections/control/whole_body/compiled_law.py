@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from connections.engines.inlined.simd import inlined, one, routine
+from connections.engines.inlined.simd import compiled_entry, inlined, routine
 
 RANK = 1e-9  # relative to the longest row: the least part that counts as a direction of its own
 DEPENDENT = 1e-7  # of unit rows; products of rows have no digits left for smaller parts
@@ -177,8 +177,8 @@ def complement(B, factors, rank):
     return basis
 
 
-@one
-def wishes(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b):
+@compiled_entry
+def task_rows(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b):
     """Rows (M, n) and b (M,): tasks are passive if rows L^T vdot = b; the rows of each are orthonormal.
 
     Of one task they are R^-1 W and R^-1 times J vdot, with the rows W = J L^-T and R R^T = W W^T. With
@@ -253,8 +253,8 @@ def independent(rows):
 
 
 @routine
-def held_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W, rows,
-              right):  # fmt: skip
+def contact_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W,
+                 rows, right):  # fmt: skip
     """Write rows (u + k, n + k) and right (u + k,): y is possible if rows y = right.
 
     No torque at the velocities `others`: with their rows L_o of L, R R^T = L_o L_o^T, and W_c = contact_W,
@@ -385,7 +385,7 @@ def out_of_bounds(cone, motors, joints, places, limits, time, q, v, tau, forces,
     return beyond
 
 
-@one
+@compiled_entry
 def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights, exclusive, contact_J,
          contact_J_dot, damping, held, per_length, others, root_mass, cone, motors, joints, places, limits,
          time, q, least_values, most_values, lower, upper, W, rows, b, A, L, contact_W, y, Z, tau, forces,
@@ -405,7 +405,7 @@ def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights,
         return NOT_DEFINITE
     h = bias.copy()
     forward(L, h)
-    found = wishes(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b[k:])
+    found = task_rows(L, v, C, J, J_dot, errors, D, K, E, rates, ends, W, rows, b[k:])
     if found > 0:
         return found
     for i in range(M):
@@ -417,8 +417,8 @@ def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights,
             if row >= 0:
                 return OF_ROW + levels[level] + row
     must, right = np.zeros((u + k, d)), np.empty(u + k)
-    held_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W, must,
-              right)  # fmt: skip
+    contact_rows(H, L, h, v, contact_J, contact_J_dot, damping, per_length, others, root_mass, contact_W,
+                 must, right)  # fmt: skip
     count = u + k if held else u
     equal, factors, diagonal = must[:count].copy(), np.empty(count), np.empty(count)
     order = np.empty(count, np.int64)
@@ -463,7 +463,7 @@ def best(H, bias, v, C, J, J_dot, errors, D, K, E, rates, ends, levels, weights,
     return FREE
 
 
-@one
+@compiled_entry
 def outward(y, bias, contact_J, others, root_mass, L, tau, forces, acceleration):
     """Write tau (n,), forces (k,) and vdot (n,) of y."""
     n, k = len(L), len(contact_J)
@@ -479,7 +479,7 @@ def outward(y, bias, contact_J, others, root_mass, L, tau, forces, acceleration)
     return True
 
 
-@one
+@compiled_entry
 def bounded(y, Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, acceleration, lower, upper, G_z,
             room):  # fmt: skip
     """Bounds of z, lower <= G (y + Z^T z) <= upper, in rows of unit length: G_z (p, rows of Z), room (2, p).
@@ -518,7 +518,7 @@ def bounded(y, Z, L, contact_W, root_mass, cone, motors, joints, tau, forces, ac
     return size
 
 
-@one
+@compiled_entry
 def program(A, b, y, Z, N, z, G_z, room, size, closeness, first, B, P, pull, G_n, now):
     """The program of one level: B = A Z^T N^T, P = B^T B + closeness, pull, G_n, and what room is left.
 
@@ -551,7 +551,7 @@ def program(A, b, y, Z, N, z, G_z, room, size, closeness, first, B, P, pull, G_n
     return True
 
 
-@one
+@compiled_entry
 def narrowed(B, N, out):
     """Write what rows B leave open of the basis N to `out`; returns the number of its rows."""
     m = len(B)

@@ -49,7 +49,7 @@ from connections.control.whole_body.task import (
     TaskState,
     dependent_components,
 )
-from connections.evaluation.boundary import kind_kept
+from connections.evaluation.boundary import returns_input_kind
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
 from connections.multibody.program.table import BODY_FACTORS
@@ -189,7 +189,7 @@ class WholeBodyController:
             object.__setattr__(self, name, value)
         self._support(())  # which checks the bounds
 
-    @kind_kept
+    @returns_input_kind
     def torque(self, q: Any, v: Any, targets: Mapping[str, Any]) -> np.ndarray:
         """The forces tau, (nv,), of `command`."""
         return self.command(q, v, targets).tau

@@ -20,7 +20,7 @@ Source: Bullo and Murray, Proportional derivative control on the Euclidean group
 
 import math
 
-from connections.engines.inlined.simd import inlined, one, routine
+from connections.engines.inlined.simd import compiled_entry, inlined, routine
 
 ROTATION = 1e-6  # the largest entry of R^T R - 1 of a target
 SMALL = 1e-4  # rad^2; below it the coefficients are series
@@ -137,7 +137,7 @@ def seen_from(R, x, u, seen):
     return True
 
 
-@one
+@compiled_entry
 def group_error(place, target, u, u_d, a_d, R, x, E, e, xi, seen, rate):
     """Write E (m, m), e, xi, Ad_X^-1 u_d and its rate, (m,); returns whether the target has a rotation.
 

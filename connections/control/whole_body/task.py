@@ -200,7 +200,7 @@ class TaskStack:
         return [TaskState(task, state, *task.motion(state), target) for task, target in pairs]
 
     def given(self, states: Sequence[TaskState]) -> tuple[np.ndarray, ...]:
-        """What `compiled_law.wishes` is given of the tasks, from J to the first row of each."""
+        """What `compiled_law.task_rows` is given of the tasks, from J to the first row of each."""
         errors, E = np.empty((3, len(self.rates))), self.ones.copy()
         for at, one in zip(self.slices, states, strict=True):
             errors[0, at], bent, errors[1, at], _, errors[2, at] = one.error
@@ -294,7 +294,7 @@ class TaskState:
         m, state = self.of.size, self.state
         W, rows, b = np.empty((m, len(state.v))), np.empty((m, len(state.v))), np.empty(m)
         given = TaskStack([self.of]).given([self])
-        found = compiled.wishes(np.ascontiguousarray(state.L), state.v, state.C, *given, W, rows, b)
+        found = compiled.task_rows(np.ascontiguousarray(state.L), state.v, state.C, *given, W, rows, b)
         if found > 0:
             raise TaskError(dependent_components(self.of.name))
         return np.asarray(self.root @ b)

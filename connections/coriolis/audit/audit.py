@@ -47,7 +47,7 @@ from connections.coriolis.audit.measurements import (
     worst_of,
 )
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 
 _HINT = " (are H, C and v in the frame given, components in its order?)"
@@ -182,7 +182,7 @@ def audit_coriolis(
     require_type("frame", frame, FrameField)
     q_samples, v_samples = _samples(frame, q, v)
     points = Argument("q", q_samples, (frame.ambient_dim,))
-    at = evaluate(frame, Bound(_point_and_structure_at, frame), points)
+    at = evaluate(frame, PytreePartial(_point_and_structure_at, frame), points)
     q_samples, structure = (np.asarray(array) for array in at)
     boxes = BlackBoxes(coriolis, mass_matrix, frame.dim)
     differences = FrameDifferences(frame)

@@ -24,11 +24,11 @@ from connections.engines.inlined.simd import (
     alike,
     beyond,
     copied_sign,
-    exact,
     root,
     routine,
     smaller,
     store,
+    without_reassociation,
 )
 
 
@@ -96,7 +96,7 @@ def solve_column(A, p, d, stairs, c, j, b, x):
     return _solve(A, p, d, stairs, b, x, first, end)
 
 
-@exact
+@without_reassociation
 def _solve(A, p, d, stairs, b, x, first, end):
     """Write D A^+ b to x, and return the bounds of entries that may differ from zero; others are not written.
 
@@ -123,7 +123,7 @@ def _solve(A, p, d, stairs, b, x, first, end):
     return first, stop
 
 
-@exact
+@without_reassociation
 def least_pivot(A, p, d):
     """The least pivot of a factorized matrix; zero if any is NaN."""
     diagonal = beyond(A, d * p + d)
@@ -133,7 +133,7 @@ def least_pivot(A, p, d):
     return pivot
 
 
-@exact
+@without_reassociation
 def scaled_length(A, p, d, x):
     """|D x|, with D the lengths of the columns of a factorized matrix."""
     lengths = beyond(A, d * p + 2 * d)
@@ -145,13 +145,13 @@ def scaled_length(A, p, d, x):
     return root(square)
 
 
-@exact
+@without_reassociation
 def column_length(A, p, d, j):
     """D_j, the length that column j of a factorized A had."""
     return A[d * (p + 2) + j]
 
 
-@exact
+@without_reassociation
 def _product(x, y, start, stop):
     """The sum of x[r] y[r], not empty."""
     total = x[start] * y[start]
@@ -160,7 +160,7 @@ def _product(x, y, start, stop):
     return total
 
 
-@exact
+@without_reassociation
 def _reflect(x, factor, b, start, stop):
     """Replace b by b - factor x (x . b), with entries start, ..., stop - 1 of x and b only."""
     total = factor * _product(x, b, start, stop)

@@ -42,27 +42,30 @@ inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTER
 # For functions whose sums must be evaluated in the order written: without reassociation. A residual that is
 # round-off then stays the same on all machines.
 _EXACT: Any = {"forceinline": True, "fastmath": {"contract"}, "error_model": "numpy", **INTERNAL}
-exact = njit(**_EXACT)
+without_reassociation = njit(**_EXACT)
 # The same for long functions that are used in several places: they are called, and compiled once. Without an
 # option of its own, a function would take over that of the function that calls it, and be inlined everywhere.
 routine = njit(forceinline=False, fastmath={"contract"}, error_model="numpy", **INTERNAL)
 # The same for functions that are called in one place, and divide a long function into parts with names: Numba
 # puts their text there. A chain of functions that call each other is compiled anew for each of them, with all
 # that is below, which takes most of the time; parts are compiled once.
-part = njit(inline="always", fastmath={"contract"}, error_model="numpy", **INTERNAL)
+inline_section = njit(inline="always", fastmath={"contract"}, error_model="numpy", **INTERNAL)
 
 
-def one(function: Any, nogil: bool = False, fastmath: set[str] = FASTMATH) -> Any:
+def compiled_entry(function: Any, nogil: bool = False, fastmath: set[str] = FASTMATH) -> Any:
     """A function that Python calls, by a `registry.Registry`, which caches its machine code on disk.
 
-    On one configuration; `rows` is the same for rows of them, and releases the interpreter's lock.
+    On one configuration; `compiled_batch_entry` is the same for rows of them, and releases Python's lock.
     """
     return njit(nogil=nogil, fastmath=fastmath, error_model="numpy")(function)
 
 
-rows = partial(one, nogil=True)
+compiled_batch_entry = partial(compiled_entry, nogil=True)
 # With sums in the order written, for entries that consist of parts.
-exact_one, exact_rows = partial(one, fastmath={"contract"}), partial(rows, fastmath={"contract"})
+unreassociated_entry, unreassociated_batch_entry = (
+    partial(compiled_entry, fastmath={"contract"}),
+    partial(compiled_batch_entry, fastmath={"contract"}),
+)
 
 
 def _splat(builder: Any, number: Any) -> Any:
@@ -426,7 +429,7 @@ absolute = _lane_by_lane("fabs")
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487959506e-21)
 
 
-@exact
+@without_reassociation
 def polynomial_sine_cosine(x):
     """`sine_cosine` of a float64, or of `lanes`.
 

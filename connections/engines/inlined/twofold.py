@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic, lower_builtin, models, register_model
 
-from connections.engines.inlined.simd import INDEX, Slots, Wide, exact
+from connections.engines.inlined.simd import INDEX, Slots, Wide, without_reassociation
 from connections.engines.internals.numba_names import ConcreteTemplate, get_or_insert_function, infer_global
 from connections.engines.source_fingerprint import module_fingerprint
 
@@ -272,7 +272,7 @@ _SINE = tuple(_rounded(Fraction((-1) ** k, math.factorial(2 * k + 1))) for k in 
 _COSINE = tuple(_rounded(Fraction((-1) ** k, math.factorial(2 * k))) for k in range(14, 0, -1))
 
 
-@exact
+@without_reassociation
 def _sine_and_cosine(x):
     k = math.floor(nearest(x) * 0.6366197723675814 + 0.5)
     whole = twofold_of(k, 0.0)

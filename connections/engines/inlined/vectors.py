@@ -6,7 +6,7 @@ measured in if it is of unit norm.
 
 import math
 
-from connections.engines.inlined.simd import exact, inlined, put, root, take
+from connections.engines.inlined.simd import inlined, put, root, take, without_reassociation
 
 FARTHEST_ANGLE = 1e5  # a larger angle is reduced before it is passed to `sine_cosine`
 
@@ -160,7 +160,7 @@ def normalize(work, at):
     return square
 
 
-@exact
+@without_reassociation
 def reduced_angle(angle):
     """The angle itself, or if it is large, the angle in [-pi, pi] with the same sine and cosine."""
     if abs(angle) <= FARTHEST_ANGLE:

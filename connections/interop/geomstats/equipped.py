@@ -17,7 +17,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import FrameError, ShapeError
 from connections.evaluation.boundary import Argument, evaluate, the_point
-from connections.evaluation.parameters import Bound, derived
+from connections.evaluation.parameters import PytreePartial, cache_of
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats import many_geodesics as flow
@@ -238,7 +238,7 @@ def components(frame: FrameField, q: Any, rate: Any) -> np.ndarray:
 def push(frame: FrameField, q: Any, v: Any) -> np.ndarray:
     """Rates X v (..., nq)."""
     pair = _q(frame, q), Argument("v", v, (frame.dim,))
-    return np.asarray(evaluate(frame, Bound(_pushed_at, frame), *pair))
+    return np.asarray(evaluate(frame, PytreePartial(_pushed_at, frame), *pair))
 
 
 def _pushed_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -262,10 +262,10 @@ def _apply(frame: FrameField, name: str, q: np.ndarray) -> np.ndarray:
 def _coordinate_symbols(nabla: AffineConnection) -> AffineConnection:
     """`nabla` in the coordinate fields, X' = X X^-1, for frames with nq = n."""
     frame = nabla.frame
-    coordinates = derived(nabla).get(CoordinateManifold)
+    coordinates = cache_of(nabla).get(CoordinateManifold)
     if coordinates is None:
         coordinates = nabla.change(frame.dual_at)
-        derived(nabla)[CoordinateManifold] = coordinates
+        cache_of(nabla)[CoordinateManifold] = coordinates
     return coordinates
 
 

@@ -18,7 +18,7 @@ import numpy as np
 from connections.checks import MetricError, PointError, ShapeError
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Bound
+from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import POINT_TOLERANCE, worst
@@ -124,7 +124,7 @@ class GeomstatsMetric(Metric):
         points = self._shaped("point", point)
         flat = points.reshape(-1, *self.chart.shape)
         q = np.asarray(self.chart.coordinates(flat)).reshape(len(flat), -1)
-        there = evaluate(self, Bound(_there_and_back_at, self.chart), self._q(q))
+        there = evaluate(self, PytreePartial(_there_and_back_at, self.chart), self._q(q))
         q, back = (np.asarray(array) for array in there)
         off, size = (_largest(array, len(flat)) for array in (back - flat, flat))
         good = off <= POINT_TOLERANCE * size

@@ -127,7 +127,9 @@ def _symbols_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
     rows, columns = np.triu_indices(n)
     sums = np.eye(n)[rows] + np.eye(n)[columns]
     rows_at_once = max(1, _MOST // n**2)
-    moved = jax.lax.map(lambda u: _squares(of, q, u) @ xi, jnp.asarray(sums), batch_size=rows_at_once)
+    moved = jax.lax.map(
+        lambda u: _derivative_of_quadratic_force(of, q, u) @ xi, jnp.asarray(sums), batch_size=rows_at_once
+    )
     table = jnp.zeros((n, n, n)).at[rows, columns].set(moved, unique_indices=True)
     table = table.at[columns, rows].set(moved, unique_indices=True)
     squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
@@ -200,7 +202,7 @@ def _coriolis_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
         changes.append(star)
         if chosen != _STAR:
             changes.append(star - of("coriolis_product", q, w, v_dot, chosen=chosen))
-        changes += _turned(of, q, v_dot, w)
+        changes += _lowered_bracket(of, q, v_dot, w)
     if w_dot is not None:
         changes.append(of("coriolis_product", q, v, w_dot, chosen=chosen))
     return _sum(changes)
@@ -214,11 +216,11 @@ def _coriolis_transpose_product(of: Recursions, at: Any, along: Any, chosen: Cho
         changes.append(_coriolis_change(of, q, v, xi, chosen).T @ w)
     if v_dot is not None:  # Gamma_ijk w^i = L_j (H w)_k - Gamma_kij w^i - s_kji w^i
         star = of("coriolis_matrix", q, w, chosen=_STAR)
-        matrix = _carried(of, q, w) - (
+        matrix = _derivative_of_mass_product(of, q, w) - (
             2.0 * star - of("coriolis_matrix", q, w, chosen=chosen) if chosen != _STAR else star
         )
         changes.append(matrix @ v_dot)
-        changes += [-term for term in _turned(of, q, v_dot, w)]
+        changes += [-term for term in _lowered_bracket(of, q, v_dot, w)]
     if w_dot is not None:
         changes.append(of("coriolis_transpose_product", q, v, w_dot, chosen=chosen))
     return _sum(changes)
@@ -227,7 +229,7 @@ def _coriolis_transpose_product(of: Recursions, at: Any, along: Any, chosen: Cho
 @_rule
 def _mass_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
     (q, x), (xi, x_dot) = at, along
-    changes = [] if xi is None else [_carried(of, q, x) @ xi]
+    changes = [] if xi is None else [_derivative_of_mass_product(of, q, x) @ xi]
     return _sum(changes if x_dot is None else [*changes, of("mass_product", q, x_dot)])
 
 
@@ -236,7 +238,7 @@ def _inverse_mass_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -
     (q, x), (xi, x_dot) = at, along
     changes = [] if x_dot is None else [x_dot]
     if xi is not None:
-        changes.append(-_carried(of, q, of("inverse_mass_product", q, x)) @ xi)
+        changes.append(-_derivative_of_mass_product(of, q, of("inverse_mass_product", q, x)) @ xi)
     return of("inverse_mass_product", q, _sum(changes))
 
 
@@ -401,7 +403,7 @@ def _force_change(of: Recursions, q: Vector, v: Vector, v_dot: Tangent, a_dot: T
     """
     changes = []
     if v_dot is not None:
-        changes = [2.0 * of("coriolis_product", q, v, v_dot), *_turned(of, q, v_dot, v)]
+        changes = [2.0 * of("coriolis_product", q, v, v_dot), *_lowered_bracket(of, q, v_dot, v)]
     return changes if a_dot is None else [*changes, of.weightless("mass_product", q, a_dot)]
 
 
@@ -429,7 +431,7 @@ def _hessian_change(of: Recursions, dynamics: str, at: Any, along: Any) -> jax.A
     return _sum(changes)
 
 
-def _turned(of: Recursions, q: Vector, v: Vector, w: Vector) -> list[jax.Array]:
+def _lowered_bracket(of: Recursions, q: Vector, v: Vector, w: Vector) -> list[jax.Array]:
     """s_ijk v^j w^k with a lower first index, in a list that is empty if it is zero."""
     if not of.brackets:
         return []
@@ -452,13 +454,13 @@ def _brackets(of: Recursions, n: int) -> np.ndarray:
     return whole
 
 
-def _carried(of: Recursions, q: Vector, x: Vector) -> jax.Array:
+def _derivative_of_mass_product(of: Recursions, q: Vector, x: Vector) -> jax.Array:
     """(n, n): the derivative of (H x)_k along X_j, [k, j]."""
     derivatives: jax.Array = of.weightless("inverse_dynamics_derivatives", q, jnp.zeros_like(x), x)[0]
     return derivatives
 
 
-def _squares(of: Recursions, q: Vector, v: Vector) -> jax.Array:
+def _derivative_of_quadratic_force(of: Recursions, q: Vector, v: Vector) -> jax.Array:
     """P(v)_il, (n, n): the derivative of Gamma_ijk v^j v^k along X_l."""
     derivatives: jax.Array = of.weightless("inverse_dynamics_derivatives", q, v, jnp.zeros_like(v))[0]
     return derivatives
@@ -470,7 +472,7 @@ def _symmetric(of: Recursions, q: Vector, v: Vector, w: Vector) -> jax.Array:
     # By factors that make both vectors of one size, neither is lost in the other's round-off.
     factor = jnp.where((sizes[0] > 0.0) & (sizes[1] > 0.0), jnp.sqrt(sizes[1] / sizes[0]), 1.0)
     v, w = v * factor, w / factor
-    return (_squares(of, q, v + w) - _squares(of, q, v - w)) / 4.0
+    return (_derivative_of_quadratic_force(of, q, v + w) - _derivative_of_quadratic_force(of, q, v - w)) / 4.0
 
 
 def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: Chosen) -> jax.Array:

@@ -17,13 +17,13 @@ import numpy as np
 from connections.engines.inlined.simd import (
     absolute,
     beyond,
-    exact,
     inlined,
     load,
     put,
     sine_cosine,
     store,
     take,
+    without_reassociation,
 )
 from connections.engines.inlined.vectors import (
     add3,
@@ -171,7 +171,7 @@ def _three(slots, stride):
 # --- steps of loops -----------------------------------------------------------------------------------------
 
 
-@exact
+@without_reassociation
 def advance_joint(kind, q, base, goal, fraction, size, step):
     """Set q to `fraction` of the way from base to goal, and write the step, as velocities.
 
@@ -190,7 +190,7 @@ def advance_joint(kind, q, base, goal, fraction, size, step):
     return turn, length + turn
 
 
-@exact
+@without_reassociation
 def move_joint(kind, q, v, factor):
     """Move q by `factor` times the velocities v, of one configuration or of several lanes."""
     if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
@@ -206,7 +206,7 @@ def move_joint(kind, q, v, factor):
         put(q, at, unit_quaternion(quaternion_product(take(q, at, 4), turn)))
 
 
-@exact
+@without_reassociation
 def turn_of_move(kind, v, factor):
     """The angle by which `move_joint` turns, rad."""
     if kind == PRISMATIC:
@@ -235,13 +235,13 @@ def is_crank(kind):
     return kind == REVOLUTE
 
 
-@exact
+@without_reassociation
 def whole_turns(kind, q, goal):
     """The whole turns from q to goal, rounded; zero for joints that do not return after a turn."""
     return np.rint((goal[0] - q[0]) / TURN) if kind == REVOLUTE else 0.0
 
 
-@exact
+@without_reassociation
 def distance_within_turn(kind, q, other, size):
     """How far apart two configurations are, rad, apart from whole turns; lengths relative to `size`, m."""
     if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
@@ -257,7 +257,7 @@ def distance_within_turn(kind, q, other, size):
     return distance + 2.0 * min(plus, minus)
 
 
-@exact
+@without_reassociation
 def _advance_number(q, base, goal, fraction, i):
     """Move coordinate i, along a straight line. Returns by how much."""
     step = (goal[i] - base[i]) * fraction

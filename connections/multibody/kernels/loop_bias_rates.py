@@ -24,7 +24,7 @@ Source: differentiation of LG of `loop_continuation`; [W] VI-C.
 """
 
 from connections.engines.inlined.householder import solve_least
-from connections.engines.inlined.simd import beyond, exact, inlined, put, store, take
+from connections.engines.inlined.simd import beyond, inlined, put, store, take, without_reassociation
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.multibody.clusters import LINEAR
 from connections.multibody.kernels.layout import ARMS, BIAS, CONDITION
@@ -35,7 +35,7 @@ from connections.multibody.tolerances import SINGULAR
 _STILL = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
 
 
-@exact
+@without_reassociation
 def rates_of_loop(loop, solution, v, start, out):
     """Write L_j (L_v G) v of the loop's dependent columns to `out`. Returns 0, or -1 if the loop is singular.
 
@@ -59,7 +59,7 @@ def rates_of_loop(loop, solution, v, start, out):
     return 0
 
 
-@exact
+@without_reassociation
 def _move(loop, solution, v):
     """Write V, A and sum_s Phi_s a_s of all links to the workspace."""
     n = loop.independent
@@ -82,7 +82,7 @@ def _move(loop, solution, v):
         put(loop.biases, BIAS.size * link + BIAS.pull, pull)
 
 
-@exact
+@without_reassociation
 def _vary(loop, solution, v, j):
     """Write P, delta V and delta A (without its last term) of all links along column j to the workspace."""
     n = loop.independent
@@ -107,7 +107,7 @@ def _vary(loop, solution, v, j):
         put(loop.biases, at + BIAS.acceleration_change, change)
 
 
-@exact
+@without_reassociation
 def _vary_conditions(loop):
     """Write to b the change of the second time derivative of all conditions, without the term K delta a_s."""
     for r in range(loop.rows):
@@ -134,7 +134,7 @@ def _of_both(loop, slot_a, slot_b):
     return take(loop.biases, slot_a, 6), take(loop.biases, slot_b, 6)
 
 
-@exact
+@without_reassociation
 def _along(numbers, start, v, n):
     """The sum of numbers[start + k] v[k]."""
     total = 0.0

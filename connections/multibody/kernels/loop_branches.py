@@ -23,7 +23,7 @@ import math
 
 import numpy as np
 
-from connections.engines.inlined.simd import beyond, exact, part, routine, store
+from connections.engines.inlined.simd import beyond, inline_section, routine, store, without_reassociation
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.multibody.clusters import LINEAR
 from connections.multibody.kernels.elementary_joints import (
@@ -63,7 +63,7 @@ SAME_RATIO = 1e-14  # of turns that a linear coupling ties, relative to its term
 EXACT_COUNT = 2.0**52  # numbers of turns beyond it may be rounded
 
 
-@part
+@inline_section
 def reach(loop):
     """`follow`, without what takes more than one path: `INDIRECT` is returned where it does."""
     if needs_turns(loop):
@@ -74,7 +74,7 @@ def reach(loop):
     return -1 if end == AT_SINGULAR_GOAL else polish(loop)
 
 
-@part
+@inline_section
 def follow(loop):
     """Follow the loop from `base` to its goal, at which it is left. Returns 0, 1 (open) or -1 (singular)."""
     if needs_turns(loop):
@@ -82,7 +82,7 @@ def follow(loop):
     return _follow_to_goal(loop, MOST_TRIALS)[0]
 
 
-@exact
+@without_reassociation
 def needs_turns(loop):
     """Whether the goal is two turns away, or more, of a crank that is the only independent joint."""
     crank = _lonely_crank(loop)
@@ -106,7 +106,7 @@ def _follow_to_goal(loop, trials):
 # --- branches that cross ------------------------------------------------------------------------------------
 
 
-@part
+@inline_section
 def _cross(loop, trials):
     """Go on beyond the point `base`, at which a path was cut: `base` is then a point beyond.
 
@@ -128,7 +128,7 @@ def _cross(loop, trials):
     return status, trials
 
 
-@part
+@inline_section
 def _sample(loop, fraction, trials):
     """Write x at -k * fraction of the way from the cut to the end to row k - 1 of `samples`, for all nodes k.
 
@@ -144,7 +144,7 @@ def _sample(loop, fraction, trials):
     return True, trials
 
 
-@part
+@inline_section
 def _land(loop, fraction):
     """Find the branch at `fraction` of the way beyond the cut, or at the end. Returns as `_cross`."""
     target = min(fraction, 1.0)
@@ -181,14 +181,14 @@ def _extrapolate(loop, count, target, spacing):
     return newton(loop)[0]
 
 
-@exact
+@without_reassociation
 def _correct(loop):
     """Correct x, at which the loop was evaluated. Returns whether Newton's method leads to a point nearby."""
     keep(loop)
     return polish(loop) == 0 and change_of_K(loop) <= LARGEST_JUMP
 
 
-@part
+@inline_section
 def _closes(loop):
     """Whether the conditions are met at x, up to the error of the extrapolation."""
     good = True
@@ -197,7 +197,7 @@ def _closes(loop):
     return good
 
 
-@exact
+@without_reassociation
 def _place(loop, fraction, out):
     """Write the independent coordinates at `fraction` of the way from the cut to the end to `out`."""
     for link in range(1, loop.links + 1):
@@ -210,7 +210,7 @@ def _place(loop, fraction, out):
 # --- many turns ---------------------------------------------------------------------------------------------
 
 
-@exact
+@without_reassociation
 def _lonely_crank(loop):
     """The coordinate of the crank that is the loop's only independent joint; -1 if there is none."""
     if loop.independent != 1:
@@ -222,7 +222,7 @@ def _lonely_crank(loop):
     return -1
 
 
-@part
+@inline_section
 def _follow_turns(loop, crank):
     """Follow the loop turn by turn until it is back, then to the goal less turns. Returns as `follow`."""
     goal, start, trials = loop.goal[crank], loop.base[crank], MOST_TRIALS
@@ -245,7 +245,7 @@ def _follow_turns(loop, crank):
     return _follow_to_goal(loop, trials)[0]
 
 
-@part
+@inline_section
 def _turns_meet_couplings(loop):
     """Whether the whole turns meet the linear couplings, so that any number of them does.
 
@@ -262,7 +262,7 @@ def _turns_meet_couplings(loop):
     return True
 
 
-@part
+@inline_section
 def _follow_rest(loop, crank, goal, period, trials):
     """Follow the loop to its goal less multiples of `period` turns, then count these. Returns as `follow`."""
     start = loop.home[crank]
@@ -281,7 +281,7 @@ def _follow_rest(loop, crank, goal, period, trials):
     return status
 
 
-@part
+@inline_section
 def _count_turns(loop, direction):
     """Write how often each joint turns from `home` to x to `turns`; direction is the crank's, 1 or -1."""
     for link in range(1, loop.links + 1):
@@ -290,7 +290,7 @@ def _count_turns(loop, direction):
         store(loop.turns, at, direction * turns)
 
 
-@part
+@inline_section
 def _add_turns(loop, periods):
     """Add the whole turns of so many periods to the angles of dependent joints.
 
@@ -309,7 +309,7 @@ def _add_turns(loop, periods):
 # --- points of a path ---------------------------------------------------------------------------------------
 
 
-@exact
+@without_reassociation
 def _begin(loop, point):
     """Let the path begin at a point."""
     copy(loop, point, loop.x)
@@ -317,7 +317,7 @@ def _begin(loop, point):
     keep(loop)
 
 
-@exact
+@without_reassociation
 def _is_same(loop, point, tolerance):
     """Whether x and a point differ by whole turns only."""
     for link in range(1, loop.links + 1):

@@ -12,7 +12,14 @@ depends only on q and on the configuration at which the path begins. Source: [W]
 
 from connections.engines.inlined.householder import solve_least
 from connections.engines.inlined.rows import LARGEST
-from connections.engines.inlined.simd import beyond, exact, load_lane, part, store, take
+from connections.engines.inlined.simd import (
+    beyond,
+    inline_section,
+    load_lane,
+    store,
+    take,
+    without_reassociation,
+)
 from connections.engines.inlined.vectors import unit_factor
 from connections.multibody.kernels.layout import (
     BAD_INPUT,
@@ -37,7 +44,7 @@ from connections.multibody.tolerances import NEARLY_SINGULAR
 LOOPS_REMAIN = BAD_INPUT + 2  # a status: the input is good, but only the linear clusters are solved
 
 
-@exact
+@without_reassociation
 def solve_linear(numbers, q, size, solution):
     """Fill `solution` from q (nq,), except for the dependent joints of loops.
 
@@ -66,7 +73,7 @@ def solve_linear(numbers, q, size, solution):
     return 0 if closure.loops == 0 else LOOPS_REMAIN
 
 
-@exact
+@without_reassociation
 def begin(numbers, q, size, guess, guess_size, solution):
     """`solve_linear`, and `BAD_INPUT` for a guess of another size or of numbers that are not legal."""
     status = solve_linear(numbers, q, size, solution)
@@ -82,7 +89,7 @@ def begin(numbers, q, size, guess, guess_size, solution):
     return status if good else BAD_INPUT
 
 
-@part
+@inline_section
 def solve_directly(closure, start, solution):
     """Fill the rest of `solution` by paths that begin at `start`, unless one is cut or takes many turns.
 
@@ -102,7 +109,7 @@ def solve_directly(closure, start, solution):
     return digits_lost(closure, solution)
 
 
-@part
+@inline_section
 def solve_loops(closure, start, solution):
     """`solve_directly`, across points in which branches cross, and over many turns. Returns no `INDIRECT`."""
     for i in range(closure.loops):
@@ -116,20 +123,20 @@ def solve_loops(closure, start, solution):
     return digits_lost(closure, solution)
 
 
-@exact
+@without_reassociation
 def digits_lost(closure, solution):
     """`REFINABLE` if a loop of a solution is nearly singular, otherwise 0."""
     return REFINABLE if solution[closure.size - 1] < NEARLY_SINGULAR else 0
 
 
-@exact
+@without_reassociation
 def _square(q, start):
     """The squared norm of the quaternion in q that begins at `start`."""
     a, b, c, d = take(q, start, 4)
     return a * a + b * b + c * c + d * d
 
 
-@exact
+@without_reassociation
 def _solve_linear(table, solution):
     """q_d = G q_i + g for one linear cluster, whose array begins at `table`."""
     cluster = unpack_linear_cluster(table)
@@ -141,7 +148,7 @@ def _solve_linear(table, solution):
         store(solution, cluster.q_d[i], total)
 
 
-@part
+@inline_section
 def _settle(loop, start, solution):
     """Close a loop where its path begins. Returns 0, or 1 if it cannot be closed, or -1 if it is singular."""
     for i in range(loop.coordinates):
@@ -152,7 +159,7 @@ def _settle(loop, start, solution):
     return settle(loop)
 
 
-@part
+@inline_section
 def _write(closure, loop, solution):
     """Write what was found for a loop."""
     store(solution, closure.size - 1, min(solution[closure.size - 1], loop.control[PIVOT]))
@@ -162,7 +169,7 @@ def _write(closure, loop, solution):
     write_derivatives(loop, solution, 0, 1)
 
 
-@exact
+@without_reassociation
 def write_derivatives(loop, solutions, size, count):
     """Write G and LG of the dependent columns to the solution; of lanes, to `count` of them, `size` apart."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
@@ -196,7 +203,7 @@ def write_derivatives(loop, solutions, size, count):
                 _write_second(loop, solutions, size, count, k * n + j)
 
 
-@exact
+@without_reassociation
 def _write_second(loop, solutions, size, count, entry):
     """Write -z to an entry of LG of every dependent column."""
     for t in range(loop.columns):

@@ -18,14 +18,14 @@ import math
 from connections.engines.inlined.simd import (
     LANES,
     beyond,
-    exact_one,
-    exact_rows,
+    compiled_batch_entry,
+    compiled_entry,
     flat_slots_of,
     inlined,
     load,
-    one,
-    rows,
     store,
+    unreassociated_batch_entry,
+    unreassociated_entry,
 )
 from connections.multibody.kernels.layout import (
     BAD_INPUT,
@@ -49,7 +49,7 @@ from connections.multibody.kernels.loop_lanes import solve_lanes
 from connections.multibody.kernels.loop_refinement import refine
 
 
-@exact_one
+@unreassociated_entry
 def closure_at(closure, q, guess, out):
     slots, solution, start = flat_slots_of(closure), flat_slots_of(out), flat_slots_of(guess)
     loops = unpack_closure(slots)
@@ -61,7 +61,7 @@ def closure_at(closure, q, guess, out):
     return status
 
 
-@exact_rows
+@unreassociated_batch_entry
 def closure_rest(closure, q, guess, directly, out):
     slots, status = flat_slots_of(closure), 0
     loops = unpack_closure(slots)
@@ -85,7 +85,7 @@ def closure_rest(closure, q, guess, directly, out):
     return status
 
 
-@exact_rows
+@unreassociated_batch_entry
 def closure_fine(closure, coarse, out):
     slots, status = flat_slots_of(closure), 0
     loops = unpack_closure(slots)
@@ -111,7 +111,7 @@ def _have_shapes(loops, q, guess, out):
     return out.shape[1] == loops.size and rows_agree
 
 
-@exact_rows
+@unreassociated_batch_entry
 def closure_rows(closure, q, guess, out):
     slots, starts, status = flat_slots_of(closure), flat_slots_of(guess), 0
     loops = unpack_closure(slots)
@@ -155,7 +155,7 @@ def _rates_of_loops(closure, solution, v, out):
     return good
 
 
-@one
+@compiled_entry
 def bias_rates_at(closure, solution, v, out):
     loops = unpack_closure(flat_slots_of(closure))
     if solution.shape[0] != loops.size:
@@ -164,7 +164,7 @@ def bias_rates_at(closure, solution, v, out):
     return _rates_of_loops(loops, solution, v, out)
 
 
-@rows
+@compiled_batch_entry
 def bias_rates_rows(closure, solution, v, out):
     loops, good = unpack_closure(flat_slots_of(closure)), True
     if solution.shape[1] != loops.size:
@@ -175,7 +175,7 @@ def bias_rates_rows(closure, solution, v, out):
     return good
 
 
-@one
+@compiled_entry
 def conditions_at(closure, q, phi, K, poses, columns):
     """phi (p,), K^T (m, p), poses (links + 1, POSE) and columns Phi (m, 6) in the carrier's axes."""
     closed = unpack_closure(flat_slots_of(closure))

@@ -19,7 +19,15 @@ Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
 
 import math
 
-from connections.engines.inlined.simd import absolute, beyond, exact, inlined, put, store, take
+from connections.engines.inlined.simd import (
+    absolute,
+    beyond,
+    inlined,
+    put,
+    store,
+    take,
+    without_reassociation,
+)
 from connections.engines.inlined.twists import add6, dot6, motion_cross, scale6, subtract6
 from connections.engines.inlined.vectors import (
     add3,
@@ -45,7 +53,7 @@ from connections.multibody.kernels.layout import ARMS, CONDITION, IDENTITY, PLAC
 ROUND_OFF = 1e-5  # times `CLOSED`: the round-off of a point, relative to the lengths that lead to it
 
 
-@exact
+@without_reassociation
 def place_loop(loop):
     """Poses (R row by row, p) of the loop's links at x, and Phi of its columns."""
     for i in range(loop.coordinates):
@@ -53,7 +61,7 @@ def place_loop(loop):
     place_links(loop)
 
 
-@exact
+@without_reassociation
 def place_links(loop):
     """`place_loop`, where `angles` are given, of one configuration or of several lanes."""
     put(loop.poses, 0, IDENTITY)
@@ -69,7 +77,7 @@ def place_links(loop):
         put_columns(kind, pose, k, beyond(loop.Phi, 6 * loop.first[link]), 6)
 
 
-@exact
+@without_reassociation
 def evaluate(loop):
     """Write phi, arms and wrenches of all conditions, and K (columns, rows) to `now`; after `place_loop`."""
     for r in range(loop.rows):
@@ -141,7 +149,7 @@ def _geometric_condition(loop, r):
     store(loop.phi, r, scale * (value - constant))
 
 
-@exact
+@without_reassociation
 def move_links(loop):
     """Write the twists P_lk of all links l along the columns k of G."""
     n = loop.independent
@@ -156,7 +164,7 @@ def move_links(loop):
             put(loop.twists, own + 6 * k, twist)
 
 
-@exact
+@without_reassociation
 def vary_wrenches(loop, j):
     """Write the rates of all wrenches along column j of G; after `move_links`."""
     n = loop.independent
@@ -167,7 +175,7 @@ def vary_wrenches(loop, j):
             put(loop.arms, ARMS.size * r + ARMS.rate, wrench_rate(loop, r, V_a, V_b))
 
 
-@exact
+@without_reassociation
 def vary_links(loop, j, k):
     """Write W_l[j, k] = W_p[j, k] + P_lj x (P_lk - P_pk) of all links l, of parents p; after `move_links`."""
     n = loop.independent
@@ -180,7 +188,7 @@ def vary_links(loop, j, k):
         put(loop.rates, 6 * link, add6(take(loop.rates, 6 * loop.parent[link], 6), turned))
 
 
-@exact
+@without_reassociation
 def second_derivatives(loop, j, k):
     """Write sum_s (L_j K)_s G_sk of every condition to b; after `vary_wrenches` and `vary_links`."""
     n, a, b = loop.independent, 0, 0
@@ -199,7 +207,7 @@ def second_derivatives(loop, j, k):
             store(loop.b, r, value * loop.row_parameters[CONDITION.size * r + CONDITION.scale])
 
 
-@exact
+@without_reassociation
 def exchange(loop, j, k):
     """Make z = -LG[:, j, k] of the dependent columns -LG[:, k, j]; y is for numbers on the way.
 

@@ -17,12 +17,12 @@ from connections.engines.inlined.simd import (
     as_lanes,
     beyond,
     chosen,
-    exact,
     in_lane,
+    inline_section,
     inlined,
-    part,
     routine,
     store,
+    without_reassociation,
 )
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.multibody.kernels.elementary_joints import is_angle
@@ -67,7 +67,7 @@ PHASE, TRIAL, PREVIOUS, LEFT, STEP, WAY, FRACTION, ROUNDS, ROW = 6, 7, 8, 9, 10,
 SETTLING, STEPPING, ARRIVED, POLISHING, SOLVED, GIVEN_UP, IDLE = 0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0
 
 
-@part
+@inline_section
 def solve_lanes(closure, i, starts, stride, good, solutions, size, count):
     """Fill the first `count` rows of `solutions` for loop i, from rows of `starts`.
 
@@ -102,7 +102,7 @@ def _lane(closure, i, lane):
     return unpack_loop_at(closure, i, in_lane(_work(closure), lane))
 
 
-@part
+@inline_section
 def _begin(loop, start, solution, row):
     """Let the lane of `loop` follow the path to a row."""
     _read(loop, start)
@@ -115,13 +115,13 @@ def _begin(loop, start, solution, row):
     store(loop.control, ROW, float(row))
 
 
-@exact
+@without_reassociation
 def _read(loop, configuration):
     for c in range(loop.coordinates):
         store(loop.x, c, configuration[loop.source[c]])
 
 
-@exact
+@without_reassociation
 def _is_far(loop):
     """Whether an angle may become so large on the path that it would have to be reduced."""
     far = False
@@ -133,7 +133,7 @@ def _is_far(loop):
     return far
 
 
-@part
+@inline_section
 def _write_configuration(loop, good, solutions, size):
     """Write the end of a lane's path to its row; the lane is idle then."""
     row = int(loop.control[ROW])
@@ -144,14 +144,14 @@ def _write_configuration(loop, good, solutions, size):
     store(loop.control, PHASE, IDLE)
 
 
-@exact
+@without_reassociation
 def _write_dependent(loop, solution):
     for c in range(loop.coordinates):
         if loop.follows[c]:
             store(solution, loop.source[c], loop.x[c])
 
 
-@part
+@inline_section
 def _correct(closure, i, many):
     """One correction of every lane, and the predictions of new steps. Returns whether a lane still works."""
     working, stepping = False, False
@@ -208,14 +208,14 @@ def _move(many):
     move_dependent(many, factor)
 
 
-@exact
+@without_reassociation
 def _choose(many, flag, source, target):
     """Copy a configuration where flag > 0."""
     for c in range(many.coordinates):
         store(target, c, chosen(flag, source[c], target[c]))
 
 
-@part
+@inline_section
 def _apply_rules(loop):
     """What `settle` and `approach` of `loop_path` do after a correction was computed."""
     control = loop.control
@@ -257,21 +257,21 @@ def _apply_rules(loop):
             _go_on(control)
 
 
-@exact
+@without_reassociation
 def _go_on(control):
     """Keep the point that is reached, and begin a step there."""
     store(control, KEEPS, 1.0)
     store(control, BEGINS, 1.0)
 
 
-@exact
+@without_reassociation
 def _reject(control, factor):
     """Try a shorter step."""
     store(control, STEP, min(control[STEP], control[LEFT]) * max(factor, 0.1))
     store(control, BEGINS, 1.0)
 
 
-@exact
+@without_reassociation
 def _begin_step(loop):
     """Move the independent coordinates, in a step that turns none of them too far."""
     control = loop.control
@@ -288,7 +288,7 @@ def _begin_step(loop):
     store(control, PHASE, GIVEN_UP)
 
 
-@exact
+@without_reassociation
 def _part_of_prediction(loop):
     """By how much of the prediction the lane moves; a step that turns a joint too far is shortened."""
     turn, control = largest_turn(loop, 1.0), loop.control
@@ -304,7 +304,7 @@ def _part_of_prediction(loop):
     return shorter
 
 
-@part
+@inline_section
 def _finish(closure, i, many, good, solutions, size, count):
     """`polish` of `loop_path`, G and LG of the first LANES or `count` rows of `solutions`."""
     for lane in range(LANES):
@@ -333,7 +333,7 @@ def _finish(closure, i, many, good, solutions, size, count):
     write_derivatives(many, solutions, size, min(LANES, count))
 
 
-@exact
+@without_reassociation
 def _polish(control):
     """What `polish` of `loop_path` does after a correction was computed."""
     length = control[LENGTH]

@@ -1,10 +1,10 @@
 """Steps of a loop's configuration x: independent joints along their path, dependent ones by velocities."""
 
-from connections.engines.inlined.simd import beyond, exact
+from connections.engines.inlined.simd import beyond, without_reassociation
 from connections.multibody.kernels.elementary_joints import advance_joint, move_joint, turn_of_move
 
 
-@exact
+@without_reassociation
 def advance(loop, fraction):
     """Set the independent coordinates of x to `fraction` of the way from the last accepted point to the goal.
 
@@ -22,7 +22,7 @@ def advance(loop, fraction):
     return turn, length
 
 
-@exact
+@without_reassociation
 def move_dependent(loop, factor):
     """Move the dependent joints of x by `factor` times the velocities z; of lanes, each by its own factor."""
     for link in range(1, loop.links + 1):
@@ -31,7 +31,7 @@ def move_dependent(loop, factor):
             move_joint(loop.kind[link], beyond(loop.x, at), _velocities(loop, link), factor)
 
 
-@exact
+@without_reassociation
 def largest_turn(loop, factor):
     """The largest turn of a joint that `move_dependent` moves, rad."""
     turn = 0.0
@@ -41,6 +41,6 @@ def largest_turn(loop, factor):
     return turn
 
 
-@exact
+@without_reassociation
 def _velocities(loop, link):
     return beyond(loop.z, -1 - loop.place[loop.first[link]])

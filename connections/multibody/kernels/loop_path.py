@@ -31,7 +31,17 @@ from connections.engines.inlined.householder import (
     solve_column,
     solve_least,
 )
-from connections.engines.inlined.simd import alike, beyond, chosen, exact, part, root, routine, smaller, store
+from connections.engines.inlined.simd import (
+    alike,
+    beyond,
+    chosen,
+    inline_section,
+    root,
+    routine,
+    smaller,
+    store,
+    without_reassociation,
+)
 from connections.multibody.kernels.elementary_joints import is_slide
 from connections.multibody.kernels.loop_geometry import evaluate, place_loop
 from connections.multibody.kernels.loop_motion import advance, largest_turn, move_dependent
@@ -60,7 +70,7 @@ ARRIVED, CUT, AT_SINGULAR_GOAL = 0, 1, 2  # what became of a path
 CHANGE, PIVOT = 0, 1  # slots of `control`: the change of K_d, and its pivot
 
 
-@part
+@inline_section
 def settle(loop):
     """Close the loop at the beginning of the path, by limited Newton steps. Returns 0, 1 or -1."""
     for _ in range(50):
@@ -103,7 +113,7 @@ def approach(loop, trials):
     return AT_SINGULAR_GOAL if left * length < CLOSE else CUT, trials
 
 
-@part
+@inline_section
 def _try(loop, fraction):
     """Try a step, `fraction` of the way that is left; x is where it ends.
 
@@ -149,19 +159,19 @@ def polish(loop):
     return 0 if is_closed(loop, previous) else 1
 
 
-@exact
+@without_reassociation
 def factor_after(change):
     """The factor for the length of the next step, after one in which K_d has changed so much."""
     return min(max(USUAL_CHANGE / (change + 1e-3), 0.5), 3.0)
 
 
-@exact
+@without_reassociation
 def factor_after_too_much(change):
     """The factor for a step after one that was refused because K_d changed more than `LARGEST_CHANGE`."""
     return min(0.7, 0.8 * LARGEST_CHANGE / change)
 
 
-@exact
+@without_reassociation
 def is_closed(loop, length):
     """Whether the last correction, of this length, and the conditions are round-off."""
     closed = length <= DONE
@@ -181,7 +191,7 @@ def newton(loop):
     return pivot_of(loop, K_d), scaled_length(K_d, loop.rows, loop.dependent, loop.z)
 
 
-@exact
+@without_reassociation
 def pivot_of(loop, K_d):
     """The least pivot of a factorized K_d, times the length of its shortest column if that is below one.
 
@@ -202,7 +212,7 @@ def pivot_of(loop, K_d):
     return pivot
 
 
-@exact
+@without_reassociation
 def evaluate_and_solve(loop):
     """`newton` for links that were placed, of one configuration or of several lanes. Returns K_d."""
     evaluate(loop)
@@ -220,21 +230,21 @@ def evaluate_and_solve(loop):
     return K_d
 
 
-@exact
+@without_reassociation
 def copy(loop, source, target):
     """Copy one configuration of the loop to another."""
     for i in range(loop.coordinates):
         store(target, i, source[i])
 
 
-@exact
+@without_reassociation
 def keep(loop):
     """Make x the last accepted point: copy x to `base` and `now` to `old`."""
     copy(loop, loop.x, loop.base)
     keep_conditions(loop, 1.0)
 
 
-@exact
+@without_reassociation
 def keep_conditions(loop, flag):
     """Copy what is needed of `now` to `old`, where flag > 0: K_i, and the factorization of K_d."""
     p, d, K_d = loop.rows, loop.dependent, loop.columns * loop.rows
@@ -246,13 +256,13 @@ def keep_conditions(loop, flag):
     _keep_slots(loop, K_d + d * p, K_d + d * (p + 3), flag)
 
 
-@exact
+@without_reassociation
 def _keep_slots(loop, first, stop, flag):
     for i in range(first, stop):
         store(loop.old, i, chosen(flag, loop.now[i], loop.old[i]))
 
 
-@exact
+@without_reassociation
 def change_of_K(loop):
     """|D (K_d(old)^+ K_d(new) - 1) D^-1|, Frobenius, with D the lengths of the columns of K_d(old).
 
@@ -277,7 +287,7 @@ def change_of_K(loop):
     return change
 
 
-@exact
+@without_reassociation
 def predict(loop):
     """Move the dependent coordinates of x by -K_d^+ K_i y from the last accepted point.
 
@@ -291,7 +301,7 @@ def predict(loop):
     return largest_turn(loop, 1.0)
 
 
-@exact
+@without_reassociation
 def solve_for_prediction(loop):
     """Write the step -K_d^+ K_i y of the dependent columns, at the last accepted point, to z."""
     p = loop.rows

@@ -12,7 +12,15 @@ nothing divides that by d. Source: as `loop_path`; Higham, Accuracy and Stabilit
 """
 
 from connections.engines.inlined.householder import scaled_length
-from connections.engines.inlined.simd import beyond, exact, part, put, routine, store, take
+from connections.engines.inlined.simd import (
+    beyond,
+    inline_section,
+    put,
+    routine,
+    store,
+    take,
+    without_reassociation,
+)
 from connections.engines.inlined.twofold import as_twofold, nearest, twofold_of
 from connections.engines.inlined.vectors import FARTHEST_ANGLE, reduced_angle, unit_quaternion
 from connections.multibody.kernels.elementary_joints import is_wide
@@ -26,7 +34,7 @@ MOST_STEPS = 8  # of Newton's method, which begins within 1e-16 / d of the solut
 REFINED = 1e-20  # the last step, relative to the loop's size, of a solution that was found
 
 
-@part
+@inline_section
 def refine(closure, solution):
     """Refine all loops of a solution. Returns 0, or 1 + c if the loop of cluster c cannot be closed."""
     for i in range(closure.loops):
@@ -41,7 +49,7 @@ def refine(closure, solution):
     return 0
 
 
-@exact
+@without_reassociation
 def _read(loop, solution):
     """Set x to the configuration of a solution, with quaternions of norm one."""
     for c in range(loop.coordinates):
@@ -67,7 +75,7 @@ def _close(loop):
     return last
 
 
-@exact
+@without_reassociation
 def _place(loop):
     """Place the links at x; a number that is a large angle is reduced, which rounds its high part."""
     for c in range(loop.coordinates):

@@ -13,13 +13,13 @@ from connections.engines.inlined.runge_kutta import begin, finish, linear_step, 
 from connections.engines.inlined.simd import (
     LANES,
     beyond,
+    compiled_batch_entry,
+    compiled_entry,
     flat_slots_of,
     inlined,
     load,
-    one,
     put,
     root,
-    rows,
     slots_of,
     store,
     take,
@@ -32,7 +32,7 @@ from connections.multibody.kernels.reading import reduce_coordinates, reduce_row
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def motion_at(memory, weights, h, y, rate, out):
     """Write the step of length h from y = (q, v), (k,), with dy/dt = rate, to `out`.
 
@@ -60,7 +60,7 @@ def motion_at(memory, weights, h, y, rate, out):
     return True
 
 
-@rows
+@compiled_batch_entry
 def motion_rows(memory, work, weights, h, y, rate, out):
     """`motion_at` for rows: h (m,), y and rate (m, k), out (m, 6, k).
 
@@ -102,14 +102,14 @@ def motion_rows(memory, work, weights, h, y, rate, out):
     return True
 
 
-@one
+@compiled_entry
 def linear_at(weights, h, A, y, rate, out):
     """The same for Pdot = A P, without units; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
     linear_step(weights, h, A, y, rate, flat_slots_of(out))
     return True
 
 
-@one
+@compiled_entry
 def judge(found, state, scales, lengths, limits, out):
     """Write `integration.tolerances.judged` of steps of w motions of one group to `out` (7, w, k).
 

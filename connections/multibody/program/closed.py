@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from connections.checks import PointError, is_traced
-from connections.engines.arguments import as_rows, plain
+from connections.engines.arguments import as_rows, base_ndarray
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
@@ -117,7 +117,7 @@ def solution_of(closed: Closed, kinematics: Kinematics | ClosedKinematics) -> An
 
 def in_numpy(closed: Closed) -> Closed:
     """The same with NumPy arrays that compiled code accepts."""
-    found: Closed = jax.tree.map(lambda array: plain(np.asarray(array, np.float64)), closed)
+    found: Closed = jax.tree.map(lambda array: base_ndarray(np.asarray(array, np.float64)), closed)
     return found
 
 

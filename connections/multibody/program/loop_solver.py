@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ClosureError
-from connections.engines.arguments import plain
+from connections.engines.arguments import base_ndarray
 from connections.engines.platforms import PlatformFunction
 from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
@@ -183,7 +183,7 @@ class Loops:
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
-        failed = self._solve(plain(q), _REFERENCE, np.empty(self.size))
+        failed = self._solve(base_ndarray(q), _REFERENCE, np.empty(self.size))
         return failed and failed[1]
 
     @cached_property

@@ -30,9 +30,9 @@ from connections.checks import (
 from connections.engines.arguments import (
     apart,
     as_rows,
+    base_ndarray,
     is_lazy,
     numbers,
-    plain,
     require_output,
 )
 from connections.engines.inlined.simd import LANES
@@ -229,8 +229,8 @@ class Program:
                 require_finite_each(names, vectors)
                 raise
         else:
-            point = plain(vectors[0]) if closed is None or self.loops is None else closed
-            good = self.quiet[name](point, *map(plain, vectors[1:]), *_one(chosen), result) is not None
+            point = base_ndarray(vectors[0]) if closed is None or self.loops is None else closed
+            good = self.quiet[name](point, *map(base_ndarray, vectors[1:]), *_one(chosen), result) is not None
         if not good:
             self._explain(name, names, vectors, closed, result)
         if out is None and {*map(type, given)} != {np.ndarray}:

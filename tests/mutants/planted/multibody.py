@@ -70,8 +70,8 @@ MUTANTS = (
     Mutant(
         "jax-slope-of-a-transpose",
         "multibody/in_jax/tangents.py",
-        "changes += [-term for term in _turned(of, q, v_dot, w)]",
-        "changes += [-2.0 * term for term in _turned(of, q, v_dot, w)]",
+        "changes += [-term for term in _lowered_bracket(of, q, v_dot, w)]",
+        "changes += [-2.0 * term for term in _lowered_bracket(of, q, v_dot, w)]",
         (
             "multibody/test_in_jax.py::test_derivatives_of_symbols_in_both_ways",
             "multibody/test_in_jax.py::test_derivatives_by_a_velocity_or_a_force_are_products",

@@ -7,7 +7,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_kinematics import center_of_mass as closed_center_of_mass
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.kinematics import center_of_mass
@@ -15,7 +22,7 @@ from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def center_of_mass_at(memory, q, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (out.shape == (3,) and read_configuration(tree, tree.work, q)):
@@ -24,7 +31,7 @@ def center_of_mass_at(memory, q, out):
     return are_within(tree.work, 0, tree.nq, tree.limit[0]) or are_within(slots, 0, out.size, LARGEST)
 
 
-@rows
+@compiled_batch_entry
 def center_of_mass_rows(memory, work, blocks, q, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -36,7 +43,7 @@ def center_of_mass_rows(memory, work, blocks, q, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_center_of_mass_at(memory, closure, clusters, solved, q, out):
     if not has_room(memory, clusters):
         return False
@@ -52,7 +59,7 @@ def closed_center_of_mass_at(memory, closure, clusters, solved, q, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_center_of_mass_rows(memory, closure, clusters, solved, work, blocks, q, out):
     if not has_room(memory, clusters):
         return False

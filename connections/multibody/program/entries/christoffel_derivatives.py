@@ -7,13 +7,20 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.christoffel_derivatives import christoffel_derivatives
 from connections.multibody.kernels.layout import unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def christoffel_derivatives_at(memory, q, force_cross, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (out.shape == (tree.nv, tree.nv, tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
@@ -23,7 +30,7 @@ def christoffel_derivatives_at(memory, q, force_cross, out):
     return are_within(tree.work, 0, tree.nq, tree.limit[0]) or are_within(slots, 0, out.size, LARGEST)
 
 
-@rows
+@compiled_batch_entry
 def christoffel_derivatives_rows(memory, work, blocks, q, force_cross, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result

@@ -8,7 +8,14 @@ from connections.engines.inlined.rows import (
     write_results,
     write_slabs,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.christoffel import christoffel_symbols
 from connections.multibody.kernels.cluster_christoffel import (
     christoffel_symbols as closed_christoffel_symbols,
@@ -18,7 +25,7 @@ from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def christoffel_symbols_at(memory, q, force_cross, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (out.shape == (tree.nv, tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
@@ -28,7 +35,7 @@ def christoffel_symbols_at(memory, q, force_cross, out):
     return are_within(tree.work, 0, tree.nq, tree.limit[0]) or are_within(slots, 0, out.size, LARGEST)
 
 
-@rows
+@compiled_batch_entry
 def christoffel_symbols_rows(memory, work, blocks, q, force_cross, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -40,7 +47,7 @@ def christoffel_symbols_rows(memory, work, blocks, q, force_cross, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_christoffel_symbols_at(memory, closure, clusters, solved, q, force_cross, out):
     if not has_room(memory, clusters):
         return False
@@ -59,7 +66,7 @@ def closed_christoffel_symbols_at(memory, closure, clusters, solved, q, force_cr
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_christoffel_symbols_rows(memory, closure, clusters, solved, work, blocks, q, force_cross, out):
     if not has_room(memory, clusters):
         return False

@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_coriolis import coriolis_matrix as closed_coriolis_matrix
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.coriolis import coriolis_matrix
@@ -17,7 +24,7 @@ from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def coriolis_matrix_at(memory, q, v, force_cross, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -35,7 +42,7 @@ def coriolis_matrix_at(memory, q, v, force_cross, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def coriolis_matrix_rows(memory, work, blocks, q, v, force_cross, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -51,7 +58,7 @@ def coriolis_matrix_rows(memory, work, blocks, q, v, force_cross, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_coriolis_matrix_at(memory, closure, clusters, solved, q, v, force_cross, out):
     if not has_room(memory, clusters):
         return False
@@ -73,7 +80,7 @@ def closed_coriolis_matrix_at(memory, closure, clusters, solved, q, v, force_cro
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_coriolis_matrix_rows(memory, closure, clusters, solved, work, blocks, q, v, force_cross, out):
     if not has_room(memory, clusters):
         return False

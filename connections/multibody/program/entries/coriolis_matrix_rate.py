@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_curvature import (
     coriolis_matrix_rate as closed_coriolis_matrix_rate,
 )
@@ -19,7 +26,7 @@ from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def coriolis_matrix_rate_at(memory, q, v, a, force_cross, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -38,7 +45,7 @@ def coriolis_matrix_rate_at(memory, q, v, a, force_cross, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def coriolis_matrix_rate_rows(memory, work, blocks, q, v, a, force_cross, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -58,7 +65,7 @@ def coriolis_matrix_rate_rows(memory, work, blocks, q, v, a, force_cross, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_coriolis_matrix_rate_at(memory, closure, clusters, solved, q, v, a, bias_rates, force_cross, out):
     if not has_room(memory, clusters):
         return False
@@ -83,7 +90,7 @@ def closed_coriolis_matrix_rate_at(memory, closure, clusters, solved, q, v, a, b
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_coriolis_matrix_rate_rows(
     memory, closure, clusters, solved, work, blocks, q, v, a, bias_rates, force_cross, out
 ):

@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_dynamics import (
     coriolis_transpose_product as closed_coriolis_transpose_product,
 )
@@ -19,7 +26,7 @@ from connections.multibody.kernels.newton_euler import coriolis_transpose_produc
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def coriolis_transpose_product_at(memory, q, v, w, force_cross, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -37,7 +44,7 @@ def coriolis_transpose_product_at(memory, q, v, w, force_cross, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, force_cross, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -57,7 +64,7 @@ def coriolis_transpose_product_rows(memory, work, blocks, q, v, w, force_cross, 
     return good
 
 
-@one
+@compiled_entry
 def closed_coriolis_transpose_product_at(memory, closure, clusters, solved, q, v, w, force_cross, out):
     if not has_room(memory, clusters):
         return False
@@ -79,7 +86,7 @@ def closed_coriolis_transpose_product_at(memory, closure, clusters, solved, q, v
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_coriolis_transpose_product_rows(
     memory, closure, clusters, solved, work, blocks, q, v, w, force_cross, out
 ):

@@ -8,14 +8,21 @@ from connections.engines.inlined.rows import (
     rows_are_above,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.curvature import curvature
 from connections.multibody.kernels.layout import unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def curvature_at(memory, q, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (out.shape == (tree.nv, tree.nv, tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
@@ -26,7 +33,7 @@ def curvature_at(memory, q, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def curvature_rows(memory, work, blocks, q, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result

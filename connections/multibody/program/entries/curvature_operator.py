@@ -10,7 +10,14 @@ from connections.engines.inlined.rows import (
     rows_are_above,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_curvature import curvature_operator as closed_curvature_operator
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.curvature import curvature_operator
@@ -19,7 +26,7 @@ from connections.multibody.kernels.reading import read_configuration, read_confi
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def curvature_operator_at(memory, q, v, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -34,7 +41,7 @@ def curvature_operator_at(memory, q, v, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def curvature_operator_rows(memory, work, blocks, q, v, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -46,7 +53,7 @@ def curvature_operator_rows(memory, work, blocks, q, v, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_curvature_operator_at(memory, closure, clusters, solved, q, v, out):
     if not has_room(memory, clusters):
         return False
@@ -64,7 +71,7 @@ def closed_curvature_operator_at(memory, closure, clusters, solved, q, v, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_curvature_operator_rows(memory, closure, clusters, solved, work, blocks, q, v, out):
     if not has_room(memory, clusters):
         return False

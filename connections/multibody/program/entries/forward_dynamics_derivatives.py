@@ -10,7 +10,14 @@ from connections.engines.inlined.rows import (
     rows_are_above,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_dynamics import (
     forward_dynamics_derivatives as closed_forward_dynamics_derivatives,
 )
@@ -21,7 +28,7 @@ from connections.multibody.kernels.reading import read_configuration, read_confi
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def forward_dynamics_derivatives_at(memory, q, v, tau, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -37,7 +44,7 @@ def forward_dynamics_derivatives_at(memory, q, v, tau, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def forward_dynamics_derivatives_rows(memory, work, blocks, q, v, tau, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -53,7 +60,7 @@ def forward_dynamics_derivatives_rows(memory, work, blocks, q, v, tau, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_forward_dynamics_derivatives_at(memory, closure, clusters, solved, q, v, tau, bias_rates, out):
     if not has_room(memory, clusters):
         return False
@@ -73,7 +80,7 @@ def closed_forward_dynamics_derivatives_at(memory, closure, clusters, solved, q,
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_forward_dynamics_derivatives_rows(
     memory, closure, clusters, solved, work, blocks, q, v, tau, bias_rates, out
 ):

@@ -10,14 +10,21 @@ from connections.engines.inlined.rows import (
     rows_are_above,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.layout import unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 from connections.multibody.kernels.second_derivatives import forward_dynamics_second_derivatives
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def forward_dynamics_second_derivatives_at(memory, q, v, tau, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -33,7 +40,7 @@ def forward_dynamics_second_derivatives_at(memory, q, v, tau, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def forward_dynamics_second_derivatives_rows(memory, work, blocks, q, v, tau, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result

@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_kinematics import frame_jacobian_rate as closed_frame_jacobian_rate
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.kinematics import frame_jacobian_rate
@@ -17,7 +24,7 @@ from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def frame_jacobian_rate_at(memory, q, v, frame, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -34,7 +41,7 @@ def frame_jacobian_rate_at(memory, q, v, frame, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def frame_jacobian_rate_rows(memory, work, blocks, q, v, frame, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -50,7 +57,7 @@ def frame_jacobian_rate_rows(memory, work, blocks, q, v, frame, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_frame_jacobian_rate_at(memory, closure, clusters, solved, q, v, frame, out):
     if not has_room(memory, clusters):
         return False
@@ -71,7 +78,7 @@ def closed_frame_jacobian_rate_at(memory, closure, clusters, solved, q, v, frame
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_frame_jacobian_rate_rows(memory, closure, clusters, solved, work, blocks, q, v, frame, out):
     if not has_room(memory, clusters):
         return False

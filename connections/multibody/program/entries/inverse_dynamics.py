@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_dynamics import inverse_dynamics as closed_inverse_dynamics
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
@@ -17,7 +24,7 @@ from connections.multibody.kernels.newton_euler import inverse_dynamics
 from connections.multibody.kernels.reading import read_configuration, read_configurations
 
 
-@one
+@compiled_entry
 def inverse_dynamics_at(memory, q, v, a, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -35,7 +42,7 @@ def inverse_dynamics_at(memory, q, v, a, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -55,7 +62,7 @@ def inverse_dynamics_rows(memory, work, blocks, q, v, a, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_inverse_dynamics_at(memory, closure, clusters, solved, q, v, a, out):
     if not has_room(memory, clusters):
         return False
@@ -77,7 +84,7 @@ def closed_inverse_dynamics_at(memory, closure, clusters, solved, q, v, a, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_inverse_dynamics_rows(memory, closure, clusters, solved, work, blocks, q, v, a, out):
     if not has_room(memory, clusters):
         return False

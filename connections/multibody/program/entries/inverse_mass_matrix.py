@@ -8,7 +8,14 @@ from connections.engines.inlined.rows import (
     rows_are_above,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.articulated import inverse_mass_matrix
 from connections.multibody.kernels.cluster_coriolis import inverse_mass_matrix as closed_inverse_mass_matrix
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
@@ -17,7 +24,7 @@ from connections.multibody.kernels.reading import read_configuration, read_confi
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-@one
+@compiled_entry
 def inverse_mass_matrix_at(memory, q, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (out.shape == (tree.nv, tree.nv) and read_configuration(tree, tree.work, q)):
@@ -28,7 +35,7 @@ def inverse_mass_matrix_at(memory, q, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def inverse_mass_matrix_rows(memory, work, blocks, q, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -40,7 +47,7 @@ def inverse_mass_matrix_rows(memory, work, blocks, q, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_inverse_mass_matrix_at(memory, closure, clusters, solved, q, out):
     if not has_room(memory, clusters):
         return False
@@ -54,7 +61,7 @@ def closed_inverse_mass_matrix_at(memory, closure, clusters, solved, q, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_inverse_mass_matrix_rows(memory, closure, clusters, solved, work, blocks, q, out):
     if not has_room(memory, clusters):
         return False

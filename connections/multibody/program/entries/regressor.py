@@ -9,7 +9,14 @@ from connections.engines.inlined.rows import (
     rows_are_within,
     write_results,
 )
-from connections.engines.inlined.simd import LANES, beyond, flat_slots_of, one, rows, slots_of
+from connections.engines.inlined.simd import (
+    LANES,
+    beyond,
+    compiled_batch_entry,
+    compiled_entry,
+    flat_slots_of,
+    slots_of,
+)
 from connections.multibody.kernels.cluster_dynamics import regressor as closed_regressor
 from connections.multibody.kernels.cluster_reading import has_room, prepare, read_solution, read_solutions
 from connections.multibody.kernels.layout import unpack_clusters, unpack_tree
@@ -17,7 +24,7 @@ from connections.multibody.kernels.reading import read_configuration, read_confi
 from connections.multibody.kernels.regressor import regressor
 
 
-@one
+@compiled_entry
 def regressor_at(memory, q, v, v_r, a_r, out):
     tree, slots = unpack_tree(slots_of(memory)), flat_slots_of(out)
     if not (
@@ -37,7 +44,7 @@ def regressor_at(memory, q, v, v_r, a_r, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
     tree, slots, good = unpack_tree(slots_of(memory)), slots_of(work), True
     result = tree.result
@@ -58,7 +65,7 @@ def regressor_rows(memory, work, blocks, q, v, v_r, a_r, out):
     return good
 
 
-@one
+@compiled_entry
 def closed_regressor_at(memory, closure, clusters, solved, q, v, v_r, a_r, out):
     if not has_room(memory, clusters):
         return False
@@ -82,7 +89,7 @@ def closed_regressor_at(memory, closure, clusters, solved, q, v, v_r, a_r, out):
     )
 
 
-@rows
+@compiled_batch_entry
 def closed_regressor_rows(memory, closure, clusters, solved, work, blocks, q, v, v_r, a_r, out):
     if not has_room(memory, clusters):
         return False
