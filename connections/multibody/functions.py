@@ -105,8 +105,8 @@ def _example(name: str, function: Callable[P, R]) -> str:
     return f"Examples\n--------\n{start}\n>>> q, v = robot.neutral(), [1.0] * 6\n{shown}\n\n"
 
 
-def matrices_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
-    """The matrices (..., n, n) of a stack (..., k, n, n)."""
+def matrices_of(stacked: np.ndarray) -> Any:
+    """The matrices (..., n, n) of a stack (..., k, n, n), a tuple."""
     if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
         return tuple(stacked)
     return tuple(stacked[..., k, :, :] for k in range(stacked.shape[-3]))

@@ -23,8 +23,8 @@ from connections.evaluation.boundary import Argument, evaluate, returns_input_ki
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
-from connections.multibody.functions import documented, matrices_of, recursion_of
-from connections.multibody.model import Model
+from connections.multibody.functions import documented, matrices_of
+from connections.multibody.model import Model, require_model
 from connections.multibody.program.closed import coordinates_of
 
 
@@ -44,8 +44,13 @@ def inverse_dynamics_derivatives(
 
     Source: [B] Tables 5 to 8.
     """
-    dtau_dq, dtau_dv, H = matrices_of(recursion_of(model, "inverse_dynamics_derivatives")(q, v, a, out))
-    return dtau_dq, dtau_dv, H
+    try:
+        stacked = model.program.functions["inverse_dynamics_derivatives"](q, v, a, out)
+    except AttributeError:
+        require_model("inverse_dynamics_derivatives", model)
+        raise
+    matrices: tuple[np.ndarray, np.ndarray, np.ndarray] = matrices_of(stacked)
+    return matrices
 
 
 @documented
@@ -59,8 +64,13 @@ def forward_dynamics_derivatives(
 
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
-    da_dq, da_dv, inverse = matrices_of(recursion_of(model, "forward_dynamics_derivatives")(q, v, tau, out))
-    return da_dq, da_dv, inverse
+    try:
+        stacked = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
+    except AttributeError:
+        require_model("forward_dynamics_derivatives", model)
+        raise
+    matrices: tuple[np.ndarray, np.ndarray, np.ndarray] = matrices_of(stacked)
+    return matrices
 
 
 @returns_input_kind

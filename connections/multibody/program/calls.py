@@ -60,9 +60,12 @@ def _no_vector(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    (q,) = apart((q,), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        (q,) = apart((q,), out)
                 if at(memory, q, result):
                     return result
                 refused = out is not None
@@ -80,9 +83,12 @@ def _no_vector_and_choice(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    (q,) = apart((q,), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        (q,) = apart((q,), out)
                 if at(memory, q, choices[choice], result):
                     return result
                 refused = out is not None
@@ -100,9 +106,12 @@ def _one_vector(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x = apart((q, x), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x = apart((q, x), out)
                 if at(memory, q, x, result):
                     return result
                 refused = out is not None
@@ -120,9 +129,12 @@ def _one_vector_and_choice(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x = apart((q, x), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x = apart((q, x), out)
                 if at(memory, q, x, choices[choice], result):
                     return result
                 refused = out is not None
@@ -140,9 +152,12 @@ def _two_vectors(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 if at(memory, q, x, y, result):
                     return result
                 refused = out is not None
@@ -160,9 +175,12 @@ def _two_vectors_and_choice(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 if at(memory, q, x, y, choices[choice], result):
                     return result
                 refused = out is not None
@@ -180,9 +198,12 @@ def _three_vectors(direct: Direct) -> Call:
         refused = False
         try:
             if q.__class__ is x.__class__ is y.__class__ is z.__class__ is ndarray and q.ndim == 1:
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y, z = apart((q, x, y, z), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y, z = apart((q, x, y, z), out)
                 if at(memory, q, x, y, z, result):
                     return result
                 refused = out is not None

@@ -42,9 +42,12 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    (q,) = apart((q,), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        (q,) = apart((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, result):
                     return result
@@ -67,9 +70,12 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    (q,) = apart((q,), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        (q,) = apart((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, choices[choice], result):
                     return result
@@ -92,9 +98,12 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x = apart((q, x), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x = apart((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, result):
                     return result
@@ -117,9 +126,12 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x = apart((q, x), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x = apart((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, choices[choice], result):
                     return result
@@ -144,9 +156,12 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
             if x.__class__ is y.__class__ is ndarray and (
                 q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
             ):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, y, result):
                     return result
@@ -171,9 +186,12 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
             if x.__class__ is y.__class__ is ndarray and (
                 q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
             ):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, y, choices[choice], result):
                     return result
@@ -198,9 +216,12 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
             if x.__class__ is y.__class__ is z.__class__ is ndarray and (
                 q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
             ):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y, z = apart((q, x, y, z), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y, z = apart((q, x, y, z), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, y, z, result):
                     return result
@@ -225,9 +246,12 @@ def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
             if x.__class__ is y.__class__ is ndarray and (
                 q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
             ):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(memory, closure, clusters, solved, point, x, y, bias_rates(point, x), result):
                     return result
@@ -252,9 +276,12 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
             if x.__class__ is y.__class__ is ndarray and (
                 q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
             ):
-                result = empty(core) if out is None else out
-                if inverse and out is not None:
-                    q, x, y = apart((q, x, y), out)
+                if out is None:
+                    result = empty(core)
+                else:
+                    result = out
+                    if inverse:
+                        q, x, y = apart((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
                 if at(
                     memory,
