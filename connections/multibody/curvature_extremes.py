@@ -41,7 +41,7 @@ class CurvatureExtremes(NamedTuple):
     greatest: np.ndarray
     """(...,) attained by ``greatest_plane``."""
     least_plane: np.ndarray
-    """(..., nv, 2) two columns, orthonormal in the mass matrix: velocities of 1/2 J each."""
+    """(..., nv, 2) two columns, orthonormal in the mass matrix, velocities of 1/2 J each."""
     greatest_plane: np.ndarray
     """(..., nv, 2) the same."""
     lower: np.ndarray

@@ -177,7 +177,7 @@ class MuJoCoPlant:
 
     @property
     def actuated(self) -> np.ndarray:
-        """(nv,) which velocity components have an actuator: all but those of free joints."""
+        """(nv,) which velocity components have an actuator, all but those of free joints."""
         actuated = np.ones(self.robot.model.nv, dtype=bool)
         for element in self.robot.model.kinematics.elements:
             actuated[element.v] = not isinstance(element.joint, Free)

@@ -227,7 +227,7 @@ class TaskState:
 
     @cached_property
     def whitened(self) -> np.ndarray:
-        """W = L^-1 J^T, (nv, m): its columns are the rows of J in units of the mass matrix."""
+        """W = L^-1 J^T, (nv, m). Its columns are the rows of J in units of the mass matrix."""
         return self.state.whitened(self.jacobian.T)
 
     @cached_property
@@ -270,7 +270,7 @@ class TaskState:
 
     @cached_property
     def inclusion(self) -> np.ndarray:
-        """A = H^-1 J^T Lambda, (nv, m): J A = 1, and A^T H A = Lambda."""
+        """A = H^-1 J^T Lambda, (nv, m). J A = 1, and A^T H A = Lambda."""
         return self.state.velocities(self.whitened @ self.inertia)
 
     @cached_property
