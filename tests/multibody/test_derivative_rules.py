@@ -145,6 +145,26 @@ def test_transpose(name, choice, of, rng):
         assert abs(u @ recursions(name, *x, c, chosen=choice) - c @ value) > 1e-6
 
 
+@pytest.mark.parametrize("name", ["regressor", "momentum_regressor"])
+def test_regressors_backwards(name, rng):
+    """Their slopes are linear in each tangent, and have transposes: one that is no product had none."""
+    robot = two_joints()
+    recursions = recursions_of(name, robot)
+    x = given(name, robot, rng)
+    tangent = [rng.standard_normal(np.shape(each)) for each in x]
+
+    @jax.jit
+    def both(x, tangent):
+        value, slope = jax.jvp(lambda *y: recursions(name, *y), x, tangent)
+        c = jax.numpy.cos(1.0 + jax.numpy.arange(value.size)).reshape(value.shape)
+        pulled = jax.vjp(lambda *y: recursions(name, *y), *x)[1](c)
+        return jax.numpy.vdot(c, slope), [jax.numpy.vdot(a, b) for a, b in zip(pulled, tangent, strict=True)]
+
+    forwards, parts = both(tuple(x), tuple(tangent))
+    np.testing.assert_allclose(sum(parts), forwards, rtol=1e-9)
+    assert min(map(abs, parts)) > 1e-3
+
+
 def test_the_rules_of_trees_are_rules():
     assert set(tangents.RULES) > tangents.OF_TREES
 

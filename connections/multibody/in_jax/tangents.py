@@ -310,14 +310,22 @@ def _regressor(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array
         force = _inverse_dynamics(of, (q, zero, a_r), (xi, None, None), ())
         return force + _coriolis_product(of, (q, v, v_r), (xi, None, None), _STAR)
 
+    def added(*vectors: jax.Array) -> jax.Array:
+        return of.weightless("regressor", q, *vectors)
+
     changes = [] if xi is None else [of_basis(moved, of)]
     if v_dot is not None:
-        changes.append(of.weightless("regressor", q, v_dot, v_r, zero))
+        changes.append(_by_directions(lambda e: added(e, v_r, zero), v_dot))
     if r_dot is not None:
-        changes.append(of.weightless("regressor", q, v, r_dot, zero))
+        changes.append(_by_directions(lambda e: added(v, e, zero), r_dot))
     if a_dot is not None:
-        changes.append(of.weightless("regressor", q, zero, zero, a_dot))
+        changes.append(_by_directions(lambda e: added(zero, zero, e), a_dot))
     return _sum(changes)
+
+
+def _by_directions(function: Callable[[jax.Array], jax.Array], vector: jax.Array) -> jax.Array:
+    """A linear function of a vector (n,), by its values along all axes: so it has a transpose."""
+    return jnp.tensordot(vector, jax.vmap(function)(jnp.eye(len(vector))), 1)
 
 
 @_rule
