@@ -350,7 +350,7 @@ def test_rows(rng, chain, force_cross, names):
         if (recursion.choice is BODY_FACTOR) >= force_cross:
             vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
             vectors += [
-                rng.standard_normal((ROWS, int(kernels.clusters.view(np.int64)[5])))
+                rng.standard_normal((ROWS, CLUSTERS.read(kernels.clusters, "G_size")))
             ] * recursion.bias_rates
             good, result = kernels.rows(name, solutions, *vectors, force_cross=force_cross)
             one_by_one = [
