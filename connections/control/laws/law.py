@@ -31,6 +31,8 @@ class ControlLaw(Described, Parametrized, abc.ABC):
 
     A law is a frozen dataclass, ``@dataclass(frozen=True, eq=False, repr=False)``, that derives from this
     class and gives `torque_at`, and `frame` as a field or a property. Its floats and arrays are data of JAX.
+
+    Source: [W] IV-A, with any law in the place of (13).
     """
 
     @abc.abstractmethod
@@ -83,6 +85,8 @@ class FunctionLaw(ControlLaw):
     Raises
     ------
     ShapeError : the function returns another shape than (n,). TypeError.
+
+    Source: [W] IV-A, with any law in the place of (13).
     """
 
     frame: FrameField
