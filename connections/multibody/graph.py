@@ -96,6 +96,37 @@ class Tree:
         return mass if is_traced(mass) else float(mass)
 
     @property
+    def standing(self) -> tuple[Tree, ...]:
+        """The trees that stand on the ground, in order: no joint of one moves a body of another."""
+        starts = np.flatnonzero(self.parents < 0)
+        placements: list[dict[Hashable, tuple[int, np.ndarray]]] = [{} for _ in starts]
+        for link, (body, pose) in self.placements.items():
+            if body >= 0:
+                number = int(np.searchsorted(starts, body, side="right")) - 1
+                placements[number][link] = body - int(starts[number]), pose
+        columns = np.cumsum([0, *(joint.nv for joint in self.joints)])
+        trees = []
+        for start, stop, links in zip(starts, [*starts[1:], len(self.parents)], placements, strict=True):
+            bodies = slice(start, stop)
+            trees.append(
+                Tree(
+                    body_names=self.body_names[bodies],
+                    joint_names=self.joint_names[bodies],
+                    joints=self.joints[bodies],
+                    links=self.links[bodies],
+                    parents=np.maximum(self.parents[bodies] - start, -1),
+                    quaternions=self.quaternions[bodies],
+                    positions=self.positions[bodies],
+                    inertias=self.inertias[bodies],
+                    placements=links,
+                    limits=self.limits[bodies],
+                    armature=self.armature[columns[start] : columns[stop]],
+                    actuated=self.actuated[bodies],
+                )
+            )
+        return tuple(trees)
+
+    @property
     def supports(self) -> np.ndarray:
         """Whether joint j moves body b, (N, N) booleans indexed [b, j]."""
         count = len(self.parents)

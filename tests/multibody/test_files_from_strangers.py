@@ -184,10 +184,28 @@ def test_a_robot_of_very_many_joints_is_refused_before_its_matrices_are_made(tmp
     )
     with pytest.raises(ModelError, match=r"r\.urdf: its joints have 20,000 velocities"):
         mb.from_urdf(write(tmp_path / "r.urdf", inside))
-    bodies = '<body><joint/><geom size="0.1"/></body>' * (files.MOST_VELOCITIES + 1)
-    (tmp_path / "r.xml").write_text(f"<mujoco><worldbody>{bodies}</worldbody></mujoco>")
-    with pytest.raises(ModelError, match=r"r\.xml: its joints have 1,001 velocities"):
+    bodies = '<body><joint/><geom size="0.1"/></body>' * (files.MOST_VELOCITIES - 5)
+    robot = f'<body><freejoint/><geom size="0.1"/>{bodies}</body>'
+    (tmp_path / "r.xml").write_text(f"<mujoco><worldbody>{robot}</worldbody></mujoco>")
+    with pytest.raises(ModelError, match=r"r\.xml: its joints have 1,001 velocities, and a robot may have"):
         mb.from_mjcf(tmp_path / "r.xml")
+
+
+def test_a_scene_may_have_more_velocities_than_a_robot_unless_its_robots_are_tied(tmp_path, monkeypatch):
+    monkeypatch.setattr(files, "MOST_VELOCITIES", 2)
+    monkeypatch.setattr(files, "MOST_OF_ALL", 4)
+    tie = '<equality><joint joint1="j0" joint2="j1"/></equality>'
+
+    def scene(count, rest=""):
+        bodies = "".join(f'<body><joint name="j{k}"/><geom size="0.1"/></body>' for k in range(count))
+        (tmp_path / "r.xml").write_text(f"<mujoco><worldbody>{bodies}</worldbody>{rest}</mujoco>")
+        return mb.from_mjcf(tmp_path / "r.xml")
+
+    assert scene(4).nv == 4
+    with pytest.raises(ModelError, match="5 velocities, and a file may have 4"):
+        scene(5)
+    with pytest.raises(ModelError, match="3 velocities, and a robot may have 2"):
+        scene(3, tie)
 
 
 def test_the_page_states_the_limits() -> None:
@@ -197,7 +215,7 @@ def test_the_page_states_the_limits() -> None:
     for row in (
         f"| a file | {xml.MOST_BYTES // 10**6} MB; meshes",
         f"| elements | {xml.MOST_ELEMENTS:,} |",
-        f"| velocities of all joints | {files.MOST_VELOCITIES:,} |",
+        f"of all joints | {files.MOST_VELOCITIES:,} of one robot, {files.MOST_OF_ALL:,} of a scene",
         f"| elements inside of each other | {xml.MOST_DEPTH} |",
         f"| the name of an element or attribute | {xml.MOST_NAME:,} characters |",
         f"| an attribute that is not a list of numbers | {xml.MOST_VALUE:,} characters |",

@@ -1,5 +1,7 @@
 """Whether H is positive definite: asked without units, and where there is nothing but round-off."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from cases import always
@@ -9,7 +11,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import MetricError, ModelError
-from connections.multibody.program.regularity import first_irregular
+from connections.multibody.program.regularity import first_irregular, induced_matrix, require_regular
 
 INVERTED = {
     "forward_dynamics": (mb.forward_dynamics, 2),
@@ -112,6 +114,56 @@ def test_terms_of_both_parts_of_a_twist_are_measured(mass, sign):
         inertia = mass * np.diag([1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
         inertia[:3, :3] *= sign * 1e-13 * ratio * arm**2
         assert first_irregular(inertia[None], A, sizes) == found
+
+
+def scene(robots, weightless=None):
+    """Floating arms of two links with armature, one after the other on the ground; one may turn nothing."""
+    mechanism = mb.Mechanism()
+    for robot in range(robots):
+        bodies = [f"base {robot}", f"upper {robot}", f"lower {robot}"]
+        joints = [mb.Free(), mb.Revolute((0, 1, 0)), mb.Revolute((0, 0, 1))]
+        for parent, body, joint in zip(["world", *bodies], bodies, joints, strict=False):
+            empty = robot == weightless and body.startswith("lower")
+            mechanism.add_body(body, **(NO_BODY if empty else dict(mass=1.0, inertia=0.1 * np.eye(3))))
+            mechanism.add_joint(f"to {body}", parent, body, joint, armature=0.0 if empty else 0.01)
+    return mechanism
+
+
+@pytest.mark.parametrize("robot", [0, 1, 2])
+def test_the_robot_of_a_scene_that_moves_nothing_is_named(robot):
+    with pytest.raises(ModelError, match=f"'to lower {robot}' moves body 'lower {robot}'"):
+        scene(3, robot).build()
+
+
+def test_memory_of_a_scene_grows_with_the_number_of_its_robots():
+    """It grew with its square, and time with its cube: 2,700 velocities took more than five minutes."""
+
+    def most(robots):
+        kinematics = scene(robots).build().kinematics
+        tracemalloc.start()
+        try:
+            require_regular(kinematics)
+            return tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+
+    assert most(120) < 6.0 * most(30)
+
+
+def test_all_columns_of_a_long_chain_are_eliminated():
+    """The pivots of a chain are those of SciPy's factorization of H, from the last column to the first."""
+    rng = np.random.default_rng(0)
+    factor = rng.standard_normal((6, 6))
+    inertias, A = np.tile(factor @ factor.T, (4, 1, 1)), rng.standard_normal((4, 6, 9))
+    H = induced_matrix(inertias, A)
+    np.testing.assert_allclose(H, sum(a.T @ inertia @ a for a, inertia in zip(A, inertias, strict=True)))
+    lower = np.linalg.cholesky(H[::-1, ::-1])
+    pivots = np.diagonal(lower)[::-1] ** 2
+    for column in range(9):  # its terms are so large that the pivot is just too small
+        sizes = np.zeros((4, 2, 9))
+        sizes[0, 1, column] = np.sqrt(pivots[column] / (1e-13 * inertias[0, 5, 5]))
+        assert first_irregular(inertias, A, sizes * (1.0 + 1e-9)) == (column, False)
+        assert first_irregular(inertias, A, sizes * (1.0 - 1e-9)) is None
 
 
 # --- at a configuration -----------------------------------------------------------------------------------

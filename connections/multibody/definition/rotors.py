@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -56,15 +56,15 @@ class Rotors:
         traced = is_traced(armature)
         armed = tuple(element for element in elements if traced or armature[element.v].any())
         twists = np.zeros((len(armed), 6, len(armature)))
-        per_armature = np.zeros((len(armed), 6, 6, len(armature)))
-        for inertia, twist, (joint, _, _, own) in zip(per_armature, twists, armed, strict=True):
+        inertias = []
+        for twist, (joint, _, _, own) in zip(twists, armed, strict=True):
             twist[:, own] = joint.motion
             # Columns of Phi are of unit length, but for the slide of a helical joint.
-            if joint.turns[0]:
-                inertia[:3, :3, own.start] = np.eye(3)
-            if not joint.turns[-1]:
-                inertia[3:, 3:, own.stop - 1] = np.eye(3)
-        return cls(armed, per_armature @ armature, twists)
+            turns = np.repeat([joint.turns[0], False], 3)
+            slides = np.repeat([False, not joint.turns[-1]], 3)
+            inertias.append(np.diag(turns) * armature[own.start] + np.diag(slides) * armature[own.stop - 1])
+        stack: Any = jnp.stack if traced else np.stack
+        return cls(armed, stack(inertias) if inertias else np.zeros((0, 6, 6)), twists)
 
     def poses_at(self, q: jax.Array) -> jax.Array:
         """(R, 7) [position, quaternion] at the tree's configuration q (nq,): the joints' displacements."""

@@ -10,7 +10,8 @@ from typing import Any, BinaryIO
 from connections._words import words_of
 from connections.checks import ModelError
 
-MOST_VELOCITIES = 1000  # of a robot's moving joints: a model's time and memory grow with their third power
+MOST_VELOCITIES = 1000  # of one robot's joints: a model's time grows with their third power
+MOST_OF_ALL = 5000  # velocities of a scene of robots, which no loop or coupling ties together
 MOST_ASSETS = 250 * 10**6  # bytes of all meshes and pictures of a robot
 
 #: Without waiting for a writer at the other end of a pipe, and not as the terminal of this process.
@@ -36,13 +37,20 @@ def file_of(path: Any) -> Path:
     return file
 
 
-def require_few_velocities(count: int) -> None:
-    """Raise `ModelError` for a robot with more than `MOST_VELOCITIES`."""
-    if count > MOST_VELOCITIES:
-        raise ModelError(
-            f"its joints have {count:,} velocities, and a file may have {MOST_VELOCITIES:,} "
-            "(`Mechanism` has no such limit)"
-        )
+def require_few_velocities(*counts: int) -> None:
+    """Raise `ModelError` if one of the robots, of so many velocities each, has more than `MOST_VELOCITIES`.
+
+    All together may have `MOST_OF_ALL`. What loops or couplings may tie together is one robot here.
+    """
+    for whose, count, most in (
+        ("a robot", max(counts, default=0), MOST_VELOCITIES),
+        ("a file", sum(counts), MOST_OF_ALL),
+    ):
+        if count > most:
+            raise ModelError(
+                f"its joints have {count:,} velocities, and {whose} may have {most:,} "
+                "(`Mechanism` has no such limit)"
+            )
 
 
 def open_regular(path: Path) -> BinaryIO:

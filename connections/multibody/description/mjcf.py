@@ -102,9 +102,10 @@ def from_mjcf(
     mujoco = mujoco_for("from_mjcf")
     try:
         compiled = _compile(mujoco, path)
-        require_few_velocities(int(compiled.nv))
         refuse_couplings(mujoco, compiled)
         equalities = chosen_equalities(mujoco, compiled, equality)
+        of_trees = np.bincount(compiled.dof_treeid).tolist()
+        require_few_velocities(*([sum(of_trees)] if equalities else of_trees))
         left_out = targets(mujoco, compiled) if equality is True else {}
         held = held_joints(mujoco, compiled, equalities)
         mechanism, origins = _mechanism(mujoco, compiled, held)

@@ -62,7 +62,7 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solver import Loops
 from connections.multibody.program.polarization import POLARIZED, polarized
-from connections.multibody.program.regularity import first_irregular, massive_motions
+from connections.multibody.program.regularity import induced_matrix, irregular, massive_motions
 from connections.multibody.program.solution_layout import Solution
 from connections.multibody.program.table import (
     BODY_FACTOR,
@@ -578,13 +578,15 @@ class Program:
         with np.errstate(all="ignore"):
             if isinstance(kinematics, ClosedKinematics):
                 q_s, G, _ = self.solution(point)
-                inertias, A, sizes = massive_motions(kinematics.spanning, q_s, G)
+                at: tuple[Any, ...] = kinematics.spanning, q_s, G
             else:
-                inertias, A, sizes = massive_motions(kinematics, q)
-            H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
-        if not np.isfinite(H).all():
+                at = kinematics, q
+            finite = all(
+                np.isfinite(induced_matrix(inertias, A)).all() for _, (inertias, A, _) in massive_motions(*at)
+            )
+        if not finite:
             raise_at(NonFiniteError, "the mass matrix is not finite: q is too large for it", q)
-        found = first_irregular(inertias, A, sizes)
+        found = irregular(*at)
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
             raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)

@@ -9,11 +9,16 @@ they cancel,
 s_k has the unit of the pivot, whatever the unit of the velocity, and the round-off of the pivot is small
 relative to s_k. So a pivot above `SMALLEST_PIVOT` s_k is positive, below -`SMALLEST_PIVOT` s_k negative, and
 in between unknown. The test is run once, at one configuration, when a model is built. Inertias that no
-physical body has may pass it and still make H indefinite at other configurations. Source: Featherstone, Rigid
+physical body has may pass it and still make H indefinite at other configurations.
+
+H is block diagonal, a block for each tree that stands on the ground, and A is computed and eliminated block
+by block: time and memory of a scene grow linearly with the number of its robots. Source: Featherstone, Rigid
 Body Dynamics Algorithms, chapters 6 and 7.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -36,10 +41,9 @@ def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
         their reference configuration.
     """
     if isinstance(kinematics, ClosedKinematics):
-        motions = _reduced_motions(kinematics)
+        found = irregular(*_reduced(kinematics))
     else:
-        motions = massive_motions(kinematics, _generic(kinematics))
-    found = first_irregular(*motions)
+        found = irregular(kinematics, _generic(kinematics))
     if found is None:
         return
     column, negative = found
@@ -65,13 +69,37 @@ def _remedy(tree: Tree, body: int) -> str:
     return ""
 
 
+def irregular(kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None = None) -> tuple[int, bool] | None:
+    """`first_irregular` of a tree at q (nq,); if G (nv, n) is given, for the velocities G v."""
+    for start, motions in massive_motions(kinematics, q, G):
+        found = first_irregular(*motions)
+        if found is not None:
+            return start + found[0], found[1]
+    return None
+
+
 def massive_motions(
     kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The arguments of `first_irregular` at q (nq,): those of bodies and of rotors.
+) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """The first column of each block of H at q (nq,), from the last to the first, and its motions.
 
-    If G (nv, n) is given, they are for the velocities G v.
+    The motions are the arguments of `first_irregular`, those of bodies and of rotors. If G (nv, n) is given,
+    they are for the velocities G v, which may move all trees together: a single block.
     """
+    if G is not None:
+        yield 0, _motions(kinematics, q, G)
+        return
+    q_stop, v_stop = kinematics.nq, kinematics.nv
+    for tree in reversed(kinematics.tree.standing):
+        part = Kinematics(tree)
+        at_q = slice(q_stop - part.nq, q_stop)
+        q_stop, v_stop = at_q.start, v_stop - part.nv
+        yield v_stop, _motions(part, q[at_q], None)
+
+
+def _motions(
+    kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     rotors = kinematics.rotors
     A, sizes = body_motions(kinematics, q, G)
     S, lengths = rotors.twists, np.linalg.norm(rotors.twists.reshape(-1, 2, 3, kinematics.nv), axis=2)
@@ -79,6 +107,12 @@ def massive_motions(
         S, lengths = S @ G, lengths @ np.abs(G)
     inertias = np.concatenate([kinematics.tree.inertias, rotors.inertias])
     return inertias, np.concatenate([A, S]), np.concatenate([sizes, lengths])
+
+
+def induced_matrix(inertias: np.ndarray, A: np.ndarray) -> np.ndarray:
+    """A^T diag(I_b) A, (nv, nv), of inertias (N, 6, 6) and twists (N, 6, nv)."""
+    nv = A.shape[2]
+    return np.asarray(A.reshape(-1, nv).T @ (inertias @ A).reshape(-1, nv))
 
 
 def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> tuple[int, bool] | None:
@@ -92,15 +126,18 @@ def first_irregular(inertias: np.ndarray, A: np.ndarray, sizes: np.ndarray) -> t
 
     Returns None if all pivots are positive.
     """
-    H = np.einsum("nai,nab,nbj->ij", A, inertias, A)
+    H = induced_matrix(inertias, A)
     roots = np.sqrt(np.abs(np.einsum("naa->na", inertias[:, :3, :3])).sum(axis=1))
     energies = (sizes[:, 0] * roots[:, None] + sizes[:, 1] * np.sqrt(inertias[:, 5, 5])[:, None]) ** 2
     least = SMALLEST_PIVOT * energies.sum(axis=0)
-    for column in reversed(range(len(H))):
-        pivot = H[column, column]
+    pivots = np.zeros(len(H))
+    for column in reversed(range(len(H))):  # H = U diag(pivots) U^T; columns of U replace those of H
+        after = slice(column + 1, None)
+        H[: column + 1, column] -= H[: column + 1, after] @ (pivots[after] * H[column, after])
+        pivot = pivots[column] = H[column, column]
         if not pivot > least[column]:
             return column, bool(pivot < -least[column])
-        H[:column, :column] -= np.outer(H[:column, column], H[column, :column]) / pivot
+        H[:column, column] /= pivot
     return None
 
 
@@ -114,8 +151,8 @@ def _generic(kinematics: Kinematics) -> np.ndarray:
     return np.where(is_length(kinematics.joints), (size if size > 0.0 else 1.0) * q, q)
 
 
-def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """`massive_motions` of a closed chain at the reference configuration."""
+def _reduced(kinematics: ClosedKinematics) -> tuple[Kinematics, np.ndarray, np.ndarray]:
+    """The spanning tree of a closed chain, its reference configuration (nq,), and G (nv, n) there."""
     spanning, q = kinematics.spanning, kinematics.reference
     K = HostConditions(spanning, kinematics.rows, kinematics.functions).at(q)[1]
     dependent = np.flatnonzero(~kinematics.clusters.independent[spanning.body_of])
@@ -124,4 +161,4 @@ def _reduced_motions(kinematics: ClosedKinematics) -> tuple[np.ndarray, np.ndarr
     G[kinematics.v_columns, np.arange(kinematics.nv)] = 1.0
     solved = np.linalg.lstsq(K[:, dependent] / lengths, K[:, kinematics.v_columns], rcond=None)[0]
     G[dependent] = -solved / lengths[:, None]
-    return massive_motions(spanning, q, G)
+    return spanning, q, G
