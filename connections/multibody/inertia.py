@@ -16,6 +16,7 @@ from connections._shown import Shown
 from connections.checks import ModelError, as_array, as_number, require_finite
 from connections.geometry.rigid.host_groups import skew
 
+_ROUND_OFF = 1e-14  # of a principal moment, relative to the largest entry
 _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative to its largest entry
 
 
@@ -167,6 +168,22 @@ def inertia_flaw(inertia: np.ndarray, mass: float = 0.0, center_of_mass: Any = (
     if largest > smallest + middle + slack:
         return f"breaks the triangle inequality {moments}"
     return None
+
+
+def is_semidefinite(inertias: np.ndarray) -> bool:
+    """Whether no motion of a body has negative energy, to round-off, by spatial inertias (N, 6, 6).
+
+    So it is if no mass and no principal moment about a centre of mass is negative.
+    """
+    masses, h = inertias[:, 5, 5], inertias[:, [2, 0, 1], [4, 5, 3]]
+    heavy = masses != 0.0
+    if (masses < 0.0).any() or h[~heavy].any():
+        return False
+    c = h / np.where(heavy, masses, 1.0)[:, None]
+    carried = (c**2).sum(axis=1)[:, None, None] * np.eye(3) - c[:, :, None] * c[:, None, :]
+    central = inertias[:, :3, :3] - masses[:, None, None] * carried
+    sizes = np.abs(inertias[:, :3, :3]).max(axis=(1, 2), initial=0.0)
+    return bool((np.linalg.eigvalsh(central)[:, 0] >= -_ROUND_OFF * sizes).all())
 
 
 def _slack(inertia: np.ndarray) -> float:

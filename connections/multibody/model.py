@@ -45,7 +45,7 @@ from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed import Closed, coordinates_of, in_numpy
-from connections.multibody.program.regularity import require_regular
+from connections.multibody.program.regularity import require_semidefinite
 from connections.multibody.traced_model import TracedModel
 
 if TYPE_CHECKING:
@@ -60,6 +60,9 @@ DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 @dataclass(frozen=True, eq=False)
 class Model(ByContent):
     """A robot: N bodies, joints, loops, gravity. Made by `from_urdf`, `Mechanism.build`, ...; immutable.
+
+    Bodies may be without inertia. Where the mass matrix is singular then, everything is computed that does
+    not need its inverse; the rest raises `MetricError`, which names the joint.
 
     Models are equal, and hash alike, if they have the same names, numbers and structure: read twice from one
     file, pickled or copied. Functions that close loops are compared by identity.
@@ -84,11 +87,11 @@ class Model(ByContent):
 
         Raises
         ------
-        ModelError : gravity is not three finite numbers, or some velocity moves nothing that has inertia.
+        ModelError : gravity is not three finite numbers, or some velocity moves negative inertia.
         """
         if isinstance(kinematics, Tree):
             kinematics = Kinematics(kinematics)
-        require_regular(kinematics)
+        require_semidefinite(kinematics)
         return cls(kinematics, _gravity(gravity))
 
     # --- layout ------------------------------------------------------------------------------------------
@@ -392,7 +395,7 @@ class Model(ByContent):
         Raises
         ------
         ShapeError, NonFiniteError; ModelError : a mass is negative, or zero where the first moment is not, or
-            some velocity moves nothing that has inertia.
+            some velocity moves negative inertia.
 
         Warns
         -----
@@ -428,8 +431,7 @@ class Model(ByContent):
         Raises
         ------
         ModelError : there is no such joint; an armature is negative, not finite or of another shape, or
-            differs between the angular or between the linear components of a spherical or free joint; or some
-            velocity moves nothing that has inertia.
+            differs between the angular or between the linear components of a spherical or free joint.
         """
         if is_traced(armature):
             return cast("Model", self._as_data.with_armature(armature))

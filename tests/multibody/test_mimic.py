@@ -9,7 +9,7 @@ from robots import robot_path
 from urdf_parts import joint, link
 
 from connections import multibody as mb
-from connections.checks import ModelError
+from connections.checks import MetricError, ModelError
 
 Z = '<axis xyz="0 0 1"/>'
 ROBOTS = {
@@ -175,7 +175,12 @@ def test_a_robot_that_mimics_joints_it_does_not_have():
 
 
 @pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
-def test_hands_without_inertia_are_refused_by_their_joint():
-    """All twelve links that LHand moves, and those of RHand, have no inertia: H would be singular."""
-    with pytest.raises(ModelError, match="romeo.urdf: .*'[LR]Hand' .*without inertia"):
-        mb.from_urdf(robot_path("romeo_description/urdf/romeo.urdf"))
+def test_hands_without_inertia_are_named_where_their_accelerations_are_asked_for(rng):
+    """All twelve links that LHand moves, and those of RHand, have no inertia: H is singular."""
+    robot = mb.from_urdf(robot_path("romeo_description/urdf/romeo.urdf"))
+    q, zero = robot.random(rng), np.zeros(robot.nv)
+    with pytest.raises(MetricError, match="singular along joint '[LR]Hand'.*with_armature"):
+        mb.forward_dynamics(robot, q, zero, zero)
+    armed = robot.with_armature({"LHand": 0.01, "RHand": 0.01})  # the remedy
+    a, tau = mb.forward_dynamics(armed, q, zero, zero), mb.gravity(robot, q)
+    np.testing.assert_allclose(mb.mass_matrix(armed, q) @ a, -tau, atol=1e-10)

@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
-from connections.checks import ModelError
+from connections.checks import MetricError, ModelError
 from connections.control import PostureTask, WholeBodyController
 from connections.multibody.graph import GROUND
 
@@ -183,19 +183,6 @@ BAD = {
         link("base") + link("arm", inertia(ixx="inf")) + SHOULDER,
         "link 'arm': <inertia ixx=...> is not finite",
     ),
-    "massless leaf": (
-        link("base") + link("arm", "") + SHOULDER,
-        "joint 'shoulder' moves body 'arm'.*without inertia",
-    ),
-    "massless branch": (
-        TWO_LINKS + link("tip", "") + link("end", "") + SHOULDER + joint("j1", "arm", "tip")
-        + joint("weld", "tip", "end", "fixed"),
-        "joint 'j1' moves body 'tip'",
-    ),
-    "massless between coaxial joints": (
-        link("base") + link("arm", "") + link("tip") + SHOULDER + joint("j1", "arm", "tip"),
-        "joint 'shoulder' moves body 'arm'.*without inertia",
-    ),
     "no moving joint": (TWO_LINKS + joint("weld", "base", "arm", "fixed"), "nothing moves"),
     "no links": ("", "no links"),
     "malformed": ("<link name='a'>", "malformed XML: .*line 1"),
@@ -325,18 +312,57 @@ def test_the_root_joint_name_is_taken(load):
         load(body, floating_base=True)
 
 
-def test_a_massless_link_between_joints_is_legal(load):
+def test_a_massless_link_between_joints_moves(load):
     across = joint("j1", "arm", "tip", more='<axis xyz="0 1 0"/>')
     model = load(link("base") + link("arm", "") + link("tip") + SHOULDER + across)
     assert np.linalg.eigvalsh(model.definition.metric.matrix(np.array([0.3, 0.4])))[0] > 0
-    axis_in_line = joint("j1", "arm", "tip")  # negative control: the same, coaxial
-    with pytest.raises(ModelError, match="without inertia"):
-        load(link("base") + link("arm", "") + link("tip") + SHOULDER + axis_in_line)
+
+
+#: Links without inertia, and the joint along which H is singular.
+MASSLESS = {
+    "leaf": (link("base") + link("arm", "") + SHOULDER, "shoulder", "arm"),
+    "branch": (
+        TWO_LINKS + link("tip", "") + link("end", "") + SHOULDER + joint("j1", "arm", "tip")
+        + joint("weld", "tip", "end", "fixed"),
+        "j1",
+        "tip",
+    ),
+    "between coaxial joints": (
+        link("base") + link("arm", "") + link("tip") + SHOULDER + joint("j1", "arm", "tip"),
+        "shoulder",
+        "arm",
+    ),
+}  # fmt: skip
+_NEEDS_INVERSE = {
+    "forward_dynamics": lambda robot, q, v: mb.forward_dynamics(robot, q, v, v),
+    "linearize": lambda robot, q, v: mb.linearize(robot, q, v, v)[0],
+    "metric": lambda robot, q, v: robot.metric.matrix(q),
+    "simulate": lambda robot, q, v: robot.system().simulate(q, v, [0.0, 0.1]).q,
+}
+
+
+@pytest.mark.parametrize("case", MASSLESS)
+def test_massless_links_are_legal_where_no_inverse_is_needed(case, load, tmp_path, rng):
+    """H, kinematics and inverse dynamics beside Pinocchio; what needs the inverse names the joint."""
+    body, culprit, moved = MASSLESS[case]
+    robot, theirs = load(body), PinocchioRobot(tmp_path / "robot.urdf")
+    q = robot.random(rng)
+    v, a = rng.standard_normal((2, robot.nv))
+    np.testing.assert_allclose(mb.mass_matrix(robot, q), theirs.mass_matrix(q), atol=1e-14)
+    np.testing.assert_allclose(
+        mb.inverse_dynamics(robot, q, v, a), theirs.inverse_dynamics(q, v, a), atol=1e-13
+    )
+    for function in _NEEDS_INVERSE.values():
+        with pytest.raises(ValueError, match=f"singular along joint '{culprit}'.*give '{moved}' an inertia"):
+            function(robot, q, v)
+    armed = robot.with_armature({culprit: 0.01})  # what the error says
+    assert np.isfinite(mb.forward_dynamics(armed, q, v, a)).all()
 
 
 def test_a_floating_base_without_mass_says_what_to_do(load):
-    with pytest.raises(ModelError, match="'root_joint' moves body 'base'.*no mass.*floating_base=False"):
-        load(link("base", "") + link("arm") + SHOULDER, floating_base=True)
+    floating = load(link("base", "") + link("arm") + SHOULDER, floating_base=True)
+    with pytest.raises(MetricError, match="'root_joint'.*'base' has no mass.*floating_base=False"):
+        mb.inverse_mass_matrix(floating, floating.neutral())
     model = load(link("base", "") + link("arm") + SHOULDER)  # the remedy
     assert model.body_names == ("arm",)
 

@@ -82,6 +82,18 @@ class RecursiveMetric(ByContent, Metric):
         """H(q), (nv, nv)."""
         return self.model.traced("mass_matrix", q)
 
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The frame is valid and H has an inverse by the recursion, which knows what is round-off."""
+        inverse = self.model.traced("inverse_mass_matrix", q)
+        return self.frame.valid_at(q) & jnp.all(jnp.isfinite(inverse))
+
+    def explain(self, q: Any) -> None:
+        """Raise the error that says why `q` (nq,) is not valid, with the joint if H is singular there."""
+        self.frame.explain(q)
+        program = self.model.program
+        program.require_regular(program.close(q))
+        super().explain(q)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RecursiveConnection(ByContent, ConnectionOfMetric):

@@ -59,7 +59,8 @@ class Mechanism:
         Parameters
         ----------
         name : unique among bodies; "world" is the ground.
-        mass : kg, positive or zero. A body without mass is allowed if H is nevertheless positive definite.
+        mass : kg, positive or zero. A body may be without mass; what needs the inverse of H
+            is refused where H is singular.
         center_of_mass : (3,) m, in body axes from the body origin.
         inertia : (3, 3) kg m^2 about the centre of mass, in body axes; zero if None.
 
@@ -270,7 +271,7 @@ class Mechanism:
         Raises
         ------
         ModelError : there are no bodies; a body has no joint that moves or holds it; nothing moves; gravity
-            is not three finite numbers; a joint moves nothing that has inertia; a loop does not close, is
+            is not three finite numbers; a joint moves negative inertia; a loop does not close, is
             singular at the reference, or leaves nothing to move; couplings contradict each other; joints
             declared independent do not determine the others.
 

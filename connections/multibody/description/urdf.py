@@ -12,12 +12,14 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from connections._words import no_such, words_of
 from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.assembly.whole_joints import Note
@@ -30,10 +32,12 @@ from connections.multibody.description.urdf_elements import (
     require_robot,
 )
 from connections.multibody.description.urdf_plus import read_closures
+from connections.multibody.description.urdf_transmissions import driven_joints, rotor_inertias
 from connections.multibody.description.xml import read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Limits, Planar, Prismatic, Revolute
+from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import LimitsWarning
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
@@ -60,6 +64,7 @@ def from_urdf(
     gravity: Any = DEFAULT_GRAVITY,
     reference: Any = None,
     independent: Any = None,
+    armature: Mapping[str, Any] | str | None = None,
 ) -> Model:
     """The model of the robot described in a URDF or URDF+ file.
 
@@ -73,6 +78,9 @@ def from_urdf(
         `Mechanism.build`.
     independent : names of independent joints, in place of those that the file marks, as for
         `Mechanism.build`. Joints of transmissions are preferred if loops leave a choice.
+    armature : {joint name: armature}, as for `Model.with_armature`, which URDF has no place for; or
+        "transmissions" for that of the rotors behind gears (``<rotor_inertia>`` and ``<gear_ratio>`` of
+        ``<actuator>``, as Drake reads them), kg m^2.
 
     Raises
     ------
@@ -81,8 +89,8 @@ def from_urdf(
         coupling is not supported; a loop, coupling or mimic joint names a link or joint that does not exist,
         or contradicts others; an element occurs twice, or an attribute of an element with numbers is unknown;
         the file is one for xacro, or of an unknown version; an axis or ratio is zero, a number is not finite,
-        a mass is negative, an inertia is not symmetric, or a moving part has no inertia; the loops do not
-        close near the reference.
+        a mass is negative, an inertia is not symmetric, or a part moves negative inertia; the loops do not
+        close near the reference; `armature` names no joint, or does not fit it.
         The message names the file and the link, joint, loop or coupling.
 
     Warns
@@ -95,7 +103,7 @@ def from_urdf(
     require_bool("floating_base", floating_base)
     path = file_of(path)
     try:
-        file = _read(path)
+        file = _read(path, armature)
         if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):
             raise ModelError(
                 f"a joint is already named '{ROOT_JOINT}', the name of the floating base's joint"
@@ -120,7 +128,7 @@ def from_urdf(
     return model
 
 
-def _read(path: Path) -> _File:
+def _read(path: Path, armature: Mapping[str, Any] | str | None) -> _File:
     """The file, with all checks that do not need the model."""
     root = read_root(path, "robot", "a URDF")
     require_robot(root)
@@ -133,8 +141,9 @@ def _read(path: Path) -> _File:
         for joint in robot.joints
         if joint.type == "planar"
     }
-    driven = {joint.get("name") for joint in root.findall("transmission/joint")}
-    edges = sorted((_edge(joint, turns, driven) for joint in robot.joints), key=lambda edge: edge.name)
+    driven, joints = driven_joints(root), [joint.name for joint in robot.joints]
+    rotors = _armatures(root, joints, armature)
+    edges = sorted((_edge(joint, turns, driven, rotors) for joint in robot.joints), key=lambda e: e.name)
     base = find_root([link.name for link in robot.links], edges)
     loops, couplings = read_closures(root, edges, turns)
     flaws = []
@@ -159,12 +168,36 @@ def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
     return Link(parsed.name, inertia.seen_from(turn[:3, :3].T, np.zeros(3)))
 
 
-def _edge(parsed: Any, turns: dict[str, np.ndarray], driven: Collection[str | None]) -> Edge:
+def _armatures(
+    root: Element, joints: list[str], armature: Mapping[str, Any] | str | None
+) -> Mapping[str, Any]:
+    """{joint name: armature} of the joints that have some."""
+    if armature is None:
+        return {}
+    if isinstance(armature, str):
+        if armature != "transmissions":
+            raise ModelError(f'armature: expected {{joint: value}} or "transmissions", got {armature!r}')
+        return rotor_inertias(root, joints)
+    if not isinstance(armature, Mapping):
+        raise TypeError(f'armature: expected {{joint: value}} or "transmissions", got {words_of(armature)}')
+    for name in armature:
+        if name not in joints:
+            raise ModelError("armature: " + no_such("joint", name, joints))
+    return armature
+
+
+def _edge(
+    parsed: Any,
+    turns: dict[str, np.ndarray],
+    driven: Collection[str | None],
+    rotors: Mapping[str, Any],
+) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
     placement = before.T @ placement_of(parsed.origin) @ after
-    joint, actuated = _joint(parsed.name, parsed), parsed.name in driven
+    name, joint = parsed.name, _joint(parsed.name, parsed)
+    inertia, actuated = armature_of(name, joint, rotors.get(name, 0.0)), name in driven
     return Edge(
-        parsed.name, parsed.parent, parsed.child, joint, placement, _limits(parsed), actuated=actuated
+        name, parsed.parent, parsed.child, joint, placement, _limits(parsed), inertia, actuated=actuated
     )
 
 

@@ -198,6 +198,15 @@ def numbers_of(owner: str, element: Element, attribute: str, count: int, finite:
     what = f"{owner}: <{element.tag} {attribute}=...>"
     if text is None:
         raise ModelError(f"{what} is missing")
+    return _numbers(what, text, count, finite)
+
+
+def number_within(owner: str, element: Element) -> float:
+    """The finite number that is the text of an element; `ModelError` if it is none."""
+    return _numbers(f"{owner}: <{element.tag}>", element.text or "", 1)[0]
+
+
+def _numbers(what: str, text: str, count: int, finite: bool = True) -> list[float]:
     words = text.split()
     if len(words) != count:
         wanted = "one number" if count == 1 else f"{count} numbers"

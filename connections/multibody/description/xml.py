@@ -1,7 +1,8 @@
 """The elements of a robot description, read once and strictly, with limits before any of them is built.
 
-Text between elements has no meaning in a robot description, and is not kept. A document type (``<!DOCTYPE>``)
-is refused, because it can define what attributes and entities mean, which other readers ignore.
+Text between elements has no meaning in a robot description, and is not kept, but in elements of `_WITH_TEXT`.
+A document type (``<!DOCTYPE>``) is refused, because it can define what attributes and entities mean, which
+other readers ignore.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ MOST_DEPTH = 100  # elements inside of each other
 MOST_NAME = 1000  # characters of the name of an element or attribute
 MOST_VALUE = 10**4  # characters of an attribute that is not a list of numbers
 _MEGABYTES = f"{MOST_BYTES // 10**6} MB"
+MOST_TEXT = 1000  # characters between elements that are kept
+_WITH_TEXT = ("mechanicalReduction",)
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
@@ -98,6 +101,7 @@ class _Builder:
         self.parser = expat.ParserCreate(namespace_separator="}")
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
+        self.parser.CharacterDataHandler = self._text
         self.parser.StartDoctypeDeclHandler = self._doctype
         self._open: list[Element] = []
         self._depth, self._count = depth, 0
@@ -123,6 +127,13 @@ class _Builder:
 
     def _end(self, tag: str) -> None:
         self._open.pop()
+
+    def _text(self, text: str) -> None:
+        element = self._open[-1]
+        if element.tag.rpartition("}")[2] in _WITH_TEXT:
+            element.text = (element.text or "") + text
+            if len(element.text) > MOST_TEXT:
+                raise self._error(f"<{element.tag}> has more than {MOST_TEXT:,} characters")
 
     def _doctype(self, name: str, system: str | None, public: str | None, inside: int) -> None:
         raise self._error(f"<!DOCTYPE {name[:40]}>: a robot description is read without a document type")

@@ -26,6 +26,7 @@ from connections.checks import (
     is_traced,
     raise_at,
     require_finite,
+    text_of_point,
 )
 from connections.engines.arguments import (
     apart,
@@ -62,7 +63,7 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_solver import Loops
 from connections.multibody.program.polarization import POLARIZED, polarized
-from connections.multibody.program.regularity import induced_matrix, irregular, massive_motions
+from connections.multibody.program.regularity import induced_matrix, irregular, massive_motions, remedy
 from connections.multibody.program.solution_layout import Solution
 from connections.multibody.program.table import (
     BODY_FACTOR,
@@ -530,7 +531,7 @@ class Program:
             points = self.close(vectors[0])
         if RECURSIONS[name].inverse:
             for point in rows_of(points):
-                self._require_regular(point)
+                self.require_regular(point)
             if name == "inverse_mass_matrix":
                 raise MetricError("the mass matrix is singular, or nearly so")
             self.evaluate("inverse_mass_matrix", (points,), None)
@@ -572,7 +573,7 @@ class Program:
         what = f"{name} is not finite: the arguments, or the model's numbers, are too large for it"
         raise_at(NonFiniteError, f"{what}; the largest argument is {largest}", rows[0][row])
 
-    def _require_regular(self, point: Closed) -> None:
+    def require_regular(self, point: Closed) -> None:
         """Raise `MetricError` naming the joint along which the mass matrix is singular at a configuration."""
         kinematics, q = self._kinematics, point.q
         with np.errstate(all="ignore"):
@@ -589,7 +590,8 @@ class Program:
         found = irregular(*at)
         if found is not None:
             joint = kinematics.tree.joint_names[kinematics.body_of[found[0]]]
-            raise_at(MetricError, f"the mass matrix is singular along joint '{joint}'", q)
+            place = f"joint '{joint}' at q = {text_of_point(q)}"
+            raise MetricError(f"the mass matrix is singular along {place}: {remedy(kinematics, found[0])}")
 
 
 def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -> bool:

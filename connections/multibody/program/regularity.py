@@ -8,8 +8,10 @@ they cancel,
 
 s_k has the unit of the pivot, whatever the unit of the velocity, and the round-off of the pivot is small
 relative to s_k. So a pivot above `SMALLEST_PIVOT` s_k is positive, below -`SMALLEST_PIVOT` s_k negative, and
-in between unknown. The test is run once, at one configuration, when a model is built. Inertias that no
-physical body has may pass it and still make H indefinite at other configurations.
+in between unknown. When a model is built, the test is run at one configuration, and only if a body has an
+inertia that is not positive semidefinite, because only then is H indefinite anywhere. Such inertias may pass
+it and still make H indefinite at other configurations. A singular H is legal: what is computed with its
+inverse is refused at the call.
 
 H is block diagonal, a block for each tree that stands on the ground, and A is computed and eliminated block
 by block: time and memory of a scene grow linearly with the number of its robots. Source: Featherstone, Rigid
@@ -25,48 +27,48 @@ import numpy as np
 from connections.checks import ModelError
 from connections.multibody.definition.host_kinematics import body_motions, is_length
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.graph import Tree
+from connections.multibody.inertia import is_semidefinite
 from connections.multibody.joints.groups import Free
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
 
-def require_regular(kinematics: Kinematics | ClosedKinematics) -> None:
-    """Raise `ModelError` naming the joint and body along which the inertia is zero or negative.
+def require_semidefinite(kinematics: Kinematics | ClosedKinematics) -> None:
+    """Raise `ModelError` naming the joint and body along which the inertia is negative.
 
     Parameters
     ----------
     kinematics : of a tree, tested at a random configuration with a fixed seed; or of closed chains, tested at
         their reference configuration.
     """
+    if is_semidefinite(kinematics.tree.inertias):
+        return
     if isinstance(kinematics, ClosedKinematics):
         found = irregular(*_reduced(kinematics))
     else:
         found = irregular(kinematics, _generic(kinematics))
-    if found is None:
+    if found is None or not found[1]:
         return
-    column, negative = found
-    body, tree = kinematics.body_of[column], kinematics.tree
+    body, tree = kinematics.body_of[found[0]], kinematics.tree
     of_tree = f"joint '{tree.joint_names[body]}' moves body '{tree.body_names[body]}'"
     of_loops = f"the velocity of joint '{tree.joint_names[body]}' moves its cluster"
     what = of_loops if isinstance(kinematics, ClosedKinematics) else of_tree
-    how = (
-        "of negative inertia: the mass matrix is indefinite"
-        if negative
-        else "without inertia, or with one that is lost in round-off: the mass matrix is singular"
+    raise ModelError(
+        f"{what} and what it carries in a direction of negative inertia: the mass matrix is indefinite"
     )
-    raise ModelError(f"{what} and what it carries in a direction {how}{_remedy(tree, body)}")
 
 
-def _remedy(tree: Tree, body: int) -> str:
-    """What to do about a floating base without mass; other joints and bodies have more than one way out."""
+def remedy(kinematics: Kinematics | ClosedKinematics, column: int) -> str:
+    """What to write if H is singular along a velocity component."""
+    body, tree = kinematics.body_of[column], kinematics.tree
+    joint, moved = tree.joint_names[body], tree.body_names[body]
     if isinstance(tree.joints[body], Free) and tree.parents[body] < 0 and not tree.inertias[body].any():
         return (
-            f"; '{tree.body_names[body]}' has no mass: give it an inertia, or fix it to the ground"
+            f"'{moved}' has no mass: give it an inertia, or fix it to the ground"
             " (from a file, floating_base=False)"
         )
-    return ""
+    return f"give '{moved}' an inertia, or write model.with_armature({{{joint!r}: 0.01}})"
 
 
 def irregular(kinematics: Kinematics, q: np.ndarray, G: np.ndarray | None = None) -> tuple[int, bool] | None:

@@ -306,4 +306,28 @@ MUTANTS = (
         ("multibody/test_in_jax.py::test_what_has_no_transpose_says_so",),
         "the transpose of C(q, v) w as a function of q is an error of JAX without words",
     ),
+    Mutant(
+        "rotor-without-the-square",
+        "multibody/description/urdf_transmissions.py",
+        "ratio**2 * (inertias[0] or 0.0)",
+        "abs(ratio) * (inertias[0] or 0.0)",
+        ("multibody/test_urdf_armature.py::test_rotors_behind_gears_count_with_the_square_of_the_ratio",),
+        "a rotor counts with the gear ratio, not with its square",
+    ),
+    Mutant(
+        "negative-inertia-is-legal",
+        "multibody/inertia.py",
+        "eigvalsh(central)[:, 0] >=",
+        "eigvalsh(central)[:, 2] >=",
+        ("multibody/test_regularity.py::test_a_rod_about_its_own_axis_does_not_resist",),
+        "a robot is built of bodies with a negative principal moment",
+    ),
+    Mutant(
+        "singular-metric-of-round-off",
+        "multibody/as_geometry/recursive_connection.py",
+        "return self.frame.valid_at(q) & jnp.all(jnp.isfinite(inverse))",
+        "return super().valid_at(q) | jnp.all(jnp.isfinite(inverse))",
+        ("multibody/test_urdf.py::test_massless_links_are_legal_where_no_inverse_is_needed",),
+        "a metric whose pivot is round-off is one",
+    ),
 )
