@@ -234,13 +234,15 @@ TEMPORARY = {
 
 
 def test_files_are_written_and_processes_started_in_one_place() -> None:
-    """A new writer or process has to use `_written` or `_children`."""
+    """A new writer or process has to use `_written` or `_children`; text is executed nowhere else."""
     writes = re.compile(
         r"write_text|write_bytes|open\([^)]*\"[wax]b?\"|\.mkdir\(|makedirs|savefig\((?!stream)"
     )
     starts = re.compile(r"subprocess\.(run|Popen|call|check)|os\.(system|popen|exec|spawn)")
     found = {path.name for path in SOURCES if writes.search(path.read_text().replace("open(os.devnull", ""))}
     assert found - {"_written.py"} == TEMPORARY
+    executing = {path.name for path in SOURCES if re.search(r"\b(exec|eval)\(", path.read_text())}
+    assert executing == {"python_files.py"}  # the file that a user names
     starting = [path for path in SOURCES if starts.search(path.read_text())]
     assert len(starting) >= 4
     assert all("connections._children import" in path.read_text() for path in starting)

@@ -27,6 +27,7 @@ from connections.engines.internals.numba_names import (
     NullCache,
     compiled_from,
     dumps,
+    index_key,
     locators,
     stamp,
     write_by,
@@ -100,6 +101,9 @@ class _Cache(FunctionCache):
         super().__init__((compiled_from(function) or {"function": function})["function"])
         write_by(self, _writing)
         stamp(self, fingerprint(function))
+
+    def _index_key(self, sig: Any, codegen: Any) -> Any:
+        return index_key(self, sig, codegen)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None

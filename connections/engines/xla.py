@@ -18,7 +18,6 @@ JAX computes in float32, operations are callbacks into Python: the same results,
 from __future__ import annotations
 
 import functools
-import hashlib
 import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -35,12 +34,11 @@ from numba.extending import intrinsic
 
 from connections.engines.disk_cache import cache_of
 from connections.engines.exported import exported_call
-from connections.engines.inlined.simd import LANES
+from connections.engines.inlined.simd import INTERNAL, LANES
 from connections.engines.internals import call_frame, numba_names
 from connections.engines.internals.jax_names import ForeignCall, foreign_call
 from connections.engines.notices import announce_callbacks
 from connections.engines.registry import is_good
-from connections.engines.rendered import execute
 from connections.engines.source_fingerprint import fingerprint
 
 _handlers: dict[str, Any] = {}  # name of an operation -> what XLA calls for it
@@ -49,6 +47,8 @@ _lock = threading.Lock()
 #: Values of LANES that machines have. What differs between them is in an operation for each of them, because
 #: an operation that is exported from one machine runs on others.
 WIDTHS = (4, 8)
+# For functions that no handler but compiled code calls.
+_internal = njit(**INTERNAL)
 
 
 Write = Callable[[Any, Any, Any], None]
@@ -268,14 +268,23 @@ def _handler(name: str, function: Any, form: Form, write: Write | None) -> Any:
         return _handlers[name]
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
-    fill = _rendered({"one": _ONE, "rows": _ROWS, "each": _EACH}[form.calls], symbol, function, form, write)
-    if form.calls != "one":
-        piece = numba_names.c_function(fill, types.void, [_POINTER, types.int64, types.int64], cache_of(fill))
-        llvm.add_symbol(f"{symbol}_piece", piece.address)
+    piece_of = _piece_of_rows if form.calls == "rows" else _piece_of_each
+    piece = piece_of(_entry(symbol, function), form, write)
+    if form.calls == "one":
+        handler = _in_one_piece(njit(piece, inline="always", **INTERNAL), form.axes)
+    else:
+        arguments = [_POINTER, types.int64, types.int64]
+        llvm.add_symbol(f"{symbol}_piece", _c_function(piece, f"{name}_piece", types.void, arguments).address)
         _add_pieces()
-        fill = _rendered(_MANY, symbol, function, form, write)
-    _handlers[name] = numba_names.c_function(fill, types.int64, [_POINTER], cache_of(fill))
+        handler = _in_many_pieces(_address(f"{symbol}_piece"), form.axes)
+    _handlers[name] = _c_function(handler, name, types.int64, [_POINTER])
     return _handlers[name]
+
+
+def _c_function(function: Any, name: str, result: Any, arguments: Sequence[Any]) -> Any:
+    """A function of this file as a function of C, whose machine code is kept by a name of its own."""
+    function.__name__ = function.__qualname__ = f"{name}_{fingerprint(function)[:16]}"
+    return numba_names.c_function(function, result, arguments, cache_of(function))
 
 
 def _direct_call(
@@ -422,17 +431,24 @@ def _trial() -> Any:
 
 
 def _entry(symbol: str, function: Any) -> Any:
-    """A compiled function for use in the functions below; takes its arguments as one tuple."""
+    """A compiled function for use in the functions below, which returns whether the input was good.
+
+    It takes three tuples, the arguments before the vectors, these, and those behind them, and the result.
+    """
     kinds, result = numba_names.types_of(function)
+    is_boolean = isinstance(result, types.Boolean)
 
     @intrinsic
-    def call(typing_context: Any, arguments: Any) -> Any:
+    def call(typing_context: Any, before: Any, vectors: Any, after: Any, out: Any) -> Any:
         def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
-            given = zip(numba_names.unpack_tuple(builder, args[0]), sig.args[0], kinds, strict=True)
-            values = [context.cast(builder, value, old, new) for value, old, new in given]
-            return numba_names.call_symbol(context, builder, symbol, kinds, result, values)
+            given = [value for each in args[:3] for value in numba_names.unpack_tuple(builder, each)]
+            present = [kind for each in sig.args[:3] for kind in each]
+            pairs = zip([*given, args[3]], [*present, sig.args[3]], kinds, strict=True)
+            values = [context.cast(builder, value, old, new) for value, old, new in pairs]
+            found = numba_names.call_symbol(context, builder, symbol, kinds, result, values)
+            return found if is_boolean else builder.icmp_signed("==", found, found.type(0))
 
-        return result(arguments), emit
+        return types.boolean(before, vectors, after, out), emit
 
     return call
 
@@ -459,7 +475,7 @@ def _at_address(address: Any, dtype: Any) -> Any:
     return types.CPointer(dtype)(address), emit
 
 
-@njit
+@_internal
 def _asked_for_version(frame):
     """Whether XLA only asks for the version of the interface, as at registration; if so, answer it."""
     extension = frame[call_frame.FRAME_EXTENSION]
@@ -472,7 +488,7 @@ def _asked_for_version(frame):
     return True
 
 
-@njit
+@_internal
 def _size(buffer, first, last):
     """The product of an argument's or a result's axes `first` to `last`, without the last."""
     size, dimensions = 1, _words(buffer[call_frame.BUFFER_DIMENSIONS])
@@ -481,7 +497,7 @@ def _size(buffer, first, last):
     return size
 
 
-@njit
+@_internal
 def _rows_of(buffer, axes, first, stop):
     """Rows of an argument or a result as (m, k), k the product of its last `axes` axes."""
     rank = buffer[call_frame.BUFFER_RANK]
@@ -489,20 +505,20 @@ def _rows_of(buffer, axes, first, stop):
     return carray(_numbers(buffer[call_frame.BUFFER_DATA] + 8 * first * width), (stop - first, width))
 
 
-@njit
+@_internal
 def _argument(frame, number, first, stop):
     """Rows of argument `number` as (m, k)."""
     return _rows_of(_words(_words(frame[call_frame.FRAME_ARGUMENTS])[number]), 1, first, stop)
 
 
-@njit
+@_internal
 def _attribute(frame, number):
     """Attribute `number`, an array of float64."""
     array = _words(_words(frame[call_frame.FRAME_ATTRIBUTES])[number])
     return carray(_numbers(array[call_frame.ARRAY_DATA]), (array[call_frame.ARRAY_SIZE],))
 
 
-@njit
+@_internal
 def _result_buffer(frame):
     """The buffer of the only result."""
     return _words(_words(frame[call_frame.FRAME_RESULTS])[0])
@@ -511,7 +527,7 @@ def _result_buffer(frame):
 # --- the operations -----------------------------------------------------------------------------------------
 
 
-@njit
+@_internal
 def _work(frame, number):
     """A copy of the array in attribute `number`, as long as the next attribute says."""
     array = _attribute(frame, number)
@@ -520,13 +536,13 @@ def _work(frame, number):
     return work
 
 
-@njit
+@_internal
 def _flag(frame, number):
     """The boolean in attribute `number`."""
     return _attribute(frame, number)[0] != 0.0
 
 
-@njit
+@_internal
 def _whole_numbers(frame, number):
     """Attribute `number`, an array of int64."""
     array = _words(_words(frame[call_frame.FRAME_ATTRIBUTES])[number])
@@ -536,13 +552,13 @@ def _whole_numbers(frame, number):
 _WIDTH = WIDTHS.index(LANES)
 
 
-@njit
+@_internal
 def _whole_numbers_by_lanes(frame, number):
     """Of the attributes from `number` on, arrays of int64, that for the width of this machine's registers."""
     return _whole_numbers(frame, number + _WIDTH)
 
 
-@njit
+@_internal
 def _lanes(frame, number):
     """Zeros (slots, LANES), slots in attribute `number`, that begin at a multiple of 64 bytes."""
     count = int(_attribute(frame, number)[0]) * LANES
@@ -551,133 +567,179 @@ def _lanes(frame, number):
     return space[skip : skip + count].reshape((count // LANES, LANES))
 
 
-@njit
+@_internal
 def _count(frame, axes):
     """The number of rows of the result, whose last `axes` axes are those of one row."""
     buffer = _result_buffer(frame)
     return _size(buffer, 0, buffer[call_frame.BUFFER_RANK] - axes)
 
 
-@njit
+@_internal
 def _result(frame, axes, first, stop):
     """Rows of the result as (m, k), k the product of its last `axes` axes."""
     return _rows_of(_result_buffer(frame), axes, first, stop)
 
 
-@njit
+@_internal
 def _length(frame, axis):
     """The size of the result along its axis `axis`, counted from the last, which is 1."""
     buffer = _result_buffer(frame)
     return _words(buffer[call_frame.BUFFER_DIMENSIONS])[buffer[call_frame.BUFFER_RANK] - axis]
 
 
-@njit
+@_internal
 def _mark(good, out):
     """Fill `out` with NaN if a recursion refused its input."""
     if not good:
         out[:] = np.nan
 
 
-_ONE = """
-def handler_{digest}(frame):
-    if _asked_for_version(frame):
-        return 0
-    rows, shape = _count(frame, {axes}), {shape}
-    out = _result(frame, {axes}, 0, rows)
-    {constants}
-    {vectors}
-    for row in range(rows):
-        {fill_row}
-        result = out[row].reshape(shape)
-        _mark(entry(({given}, result)) == {good}, out[row])
-    return 0
-"""
-_EACH = """
-def piece_{digest}(frame, first, stop):
-    rows, shape, out = stop - first, {shape}, _result(frame, {axes}, first, stop)
-    {constants}
-    {vectors}
-    for row in range(rows):
-        {fill_row}
-        result = out[row].reshape(shape)
-        _mark(entry(({given}, result)) == {good}, out[row])
-"""
-# Rows that are refused are found one by one.
-_ROWS = """
-def piece_{digest}(frame, first, stop):
-    rows, out = stop - first, _result(frame, {axes}, first, stop)
-    {constants}
-    {vectors}
-    {fill}
-    if entry(({given}, out)) != {good}:
-        for row in range(first, stop):
-            out = _result(frame, {axes}, row, row + 1)
-            {vectors_of_row}
-            _mark(entry(({given}, out)) == {good}, out[0])
-"""
-_MANY = """
-def handler_{digest}(frame):
-    if not _asked_for_version(frame):
-        _in_pieces(frame, _count(frame, {axes}), address())
-    return 0
-"""
 # How a constant is read, and its number of attributes.
 _READERS = {
-    Work: ("_work", 2),
-    Filled: ("_work", 3),
-    Read: ("_attribute", 1),
-    Flag: ("_flag", 1),
-    Numbers: ("_whole_numbers", 1),
-    NumbersByLanes: ("_whole_numbers_by_lanes", len(WIDTHS)),
-    Lanes: ("_lanes", 1),
+    Work: (_work, 2),
+    Filled: (_work, 3),
+    Read: (_attribute, 1),
+    Flag: (_flag, 1),
+    Numbers: (_whole_numbers, 1),
+    NumbersByLanes: (_whole_numbers_by_lanes, len(WIDTHS)),
+    Lanes: (_lanes, 1),
 }
 
+# Tuples of arrays of several types: compiled functions that read one more than another, which operations of
+# the same kinds share.
 
-def _rendered(template: str, symbol: str, function: Any, form: Form, write: Write | None = None) -> Any:
-    """A function behind an operation, its source rendered from the kinds of its arguments."""
-    axes, vectors = form.axes, form.vectors
-    row = "" if template is _ROWS else "[row]"
-    first, stop = ("0", "rows") if template is _ONE else ("first", "stop")
-    constants, number, fill, fill_row = [], 0, "pass", "pass"
-    for place, letter in enumerate(form.before + form.after):
-        kind = _LETTERS[letter]
-        reader, count = _READERS[kind]
-        constants.append(f"c{place} = {reader}(frame, {number})")
-        if kind is Filled:
-            vectors -= 1  # the last one is no argument of the function
-            constants.append(f"constants = _attribute(frame, {number + 2})")
-            fill = f"write(c{place}, constants, _argument(frame, {vectors}, 0, 1)[0])"
-            fill_row = f"write(c{place}, constants, _argument(frame, {vectors}, {first}, {stop})[row])"
-        number += count
-    split = len(form.before)
-    names = [f"c{place}" for place in range(split + len(form.after))]
-    given = [*names[:split], *(f"x{i}{row}" for i in range(vectors)), *names[split:]]
 
-    def read(first: str, stop: str) -> str:
-        return "; ".join(f"x{i} = _argument(frame, {i}, {first}, {stop})" for i in range(vectors))
+@_internal
+def _none(*arguments):
+    """The tuple of no constants, vectors or axes."""
+    return ()
 
-    fields = {
-        "axes": axes,
-        "shape": "(" + "".join(f"_length(frame, {axis}), " for axis in range(axes, 0, -1)) + ")",
-        "constants": "; ".join(constants),
-        "vectors": read(first, stop),
-        "vectors_of_row": read("row", "row + 1"),
-        "fill": fill,
-        "fill_row": fill_row,
-        "given": ", ".join(given),
-        "good": isinstance(numba_names.types_of(function)[1], types.Boolean),  # True, or zero
-    }
-    # Numba finds machine code by a function's name and bytecode, which does not contain constants. So the
-    # name contains a hash of them.
-    constants_of_this_file = call_frame.WORDS, LANES, _PIECE
-    written = fingerprint(write) if write else ""
-    digest = hashlib.sha256(repr((symbol, fields, written, constants_of_this_file)).encode()).hexdigest()[:16]
-    scope = globals() | {"entry": _entry(symbol, function), "address": _address(f"{symbol}_piece")}
-    if write:
-        scope["write"] = njit(write)
-    source = template.format(digest=digest, **fields)
-    execute(source, __file__, scope)
-    return scope[source.split()[1].partition("(")[0]]
+
+@functools.cache
+def _constants(letters: str, first: int = 0) -> tuple[Any, int]:
+    """A compiled function frame -> the constants of these kinds, and the number of the attribute behind them.
+
+    Parameters
+    ----------
+    letters : as in `Form`.
+    first : the number of their first attribute.
+    """
+    if not letters:
+        return _none, first
+    others, number = _constants(letters[:-1], first)
+    reader, count = _READERS[_LETTERS[letters[-1]]]
+
+    @_internal
+    def constants(frame):
+        return others(frame) + (reader(frame, number),)
+
+    return constants, number + count
+
+
+@functools.cache
+def _vectors(count: int) -> tuple[Any, Any]:
+    """Compiled functions (frame, first, stop) -> rows of `count` vectors, and (those, row) -> one row."""
+    if not count:
+        return _none, _none
+    (others, other_rows), number = _vectors(count - 1), count - 1
+
+    @_internal
+    def vectors(frame, first, stop):
+        return others(frame, first, stop) + (_argument(frame, number, first, stop),)
+
+    @_internal
+    def rows(vectors, row):
+        return other_rows(vectors, row) + (vectors[number][row],)
+
+    return vectors, rows
+
+
+@functools.cache
+def _shape(axes: int) -> Any:
+    """A compiled function frame -> the last `axes` axes of the result."""
+    if not axes:
+        return _none
+    others = _shape(axes - 1)
+
+    @_internal
+    def shape(frame):
+        return (_length(frame, axes),) + others(frame)
+
+    return shape
+
+
+def _filling(form: Form, write: Write | None) -> tuple[Any, int]:
+    """A compiled function that writes to a `Filled`, and the number of vectors that are left.
+
+    It takes a frame, the constants before the vectors, of which the `Filled` is the first, and the row of the
+    last vector, which is no argument of the operation's function then.
+    """
+    if write is None:
+        return _none, form.vectors
+    writing, last = _internal(write), form.vectors - 1
+
+    @_internal
+    def fill(frame, constants, row):
+        writing(constants[0], _attribute(frame, 2), _argument(frame, last, row, row + 1)[0])
+
+    return fill, last
+
+
+def _piece_of_each(entry: Any, form: Form, write: Write | None) -> Any:
+    """A function (frame, first, stop) that computes rows by a function of one configuration."""
+    before, number = _constants(form.before)
+    after, _ = _constants(form.after, number)
+    fill, count = _filling(form, write)
+    (vectors, row_of), shape_of, axes = _vectors(count), _shape(form.axes), form.axes
+
+    def piece(frame, first, stop):
+        head, tail, shape = before(frame), after(frame), shape_of(frame)
+        given, out = vectors(frame, first, stop), _result(frame, axes, first, stop)
+        for row in range(stop - first):
+            fill(frame, head, first + row)
+            _mark(entry(head, row_of(given, row), tail, out[row].reshape(shape)), out[row])
+
+    return piece
+
+
+def _piece_of_rows(entry: Any, form: Form, write: Write | None) -> Any:
+    """A function (frame, first, stop) that computes rows by a function of rows."""
+    before, number = _constants(form.before)
+    after, _ = _constants(form.after, number)
+    fill, count = _filling(form, write)
+    (vectors, _), axes = _vectors(count), form.axes
+
+    def piece(frame, first, stop):
+        head, tail, out = before(frame), after(frame), _result(frame, axes, first, stop)
+        fill(frame, head, 0)
+        if not entry(head, vectors(frame, first, stop), tail, out):
+            for row in range(first, stop):  # those that are refused are found one by one
+                out = _result(frame, axes, row, row + 1)
+                _mark(entry(head, vectors(frame, row, row + 1), tail, out), out[0])
+
+    return piece
+
+
+def _in_one_piece(piece: Any, axes: int) -> Any:
+    """What XLA calls to compute all rows of a frame in its thread."""
+
+    def handler(frame):
+        if not _asked_for_version(frame):
+            piece(frame, 0, _count(frame, axes))
+        return 0
+
+    return handler
+
+
+def _in_many_pieces(address: Any, axes: int) -> Any:
+    """What XLA calls to compute the rows of a frame in its threads, by the function at an address."""
+
+    def handler(frame):
+        if not _asked_for_version(frame):
+            _in_pieces(frame, _count(frame, axes), address())
+        return 0
+
+    return handler
 
 
 # --- pieces of rows, in the threads of XLA ------------------------------------------------------------------
@@ -744,7 +806,7 @@ def _address(symbol: str) -> Any:
     return address
 
 
-@njit
+@_internal
 def _asked(frame, function, words, arguments):
     """Call a function of XLA's interface with a frame's context. Returns whether it succeeded.
 
@@ -759,7 +821,7 @@ def _asked(frame, function, words, arguments):
     return error == 0
 
 
-@njit
+@_internal
 def _work_off(job):
     """Take pieces of a job until there is none."""
     rows, size = job[_ROW_COUNT], job[_SIZE]
@@ -771,7 +833,7 @@ def _work_off(job):
         _added(job, _DONE, min(size, rows - first))
 
 
-@njit
+@_internal
 def _leave(job, address):
     """The end of a user of a job; the last one frees it."""
     if _added(job, _USERS, -1) == 1:
@@ -802,7 +864,7 @@ def _add_pieces() -> None:
 _task_address = _address("connections_task")
 
 
-@njit
+@_internal
 def _in_pieces(frame, rows, function):
     """Call a function (frame, first, stop) of the rows of a frame, in several threads if it is worth it."""
     arguments = np.zeros(5, np.int64)

@@ -201,7 +201,7 @@ def test_compiled_code_calls_a_function_by_its_address() -> None:
 
         @njit
         def caller(x, out, entry=entry):
-            return entry((x, out))
+            return entry((), (x,), (), out)
 
         out = np.zeros(2)
         assert caller(np.ones(2), out)

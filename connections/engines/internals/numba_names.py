@@ -65,6 +65,7 @@ __all__ = [
     "compiled_from",
     "dumps",
     "get_or_insert_function",
+    "index_key",
     "infer_global",
     "locators",
     "refuse_other_types",
@@ -99,6 +100,14 @@ def stamp(cache: Any, text: str) -> None:
     Its `_impl`, which writes and reads what is in the file, gets the text, too.
     """
     cache._cache_file._source_stamp = cache._impl.stamp = text
+
+
+def index_key(cache: Any, signature: Any, codegen: Any) -> Any:
+    """The types, the processor, and the text of a cache's `stamp`.
+
+    Numba puts a hash of the function's closure there, which differs between processes.
+    """
+    return signature, codegen.magic_tuple(), cache._impl.stamp
 
 
 def compiled_from(value: Any) -> dict[str, Any] | None:

@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "data-of-the-first-row",
         "engines/xla.py",
-        "_argument(frame, {vectors}, {first}, {stop})[row])",
-        "_argument(frame, {vectors}, {first}, {stop})[0])",
+        "fill(frame, head, first + row)",
+        "fill(frame, head, first)",
         ("multibody/test_numbers_as_data.py::test_many_robots",),
         "all robots of a piece of a batch have the inertias of the first one",
     ),
