@@ -70,6 +70,7 @@ def test_conventions_hold() -> None:
     run_page("conventions.md", blocks=10, assertions=30)
 
 
+@pytest.mark.further
 def test_a_false_convention_is_caught(tmp_path: Path) -> None:
     page = (ROOT / "docs" / "conventions.md").read_text()
     wrong = page.replace('jnp.einsum("ijk,j->ik", Gamma_low, v)', 'jnp.einsum("ikj,j->ik", Gamma_low, v)')

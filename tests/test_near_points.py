@@ -115,6 +115,7 @@ def test_the_argument_is_named(rng):
             cn.logarithm(systems.TOP_NABLA, q0, q1)
 
 
+@pytest.mark.further
 def test_logarithm(rng):
     q0, turn = random_quaternion(rng), rng.standard_normal(3)
     q1 = np.asarray(systems.SO3.retract_at(q0, 0.4 * turn))
@@ -138,6 +139,7 @@ def test_controllability(rng):
 # --- derivatives, compiled code, Dask ---------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_derivatives_are_those_along_the_manifold(rng):
     """jacfwd of a public function: along the frame the Lie derivative, across the manifold zero."""
     q = stretched(robot(), configuration(rng), 1.0)
@@ -303,6 +305,7 @@ def test_frames_of_spheres_and_hyperboloids(rng):
             frame.matrix(point * np.r_[1.0 + 1e-4, np.ones(len(point) - 1)])
 
 
+@pytest.mark.further
 def test_a_product_judges_its_factors_by_themselves(rng):
     """A position of 1e7 m does not excuse a quaternion, nor the base of a change of frame."""
     q = np.concatenate([1e7 * rng.standard_normal(3), random_quaternion(rng), [0.0, 6e2, 8e2]])

@@ -192,6 +192,7 @@ def test_a_motion_passes_where_its_basis_is_singular(basis):
     np.testing.assert_allclose(energy, energy[0], rtol=1e-9)
 
 
+@pytest.mark.further
 def test_a_geodesic_passes_there_too():
     """Of the constrained connection: the motion without forces."""
     (q0, q_dot0, times, expected), nabla = free_racer(), BASES["printed"]().connection
@@ -202,6 +203,7 @@ def test_a_geodesic_passes_there_too():
     np.testing.assert_allclose(np.einsum("ti,tij,tj->t", v, metric, v), v0 @ metric[0] @ v0, rtol=1e-8)
 
 
+@pytest.mark.further
 def test_a_reduced_motion_passes_there_too():
     q0, q_dot0, times, expected = free_racer()
     system = BASES["printed"]()

@@ -136,6 +136,7 @@ def filled(axes):
     return max(np.ptp(ends, axis=0) / (axes.get_position(original=True).size * axes.figure.bbox.size))
 
 
+@pytest.mark.further
 def test_3d_plots_fill_their_frames(all_pictures):
     _, _, sweep = all_pictures
     for figure in (plots.figure_3(), plots.figure_6(sweep[::20])):
@@ -147,6 +148,7 @@ def test_3d_plots_fill_their_frames(all_pictures):
         assert all(filled(axes) < 0.8 for axes in figure.axes)
 
 
+@pytest.mark.further
 def test_one_beta_has_no_sweep_figure(tmp_path):
     paths, _ = plots.write_exploration(tmp_path, [2.0])
     assert not any("sweep" in path.name for path in paths)

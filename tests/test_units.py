@@ -249,6 +249,7 @@ def path(t):
 MIXED = {name: OTHERS[name] for name in ("nanometres", "gigametres", "slow", "fast", "each its own", "all")}
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("kind", ["levi_civita", further("coefficients")])
 def test_geodesics_and_transport(kind):
     def quantities(u):
@@ -375,6 +376,7 @@ def test_closed_loops():
     compare(quantities, MIXED)
 
 
+@pytest.mark.further
 def test_adaptation():
     """Of masses: the estimate starts far below the truth, in any unit."""
 

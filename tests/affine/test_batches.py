@@ -47,6 +47,7 @@ def test_points_and_vectors_broadcast(rng):
     assert K.shape == (2, 3)
 
 
+@pytest.mark.further
 def test_fields(rng):
     q = systems.points(rng, *BATCH)
     X, Y = (lambda p: p), (lambda p: p**2)
@@ -66,6 +67,7 @@ def test_geodesics_and_exponential(rng):
     np.testing.assert_allclose(end, q[..., -1, :], atol=1e-9)
 
 
+@pytest.mark.further
 def test_transport_of_a_stack_is_the_transport_operator(rng):
     def curve(t):
         import jax.numpy as jnp

@@ -54,6 +54,7 @@ def test_axes_are_broadcast(nabla, rng):
         cn.geodesic(nabla, np.zeros((2, 3)), v, TIMES)
 
 
+@pytest.mark.further
 def test_the_same_call_gives_the_same_bits(nabla, rng):
     """Also after thousands of other motions."""
     q, v = starts(rng, 600)
@@ -86,6 +87,7 @@ def test_clocks_far_from_zero(nabla, rng):
         cn.parallel_transport(nabla, (t, curve), v, 1.7e9 + times)
 
 
+@pytest.mark.further
 def test_thrust_from_exact_rest(rng):
     """A thrust max(t - 0.3, 0): alone, in a batch, and a neighbour that moves all the time."""
     line = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))

@@ -23,6 +23,7 @@ def connection_of(metric, low):
     return cn.CoefficientConnection(metric.frame, raised)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(FINGERS, "dust"))
 def test_a_right_connection_passes_with_any_finger(name):
     metric = systems.arm_with_finger(*FINGERS[name])
@@ -66,6 +67,7 @@ def test_torsion_of_a_light_finger_is_seen():
     assert not twisted.check_torsion_free(Q).ok
 
 
+@pytest.mark.further
 def test_a_contorsion_is_antisymmetric_in_its_light_components_too():
     """D_f12 + D_f21 of the size of the finger's own terms, beside a D of the arm's."""
     metric = systems.arm_with_finger(*FINGERS["hair"])
@@ -114,6 +116,7 @@ def test_an_admissible_contorsion_has_both_symmetries_not_one(rng):
                 family.beta_of(D)
 
 
+@pytest.mark.further
 def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
     family = cn.ContorsionFamily(systems.METRIC.change(lambda p: jnp.diag(jnp.array([1e-9, 1.0, 1e6]))))
     q = np.array([0.1, -0.2, 0.3])
@@ -141,6 +144,7 @@ def test_a_flat_connection_has_no_terms_and_passes():
     zero.check_same_geodesics(q, flat.metric).require()
 
 
+@pytest.mark.further
 def test_a_circle_pulled_back_is_flat_to_round_off():
     """L H vanishes by cancellation; the terms that cancel are known of an embedding."""
     circle = cn.PullbackMetric(cn.CoordinateFrame(1), lambda q: jnp.stack([jnp.cos(q[0]), jnp.sin(q[0])]))

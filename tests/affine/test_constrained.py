@@ -146,6 +146,7 @@ def test_the_computed_basis_is_smooth():
         np.testing.assert_allclose(exact[..., axis], difference, atol=1e-6)
 
 
+@pytest.mark.further
 def test_metric_compatible_and_torsion_free_on_the_distribution():
     nabla, q = Random.of(3, 2, False).nabla, Random.of(3, 2, False).q
     nabla.check_metric_compatible(q, nabla.metric).require()
@@ -202,6 +203,7 @@ def test_curvatures_are_tensors_and_differ_as_they_should():
     assert np.max(np.abs(K - R)) > 1e-2
 
 
+@pytest.mark.further
 def test_leaves_of_an_integrable_distribution_are_spheres():
     """D orthogonal to the radius in Euclidean space: both curvatures are those of spheres, 1 / r^2."""
     space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))

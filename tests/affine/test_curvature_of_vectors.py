@@ -126,6 +126,7 @@ def test_constant_curvature(rng):
 # --- robots -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(("name", "floating"), [further("ur5", False), ("ur5", True)])
 def test_robots(name, floating, rng):
     model = mb.from_urdf(robot_path(name), floating_base=floating)
@@ -148,6 +149,7 @@ def test_robots(name, floating, rng):
 # --- arguments --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_batches_and_shapes(rng):
     nabla, q = systems.ADMISSIBLE, systems.points(rng, 2, 1)
     u, w = rng.standard_normal((2, 3, 3))

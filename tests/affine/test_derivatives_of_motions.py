@@ -99,6 +99,7 @@ def test_by_the_requested_times():
     np.testing.assert_allclose(slope, [-1.0 / (1.0 - T), 0.0, 1.0 / (1.0 - T)], rtol=1e-8, atol=1e-8)
 
 
+@pytest.mark.further
 def test_of_a_motion_that_fails():
     """No number: a derivative of zero would be taken for one."""
 
@@ -109,6 +110,7 @@ def test_of_a_motion_that_fails():
     assert np.isnan(jax.jacfwd(end)(np.ones(1))).all()
 
 
+@pytest.mark.further
 def test_beyond_the_steps_that_are_kept(monkeypatch):
     """No number in either mode."""
     monkeypatch.setattr(traced, "MOST", traced.BLOCK)

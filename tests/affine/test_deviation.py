@@ -90,6 +90,7 @@ def test_flow_is_the_derivative_of_the_motion(force, rng):
     assert np.max(np.abs(np.asarray(Phi[-1]).T @ direction - change)) > 1e-2  # control: transposed
 
 
+@pytest.mark.further
 def test_transport_flow_is_the_derivative_of_the_transport(rng):
     """Z against central differences of vectors transported along neighbouring geodesics."""
     nabla, times = GENERAL, np.array([0.0, 0.6])

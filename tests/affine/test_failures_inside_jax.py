@@ -50,6 +50,7 @@ def test_exponential():
     np.testing.assert_allclose(exponential(np.array([0.5])), np.log(2.0), rtol=1e-9)
 
 
+@pytest.mark.further
 def test_transport_beyond_the_samples_and_beyond_the_chart():
     """A curve through samples is NaN outside of them; the metric 1 - q ends where the curve gets to 1."""
     t = np.linspace(0.0, 1.0, 11)
@@ -78,6 +79,7 @@ def test_transport_beyond_the_samples_and_beyond_the_chart():
     )
 
 
+@pytest.mark.further
 def test_a_sweep_names_the_member():
     """Both members of one sweep, the first of which goes on."""
     family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3)))
@@ -118,6 +120,7 @@ def test_a_closed_loop():
     assert np.isnan(jax.grad(lambda v: speed(v)[-1])(np.ones(1))).all()
 
 
+@pytest.mark.further
 def test_a_kink_from_exact_rest():
     """A thrust max(t - 0.3, 0): on the host, inside `jit` and `vmap`. SciPy begins at the kink."""
     times = np.array([0.0, 0.1, 0.3, 1.0, 1.4])

@@ -147,6 +147,7 @@ def test_backwards_is_the_way_back():
     np.testing.assert_allclose(w[-1], [0.3, 1.5, -0.4], atol=1e-9)
 
 
+@pytest.mark.further
 def test_geodesic_does_not_depend_on_the_frame():
     times = np.linspace(0, 1, 4)
     q0, v0 = np.array([0.1, -0.2, 0.3]), np.array([0.5, -0.4, 0.3])

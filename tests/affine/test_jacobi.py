@@ -70,6 +70,7 @@ def test_the_equation_with_torsion_and_curvature(start):
     assert np.max(np.abs(wrong[-1] - eta[-1])) > 1e-2
 
 
+@pytest.mark.further
 def test_neighbouring_geodesics(start):
     """Fourth-order differences of geodesics whose first velocities are carried by parallel transport."""
     q, v, eta, deta = start
@@ -289,6 +290,7 @@ def oscillators(coupling):
     return cn.CoefficientConnection(cn.CoordinateFrame(3), coefficients)
 
 
+@pytest.mark.further
 def test_without_a_metric():
     """A zero of even order is found, not taken for proven; its multiplicity is one if the factors couple."""
     q, v = np.array([0.3, 0.0, 0.0]), np.array([2.0, 0.0, 0.0])
@@ -299,6 +301,7 @@ def test_without_a_metric():
         assert not found.proven.any() and found.index is None
 
 
+@pytest.mark.further
 def test_an_odd_zero_is_proven():
     """The sphere's connection without its metric; at the end, too."""
     sphere = systems.SPHERE_ORTHONORMAL_NABLA

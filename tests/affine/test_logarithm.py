@@ -157,6 +157,7 @@ def test_derivatives_of_the_exponential_are_its_derivatives(rng):
     np.testing.assert_allclose(spread.T, (ends[:3] - ends[3:]) / 2e-4, atol=1e-7)
 
 
+@pytest.mark.further
 def test_transport_of_the_engine_is_parallel_transport():
     z, q0, v0 = np.array([[0.2, 0.7, -0.4]]), np.array([[0.1, -0.2, 0.3]]), np.array([[0.5, -0.4, 0.3]])
     shooting = Shooting.of(systems.GENERAL)
@@ -192,6 +193,7 @@ def test_units_of_the_coordinates(scale):
     np.testing.assert_allclose(to_geomstats(nabla).metric.dist(q0, q1), expected, rtol=1e-11)
 
 
+@pytest.mark.further
 def test_points_close_together_far_from_the_origin():
     """As far as the coordinates can tell."""
     flat = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(1.0 + 0.0 * q)))
@@ -274,6 +276,7 @@ def test_products_frames_and_torsion_free_parts():
 # --- calls -------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_batches_broadcast_and_equal_starts_share_a_fan(rng):
     q0 = np.array([0.5, 0.0, 0.0])
     ends = S3.pairs(rng, 6)[0].reshape(2, 3, 3)
@@ -342,6 +345,7 @@ def test_the_straight_line_is_a_ray_of_each_pair():
     np.testing.assert_allclose(w, q1 - q0, rtol=1e-2)
 
 
+@pytest.mark.further
 def test_the_error_of_a_column_is_judged_by_its_own_size():
     """Of length 3, off by 6 tol: twice what is allowed, where it is carried along."""
     shooting = Shooting.of(cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))))

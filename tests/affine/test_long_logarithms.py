@@ -57,6 +57,7 @@ def ends(length):
     )
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("length", always(LENGTHS.tolist(), 40.0))
 def test_the_half_plane(length):
     """Down and aside at 40, one unit in the last place of x is a distance of 50 at the end."""
@@ -179,6 +180,7 @@ def test_what_does_not_join_is_refused(fault):
     assert not search._joins(found._replace(**{fault: wrong[fault]}))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name", always(["TOP_NABLA", "GENERAL", "SPHERE_EMBEDDED_NABLA"], "SPHERE_EMBEDDED_NABLA")
 )

@@ -190,6 +190,7 @@ def test_components_of_a_distribution():
     assert "n = 2 in 3 coordinates" in repr(motion)
 
 
+@pytest.mark.further
 def test_a_motion_is_no_curve():
     """(q, v) must not be taken for samples (t, q)."""
     motion = cn.geodesic(NABLA, *START, TIMES)

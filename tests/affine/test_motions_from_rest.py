@@ -151,6 +151,7 @@ def test_other_units(name, second, length):
         close(found, here, 1e-10 if name == "sin^4" else DIGITS[name])
 
 
+@pytest.mark.further
 def test_in_a_batch():
     """Two rest, one moves slowly, one fast, one the other way."""
     window, times = np.array([7.77, 0.31]), np.array([0.0, 3.0, WHOLE])
@@ -164,6 +165,7 @@ def test_in_a_batch():
             close(v[row, :, 0], own + speed, DIGITS[name])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(PULSES, "sin^4", "jumps"))
 def test_inside_jit(name, rng):
     """By window and by speed, under `vmap`; with three clocks."""
@@ -269,6 +271,7 @@ def test_the_flow_of_geodesics(name):
     np.testing.assert_allclose(Phi[-1][:2, 1], (end(CART_START + h) - end(CART_START - h)) / 2e-4, atol=1e-5)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("name", "max_step"),
     [

@@ -142,6 +142,7 @@ def test_options_as_people_write_them():
             cn.exponential(PLANE, np.zeros(2), np.ones(2), **options)
 
 
+@pytest.mark.further
 def test_breakpoints_inside_jit():
     """One of them at a requested time, on a clock far from zero: a force that jumps, as outside of `jit`."""
 
@@ -175,6 +176,7 @@ def test_an_error_has_the_motion_until_then():
     assert caught.value.failed == ((),)
 
 
+@pytest.mark.further
 def test_a_batch_with_a_failure():
     """Indices of those that fail; the others are there, in the error and with `allow_partial`."""
     q0 = np.full((2, 2, 2), 0.5)
@@ -244,6 +246,7 @@ def test_an_estimate_of_transport():
     np.testing.assert_allclose(around.error, np.abs(around.value - closer), atol=0.2 * around.error.max())
 
 
+@pytest.mark.further
 def test_the_drift_of_what_is_conserved(rng):
     """Of geodesics, of the energy, of robots; none where nothing is conserved."""
     times = np.linspace(0.0, 5.0, 6)

@@ -190,6 +190,7 @@ def test_backwards_and_clocks_far_from_zero():
     np.testing.assert_allclose(P, expected, **NEAR)
 
 
+@pytest.mark.further
 def test_parts_of_a_window():
     """One of the two times, or both, is in the window: z = R(t)^T R(0) z0 for Cartan's connection."""
     window = (6.1, 0.6)
@@ -260,6 +261,7 @@ def test_short_windows_for_any_number_of_requested_times(rng):
     np.testing.assert_allclose(end, space("half plane")[2], **NEAR)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(["half plane", "rotations"], "half plane"))
 def test_short_windows_inside_jit(name, rng):
     """With derivatives: the holonomy of the whole loop does not depend on its window."""
@@ -338,6 +340,7 @@ def test_the_number_of_requested_times(name, count, rng):
         assert np.abs(end - np.eye(len(end))).max() > 0.1
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(SPACES, "half plane"))
 def test_samples_in_a_batch(name, rng):
     """Curves through 801 samples: the splines are followed to 1e-8; near the loop if its window is wide."""
@@ -353,6 +356,7 @@ def test_samples_in_a_batch(name, rng):
     np.testing.assert_allclose(cn.holonomy(nabla, (t, rows[0])), end[0], **NEAR)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always([name for name in SPACES if name != "robot"], "half plane"))
 def test_inside_jit(name, rng):
     """Holonomy by windows, and transport for three clocks, under `vmap`."""

@@ -52,6 +52,7 @@ def carried(times, points):
     return cn.parallel_transport(NABLA, (times, points), Z, ENDS)
 
 
+@pytest.mark.further
 def test_transport_along_traced_samples():
     expected = carried(T, POINTS)
     assert np.abs(expected[-1] - Z).max() > 0.1
@@ -103,6 +104,7 @@ def test_derivatives_by_samples():
     assert float(slope) == pytest.approx(slopes(by_parameter, np.array(0.3)), abs=1e-7)
 
 
+@pytest.mark.further
 def test_quaternions():
     """Signs do not matter, and samples off the manifold are NaN where the host names them."""
     points = np.asarray(jax.vmap(lambda t: quaternion_exponential(t * jnp.array([3.0, 1.0, 2.0])))(T))

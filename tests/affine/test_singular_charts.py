@@ -156,6 +156,7 @@ def in_one_batch(chart):
     )
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(DEFAULT, "interval"))
 def test_in_a_batch(name):
     """All right, or refused."""
@@ -170,6 +171,7 @@ def test_in_a_batch(name):
             require_right(chart, found, row, times, RIGHT)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(DEFAULT, "squares"))
 def test_in_a_batch_that_may_fail_in_part(name):
     """Those that fail are NaN from there on, and the others are right."""
@@ -183,6 +185,7 @@ def test_in_a_batch_that_may_fail_in_part(name):
     require_right(chart, motion.q[2], rows[2], times, ACCURATE)
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(DEFAULT, "interval"))
 def test_inside_jit(name):
     """NaN from there on, alone and under `vmap`; forwards and backwards."""

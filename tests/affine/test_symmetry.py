@@ -37,6 +37,7 @@ def test_a_snakeboard_has_the_symmetry_of_the_plane_and_lemma_3_3_holds():
         assert check.scale > 0.99e-4  # the least that an entry counts as: FLOOR of what lengths allow
 
 
+@pytest.mark.further
 def test_a_basis_that_turns_in_the_distribution_loses_invariance_and_keeps_the_span():
     other = cn.ConstrainedConnection(METRIC, turning_basis)
     GROUP.check_invariant_distribution(other, Q, G).require()
@@ -116,6 +117,7 @@ def test_what_is_no_action_is_refused(action, product, message):
         group.check_invariant_function(lambda q: q[0] ** 2, [1.0, 2.0], [0.3, 0.5])
 
 
+@pytest.mark.further
 def test_a_right_action_is_recognized():
     """Affine maps of the line with the product of their reversed order."""
     group = cn.GroupAction(
@@ -184,6 +186,7 @@ def test_no_symmetry_is_named():
     np.testing.assert_array_equal(caught.value.motion.times, UNTIL[:1])
 
 
+@pytest.mark.further
 def test_momenta_from_rest_to_rest():
     """Half a period of an oscillator in the plane, which has no speed at either time."""
 
@@ -200,6 +203,7 @@ def test_momenta_from_rest_to_rest():
         assert motion.drift.max() < 1e-8
 
 
+@pytest.mark.further
 def test_momenta_of_systems():
     """A potential of the height keeps the momentum along x; a robot in free fall its horizontal ones."""
     plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.diag([1.0, 2.0]))

@@ -37,6 +37,7 @@ def test_latitude_circle_turns_vectors_by_the_solid_angle(theta):
     np.testing.assert_allclose(Q, np.linalg.inv(scale) @ expected @ scale, atol=1e-8)
 
 
+@pytest.mark.further
 def test_transport_is_linear():
     """A vector is turned by 2 pi (1 - cos theta), however short it is."""
     theta, z = 0.8, np.array([0.3, -1.0])
@@ -59,6 +60,7 @@ def test_transport_to_one_time_and_in_one_dimension():
     np.testing.assert_allclose(z, [[2.0], [2.0]], atol=1e-12)
 
 
+@pytest.mark.further
 def test_holonomy_of_a_closed_curve_on_the_embedded_sphere():
     theta = 0.8
 
@@ -165,6 +167,7 @@ def test_transport_there_and_back_and_in_pieces():
     np.testing.assert_allclose(back[-1], z0, atol=1e-9)
 
 
+@pytest.mark.further
 def test_transport_does_not_depend_on_the_speed_along_the_curve():
     nabla, z0, times = systems.GENERAL, np.array([0.3, -1.0, 0.5]), np.array([0.0, 1.0])
     slow = cn.parallel_transport(nabla, lambda t: path(t**2 * (3 - 2 * t)), z0, times)[-1]
@@ -185,6 +188,7 @@ def test_derivative_of_transport_is_the_connection():
     np.testing.assert_allclose(along[1], numeric, atol=1e-7)
 
 
+@pytest.mark.further
 def test_geodesics_transport_their_own_velocity():
     times = np.linspace(0, 1, 21)
     for nabla in (systems.ADMISSIBLE, systems.GENERAL):
@@ -236,6 +240,7 @@ def embedded_latitude(theta, count):
     )
 
 
+@pytest.mark.further
 def test_holonomy_of_samples_is_of_order_six():
     """Foucault's angle, and how it is approached."""
     theta, counts = 0.8, np.array([17, 25, 33])
@@ -248,6 +253,7 @@ def test_holonomy_of_samples_is_of_order_six():
     assert 1e-9 < errors[-1] < 1e-4
 
 
+@pytest.mark.further
 def test_transport_along_samples_of_rotations_is_of_order_six():
     """R(1)^T R(0) for the (+) connection of Cartan, whose derivative would see an error of the curve."""
 

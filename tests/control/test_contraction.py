@@ -126,6 +126,7 @@ def test_neighbouring_motions_part_as_predicted(error):
     assert gap < 1e-9 if error is None else gap > 1e-2
 
 
+@pytest.mark.further
 def test_volumes_of_states_shrink_at_the_rate():
     system, (q, v, _), times = swirling(), states(1, seed=3), np.linspace(0.0, 0.8, 41)
     nabla = cn.LeviCivita(system.metric)
@@ -157,6 +158,7 @@ ROBOTS = {
 }
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(ROBOTS, "pendulum"))
 def test_robots_by_recursion_are_their_definition(name, rng):
     robot = ROBOTS[name]()
@@ -193,6 +195,7 @@ def ur5():
     return robot.system(), robot.connection, goal, away, robot.system().gravity_at
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("make", [two_links, further(ur5)])
 def test_the_bound_holds_for_neighbouring_motions(make):
     """Four neighbours of a motion to a goal: they fall together at least as fast as the bound says."""
@@ -327,6 +330,7 @@ def test_an_open_loop_torque_is_a_stiffness():
 # --- arguments --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_batches_are_single_calls():
     (q, v, t), system = states(3), swirling()
     many = contraction_rates(system, q[:, None], v, t=t[:, None], weight=(4.0, 1.0))

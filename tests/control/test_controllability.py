@@ -45,6 +45,7 @@ def test_there_are_verdicts_of_both_kinds():
     assert min(verdicts.count(kind) for kind in [(True, True), (True, False), (False, False)]) >= 5
 
 
+@pytest.mark.further
 def test_snakeboard():
     """[Z] section 6.1: rank of Sym(Y) 3, of its involutive closure 5, controllable where cos(phi) != 0."""
     report = control.configuration_controllability(
@@ -94,6 +95,7 @@ def test_roller_racer_where_the_first_product_degenerates(nabla, cosine):
     assert not near.clear and "not clear" in str(near)
 
 
+@pytest.mark.further
 def test_round_off_of_a_computed_basis_moves_no_coordinate():
     """Heading along x: y stands still, but for 1e-17, which must not become the unit of y."""
     q = np.asarray(
@@ -282,6 +284,7 @@ def test_what_is_known_of_a_system_at_many_points_is_kept_of_few(monkeypatch):
         np.testing.assert_array_equal(system.units(q).coordinates, coordinates)
 
 
+@pytest.mark.further
 def test_a_bracket_of_symmetric_products_by_nested_derivatives():
     """Y1 = d_x + y d_z and <Y1:Y1> = d_y, whose bracket is -d_z."""
     Gamma = jnp.zeros((3, 3, 3)).at[1, 0, 0].set(0.5).at[2, 0, 1].set(-0.5).at[2, 1, 0].set(-0.5)
@@ -316,6 +319,7 @@ def test_change_of_frame(name):
     assert np.abs(A @ other.values[:, :count] - before.symmetric.values[:, :count]).max() > 1e-2
 
 
+@pytest.mark.further
 def test_change_of_basis_of_the_distribution():
     """Printed basis, an oblique one, and the one computed from the forms: the same vectors."""
     printed = U.covectors(U.SNAKEBOARD_BASIS, *U.SNAKEBOARD_INPUTS)

@@ -292,6 +292,7 @@ def test_a_sign_within_its_error_is_not_stated(cubic):
         assert ("too close to zero" in repr(other)) is (positive is None)
 
 
+@pytest.mark.further
 def test_a_direct_search_finds_nothing_lower():
     """Points of the sphere in space, second differences: the cost has an error of O(h^2)."""
     curve = minimum_effort_curve(BALL, ON_BALL, [0.0, 1.0, 2.0], starts=1)

@@ -71,6 +71,7 @@ def test_errors_of_tasks_and_submanifolds():
     assert circle.q_d is None and np.abs(circle.error[-1]) < 0.3 * np.abs(circle.error[0])
 
 
+@pytest.mark.further
 def test_errors_of_samples():
     samples = np.linspace(0.0, 2.0, 81)
     points = np.asarray(jax.vmap(goal)(samples))
@@ -79,6 +80,7 @@ def test_errors_of_samples():
     np.testing.assert_allclose(motion.error, motion.q - points[::2], atol=1e-12)
 
 
+@pytest.mark.further
 def test_what_no_reference_says():
     pulled = AccelerationReference(FRAME, lambda t, q, v: -q, 2.0)
     field = FieldReference(FRAME, lambda t, q: -q)
@@ -100,6 +102,7 @@ def test_a_field_may_say_it():
         FieldReference(FRAME, lambda t, q: -q, desired=np.zeros(2))
 
 
+@pytest.mark.further
 def test_a_sweep_has_its_betas_errors_and_goals(rng):
     frame = cn.CoordinateFrame(3)
     plant = cn.MechanicalSystem(cn.ConstantMetric(frame, np.eye(3)))
@@ -146,6 +149,7 @@ def test_the_rate_of_the_adaptive_lyapunov_function(forces):
     np.testing.assert_allclose(motion.error, motion.q - motion.q_d, atol=1e-14)
 
 
+@pytest.mark.further
 def test_v_r_and_its_rate_in_an_adaptive_motion():
     motion = adaptive_loop().simulate(*START, [2.0, 0.5, 1.5], TIMES)
     speed = np.stack([np.cos(TIMES), -np.sin(2.0 * TIMES)], axis=1)

@@ -85,6 +85,7 @@ def test_law_with_the_coriolis_matrix_formed(curved_with_torsion, rng):
     assert np.linalg.norm(tau - swapped) > 1e-2  # with torsion C(q, v) v_r is not C(q, v_r) v
 
 
+@pytest.mark.further
 def test_connection_of_the_law_can_be_chosen(curved, curved_with_torsion, rng):
     q, v, v_r, a_r = rng.normal(size=(4, 3))
     chosen = PassivityController(curved, 1.0, curved_with_torsion.connection).torque(q, v, v_r, a_r)
@@ -167,6 +168,7 @@ def test_spinning_body_tracks_a_rotation_and_keeps_its_quaternion(spin_loop):
     np.testing.assert_allclose(motion.q, swapped.q[::-1], atol=1e-8)
 
 
+@pytest.mark.further
 def test_limit_cycle_on_a_submanifold():
     circle = lambda q: jnp.array([q[0] ** 2 + q[1] ** 2 - 0.25, q[2]])  # noqa: E731
     swirl = lambda t, q: jnp.array([-q[1], q[0], 0.0])  # noqa: E731

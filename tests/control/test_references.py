@@ -244,6 +244,7 @@ def samples_of(trajectory, times=SAMPLE_TIMES):
     return times, np.stack([trajectory(t) for t in times])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     ("frame", "trajectory"), [further(cn.CoordinateFrame(3), curve), (SO3, turning), further(SE3, pose)]
 )

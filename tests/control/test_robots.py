@@ -347,6 +347,7 @@ def test_inclusion_inverts_the_map_to_the_velocities(floating, rng):
     np.testing.assert_allclose(A_dot, (ahead - behind) / (2 * step), atol=1e-8)
 
 
+@pytest.mark.further
 def test_coriolis_matrix_is_levi_civita_of_the_changed_frame(floating, rng):
     q, v, *_ = states(floating, rng, 2)
     body = CentroidalCoordinates(floating)

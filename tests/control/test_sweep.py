@@ -40,6 +40,7 @@ def test_member_of_zero_is_the_loop_itself():
     np.testing.assert_allclose(member.q[0], alone.q, atol=1e-11)
 
 
+@pytest.mark.further
 def test_other_members_of_the_same_loop():
     """What is compiled for one family of loops is not used for another."""
 

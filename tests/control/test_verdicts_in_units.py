@@ -66,6 +66,7 @@ def test_the_same_verdict_in_all_units(name, decades, rng):
     assert set(found) == {(*expected, True)}
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("time", [further(1e-9), 1e9])
 def test_the_same_verdict_in_another_unit_of_time(time):
     """Coordinates keep their units: only the inputs, accelerations, change."""

@@ -117,6 +117,7 @@ def inclusion(x):
     return jnp.linalg.solve(FRAME.matrix_at(surface(x)), jax.jacfwd(surface)(x) @ SURFACE_FRAME.matrix_at(x))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(ALL, "admissible"))
 def test_induced_law_with_differences(name, rng):
     x, v, nabla = 0.4 * rng.standard_normal(2), rng.standard_normal(2), ALL[name]
@@ -271,6 +272,7 @@ def test_task_space_equation_of_motion_holds_in_the_range_of_the_inclusion_only(
     assert gap(A @ x_dot + null) > 1e-2
 
 
+@pytest.mark.further
 def test_task_space_of_a_batch_and_in_another_frame(rng):
     q, v = points(rng, 2), rng.standard_normal((2, 3))
     C = task_space_coriolis_matrix(LEVI_CIVITA, task, q, v, METRIC)

@@ -112,6 +112,7 @@ def test_constraint_forces_are_the_multipliers(rng):
     assert np.max(np.abs(R)) > 0.1
 
 
+@pytest.mark.further
 def test_reduced_system_and_hamel(rng):
     """Hamel's equations with the projected brackets give the same forces: <<(1 - P)[X, Y], v>> = 0 on D."""
     q, v, a = rng.normal(size=3), *rng.normal(size=(2, 2))
@@ -146,6 +147,7 @@ def test_a_pulse_between_steps():
         speed(max_step=0.0)
 
 
+@pytest.mark.further
 def test_the_drift_of_the_energy():
     """Of a free motion; nothing is known to be kept under a control."""
     system = cn.NonholonomicSystem(NABLA, inputs=rudder)

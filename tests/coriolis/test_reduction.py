@@ -168,6 +168,7 @@ def test_a_pulse_between_steps():
 # --- what is conserved ---------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_the_energy_of_reduced_motions():
     """Of the shape and of the whole: the drift is that of the whole system's energy; loose, to see one."""
     free = cn.NonholonomicSystem(NABLA, springs, inputs=vehicles.inputs)
@@ -184,6 +185,7 @@ def test_the_energy_of_reduced_motions():
         np.testing.assert_allclose(motion.drift, expected, rtol=0.3)
 
 
+@pytest.mark.further
 def test_a_system_without_the_symmetry_does_not_keep_its_energy():
     """A slope: the section lies at the origin, where the board falls for ever."""
     slope = cn.NonholonomicSystem(NABLA, lambda q: 3.0 * q[0], inputs=vehicles.inputs)
@@ -192,6 +194,7 @@ def test_a_system_without_the_symmetry_does_not_keep_its_energy():
         reduced.simulate([0.4], [0.3, 0.2, -0.4], [0.0, 1.0])
 
 
+@pytest.mark.further
 def test_no_energy_is_compared_under_forces_and_controls():
     start = [-0.3], [0.3, 0.2, -0.4], [0.0, 0.5]
     assert REDUCED.simulate(*start).drift is None  # it is damped
@@ -200,6 +203,7 @@ def test_no_energy_is_compared_under_forces_and_controls():
     assert free.simulate(*start).drift is not None
 
 
+@pytest.mark.further
 def test_momenta_of_a_reconstruction():
     """Of a system without constraints they are compared, with those of its reduced system's group."""
     plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.array([[1.0, 0.3], [0.3, 2.0]]))

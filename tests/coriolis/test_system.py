@@ -180,6 +180,7 @@ def test_family_changes_the_coriolis_matrix_and_nothing_else(rng):
     assert relative(other.inverse_dynamics(q, v, a), SYSTEM.inverse_dynamics(q, v, a)) < 1e-12
 
 
+@pytest.mark.further
 def test_batch_axes(rng):
     q, v, a = points(rng, 4, 1), rng.standard_normal((2, 3)), rng.standard_normal(3)
     assert DRIVEN.mass_matrix(q).shape == (4, 1, 3, 3)
@@ -193,6 +194,7 @@ def test_batch_axes(rng):
     np.testing.assert_allclose(timed[1], DRIVEN.forward_dynamics(q[0, 0], v[0], a, 0.5), rtol=0, atol=1e-13)
 
 
+@pytest.mark.further
 def test_simulate_a_batch():
     starts = np.stack([Q0, -Q0])
     q, v = DRIVEN.simulate(starts, V0, TIMES[:3], push)

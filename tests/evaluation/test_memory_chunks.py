@@ -49,6 +49,7 @@ def test_pieces_are_equal_to_one_by_one(name, points_at_once, rng, monkeypatch):
     np.testing.assert_allclose(cut, whole, rtol=0, atol=1e-12)
 
 
+@pytest.mark.further
 def test_batch_axes_broadcast(points_at_once, rng):
     q, u, w = systems.points(rng, 2, 1), *rng.standard_normal((2, 3, 3))
     whole = NABLA.apply_curvature(q, u, w, w[0])
@@ -60,6 +61,7 @@ def test_batch_axes_broadcast(points_at_once, rng):
         NABLA.apply_curvature(np.ones((4, 3)), u, w, w)
 
 
+@pytest.mark.further
 def test_kinds_of_arrays(points_at_once, rng):
     points_at_once(2)
     q = systems.points(rng, 5)

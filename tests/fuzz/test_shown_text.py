@@ -189,6 +189,7 @@ def test_generated_files(tmp_path: Path) -> None:
         assert is_harmless(text) and "int evil" not in re.sub(r"/\*.*?\*/", "", text, flags=re.DOTALL)
 
 
+@pytest.mark.further
 @hostile(20)
 def test_robots(name: str) -> None:
     model = robot(name)

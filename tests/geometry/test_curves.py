@@ -68,6 +68,7 @@ def test_order_of_the_error(name):
     assert max(errors) > 1e-7  # far from round-off
 
 
+@pytest.mark.further
 def test_the_stated_error_in_a_chart():
     """At most h^6 / 73 times the sixth derivative, and h^6 / 8000 six samples from the ends."""
     counts, w = (16, 33, 70), 7.0
@@ -103,6 +104,7 @@ def test_signs_of_quaternions_do_not_matter(rng):
     np.testing.assert_allclose(jnp.linalg.norm(ours, axis=1), 1.0, atol=1e-15)
 
 
+@pytest.mark.further
 def test_several_curves_at_once():
     times = np.linspace(0.0, 1.0, 9)
     points = np.stack([np.sin(times), times**2], axis=-1) * np.array([1.0, 2.0, -1.0])[:, None, None]

@@ -204,6 +204,7 @@ def test_terms_bound_the_structure_functions(rng):
     np.testing.assert_allclose(terms, [np.zeros((2, 2)), [[0.0, 1.0], [1.0, 0.0]]], atol=1e-15)
 
 
+@pytest.mark.further
 def test_bracket_does_not_depend_on_the_frame(rng):
     q = systems.points(rng)
     A = systems.change_of_frame
@@ -285,6 +286,7 @@ def test_align_takes_the_nearer_quaternion(rng):
     np.testing.assert_array_equal(systems.SO3.align_at(q, q), q)
 
 
+@pytest.mark.further
 @given(st.lists(NUMBERS, min_size=4, max_size=4).filter(lambda x: sum(t * t for t in x) > 0.1))
 def test_every_quaternion_has_orthogonal_fields_of_length_one_half(x):
     q = np.array(x) / np.linalg.norm(x)

@@ -123,6 +123,7 @@ def test_an_entry_below_a_trillionth_of_the_largest_has_no_size_of_its_own():
     np.testing.assert_array_equal(sizes_of_array(x), [4.0, 4.4e-12, 4.0, 4.0])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("unit", [1e-9, *map(further, (1.0, 1e9))])
 def test_brackets_that_leave_the_span_do_so_in_any_unit(unit):
     """d_x, d_y + x d_z, z in other units: [X, Y] = d_z."""
@@ -143,6 +144,7 @@ def test_an_inclusion_that_is_wrong_in_a_light_component_is_refused():
         cn.InducedMetric(space, line, lambda r: jnp.array([[1.0], [1.001e-9]]), embedding).matrix([0.1])
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("unit", [further(1e-9), further(1.0), 1e9])
 def test_constraints_in_any_units(unit):
     """A blade, the angle in other units: forms keep their rank, bases satisfy them or do not."""
@@ -272,6 +274,7 @@ def test_the_terms_of_christoffel_symbols_have_a_floor():
     assert np.min(found) > 0.0 and np.min(sums) == 0.0
 
 
+@pytest.mark.further
 def test_the_terms_of_a_metric_that_is_constant_but_for_round_off():
     """A cylinder in space: its H does not change, but the factors of which H is made do."""
 

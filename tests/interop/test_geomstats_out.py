@@ -37,6 +37,7 @@ def torsion_and_more(q):
     return jnp.sin(q[0] + jnp.arange(27.0)).reshape(3, 3, 3) * (1.0 + q[1] * q[2])
 
 
+@pytest.mark.further
 def test_symbols_are_those_of_the_coordinate_fields() -> None:
     q = np.array([[0.1, 0.8], [-0.3, 1.5]])
     changed = HALF_PLANE.change(change)
@@ -124,6 +125,7 @@ def test_a_distance_needs_the_metrics_geodesics() -> None:
         to_geomstats(other).metric.dist(np.array([0.1, 0.9]), np.array([0.2, 1.0]))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("zero", [further((0.0, 0.0)), (1.0, 0.5)])
 def test_a_distance_asks_along_the_whole_geodesic(zero: tuple[float, float]) -> None:
     """In the plane, 5^(1/2) / 2: a contorsion that vanishes at one point, and one that bends no geodesic."""

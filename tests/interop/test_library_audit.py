@@ -175,6 +175,7 @@ def test_mujoco_s_vector_is_right(robot, floating_base):
     assert audit.same_robot.ok and audit.recursion.ok and audit.verdicts == {"bias": TRUE}
 
 
+@pytest.mark.further
 def test_mujoco_s_vector_of_joints_in_series_is_right():
     audit = audit_library(joint_example("composite", floating_base=True), "mujoco", samples=1)
     assert audit.kind == "vector only" and audit.recursion.ok and audit.same_robot.ok

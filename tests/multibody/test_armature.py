@@ -242,6 +242,7 @@ def test_closed_chains(name, rng):
     assert gap(mb.mass_matrix(bare(robot), q), H) > 1e-2
 
 
+@pytest.mark.further
 def test_a_joint_whose_only_inertia_is_armature(rng):
     """A body without mass at the end of a cluster, and one in a tree."""
     for coupled in (False, True):

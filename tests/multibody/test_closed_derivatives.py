@@ -73,6 +73,7 @@ def test_a_loop_may_begin_at_either_of_its_bodies(name, rng):
         close(derivatives(back, q, v, third), derivatives(forth, q, v, third), 1e-9)
 
 
+@pytest.mark.further
 def test_definition_by_automatic_differentiation(rng):
     """tau = A^T (I (A a + Adot v) + (A v) x* I A v) + g along the frame: a ball and a cylinder in a loop."""
     robot = model("loop of wide joints")

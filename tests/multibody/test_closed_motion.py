@@ -144,6 +144,7 @@ def test_the_branch_is_kept(side):
     assert np.max(np.abs(np.diff(found[:, 2]))) < 1.0
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name", [further("planar robot"), "loop with balls", further("Stewart platform by its legs")]
 )
@@ -158,6 +159,7 @@ def test_the_branch_is_that_of_small_steps(name, models, rng):
         np.testing.assert_allclose(joints_of(model, q, plan.joints), oracle.follow(q, 200), atol=1e-10)
 
 
+@pytest.mark.further
 def test_all_joints_in_traced_code(models):
     """By the definition there, by the recursions outside; the derivative is that of differences."""
     model, step = models("four-bar"), 1e-5

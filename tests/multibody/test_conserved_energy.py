@@ -48,6 +48,7 @@ def test_the_energy_under_gravity(name, batch, rng):
     assert (motion.drift >= 0.2 * expected - 1e-12).all()
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("name", always(ROBOTS, "four_bar"))
 def test_the_square_of_the_velocity_along_geodesics(name, rng):
     model, q, v = start(name, rng)
@@ -57,6 +58,7 @@ def test_the_square_of_the_velocity_along_geodesics(name, rng):
     np.testing.assert_allclose(motion.drift, expected, rtol=0.2, atol=1e-13)
 
 
+@pytest.mark.further
 def test_inside_jit(rng):
     model, q, v = start("arm", rng)
     system = model.system()

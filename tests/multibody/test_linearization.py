@@ -84,6 +84,7 @@ def test_every_joint_behind_every_joint(rng):
     close(H, mb.mass_matrix(model, q), 1e-13)
 
 
+@pytest.mark.further
 def test_definition_by_automatic_differentiation(rng):
     """tau = A^T (I (A a + Adot v) + (A v) x* I A v) + g differentiated along the frame, all joints."""
     model = random_mechanism(rng, 5, MOVING)

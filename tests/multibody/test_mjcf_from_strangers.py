@@ -98,6 +98,7 @@ def test_what_a_text_asks_for_is_counted_before_it_is_made(
     assert str(caught.value).startswith(f"{path}: ") and reason in str(caught.value)
 
 
+@pytest.mark.further
 def test_ordinary_sizes_are_compiled_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what robots have in their files, in one file; a process for a trial would take 0.3 s."""
     monkeypatch.setattr(mjcf_limits, "_try", lambda path: pytest.fail("no trial is needed"))

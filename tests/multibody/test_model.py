@@ -137,6 +137,7 @@ def test_induced_connection_is_the_koszul_connection(name, robots, rng):
         assert not close(swapped, induced, 1e-2)
 
 
+@pytest.mark.further
 def test_the_connection_is_riemannian(robots, rng):
     robot = robots("branched_floating")
     model = robot.model
@@ -187,6 +188,7 @@ def test_jacobian_method_gives_the_same_coriolis_matrix(robots, rng):
     assert not close(without, C, 1e-2)  # negative control
 
 
+@pytest.mark.further
 def test_a_singular_inertia_that_no_body_has(tmp_path, rng):
     """A rotor with one moment of inertia and no mass, turned in space: H Gamma leaves the range of I_b."""
     rotor = """<inertial><mass value="0"/>

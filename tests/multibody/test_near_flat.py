@@ -132,6 +132,7 @@ def test_a_stewart_platform_near_its_singular_pose(d):
     compare(model, lengths, 1e-14)
 
 
+@pytest.mark.further
 def test_closures_that_are_functions_are_refused_where_they_have_lost_digits():
     """They are solved in float64: C within 6e-4 of a singular posture, derivatives within 4e-3."""
     plan = parallelogram()

@@ -199,6 +199,7 @@ def koszul(model, q):
     return (along + np.transpose(s, (1, 2, 0)) + np.transpose(s, (1, 0, 2)) + s) / 2, along / 2
 
 
+@pytest.mark.further
 def test_every_chain_of_three_joints_satisfies_koszul(rng):
     """All 512 ordered triples of joint classes: Gamma_ijk involves three joints of one path."""
     worst, without_brackets = 0.0, []

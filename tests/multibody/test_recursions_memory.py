@@ -74,6 +74,7 @@ def used(robot: str, use: str, gravity: float = 9.81) -> tuple[mb.Model, list[we
     return model, [weakref.ref(model), weakref.ref(model.kinematics), weakref.ref(model.program)]
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("robot", ["tree", further("four-bar")])
 def test_a_robot_goes_with_all_that_was_compiled_for_it(robot):
     """JAX keeps a trace as long as the function that was traced; no trace may hold what has that function."""

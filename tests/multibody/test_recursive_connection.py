@@ -75,6 +75,7 @@ def test_coriolis_matrix_is_the_recursion_s(model, nabla, rng):
     close(nabla.first_kind(q, nabla.metric), mb.christoffel_symbols(model, q))
 
 
+@pytest.mark.further
 def test_it_is_levi_civita(nabla, model, rng):
     q, _, _ = samples(model, rng, 3)
     nabla.check_torsion_free(q).require()
@@ -145,6 +146,7 @@ def test_derivatives_of_second_derivatives(name, model, rng):
 # --- derivatives --------------------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_derivatives_are_the_definition_s(model, nabla, rng):
     q, v, w = (a[0] for a in samples(model, rng, 1))
     change = model.frame.matrix(q) @ rng.standard_normal(model.nv), *rng.standard_normal((2, model.nv))

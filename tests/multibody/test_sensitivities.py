@@ -79,6 +79,7 @@ def test_flow_and_logarithm(arm, start, differences):
     np.testing.assert_allclose(cn.logarithm(nabla, q, points[-1]), DURATION * v, atol=1e-8)
 
 
+@pytest.mark.further
 def test_jacobi_field(arm, start, differences):
     """The same differences in a direction (eta, dv); without torsion, D_t eta = dv + Gamma(eta, v)."""
     q, v, eta = start
@@ -103,6 +104,7 @@ def ball():
     return mechanism.build()
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("which", always(("connection", "definition.connection"), "connection"))
 def test_conjugate_times_of_a_ball(ball, which):
     nabla, q, v = attrgetter(which)(ball), np.array([0.0, 0.0, 0.0, 1.0]), np.array([0.6, 0.0, 0.8])

@@ -121,6 +121,7 @@ def test_accelerations_are_those_of_the_multiplier_equations(rng):
         np.testing.assert_allclose(found, expected, rtol=1e-10, atol=1e-10)
 
 
+@pytest.mark.further
 def test_a_motion_of_the_equations_is_the_motion_of_the_numbers():
     """What was designed on the closed forms moves the numeric system: initial velocity and feedback."""
     gain = np.array([[1.3, -0.2], [0.4, 0.8]])

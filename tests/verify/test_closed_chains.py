@@ -87,6 +87,7 @@ def _four_bar():
     return robot_subject(closed_chains.four_bar(bars=(1.0, 0.5, 0.6, 0.55)).build(), "bars", samples=1)
 
 
+@pytest.mark.further
 def test_brackets_of_all_joints(rng):
     """K from Phi and its derivatives against the frame; without the derivatives a planar joint is wrong."""
     model = assemble(rng, list(MOVING), range(-1, len(MOVING) - 1))
