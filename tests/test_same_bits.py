@@ -46,7 +46,7 @@ CONSTANT = {
     "ReducedSystem.require",
 }
 
-each_call = pytest.mark.parametrize("name", always(CALLS, *list(CALLS)[::4]))
+each_call = pytest.mark.parametrize("name", always(CALLS, *list(CALLS)[::8]))
 
 
 def bits(value: Any) -> list[tuple[Any, ...]]:
@@ -131,7 +131,7 @@ def test_in_a_new_process(step: int, first: dict[str, Any]) -> None:
 BATCHES = [name for name, call in CALLS.items() if call.batches]
 
 
-@pytest.mark.parametrize("name", always(BATCHES, *BATCHES[::4]))
+@pytest.mark.parametrize("name", always(BATCHES, *BATCHES[::8]))
 def test_alone_and_in_a_batch(name: str) -> None:
     call = CALLS[name]
     together = call(slice(None))

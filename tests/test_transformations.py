@@ -63,7 +63,7 @@ JUDGES = {
 } | {name for name in CALLS if ".check_" in name}
 
 
-@pytest.mark.parametrize("name", always(sorted(CALLS), *sorted(CALLS)[::5]))
+@pytest.mark.parametrize("name", always(sorted(CALLS), *sorted(CALLS)[::10]))
 def test_functions_of_cn(name: str) -> None:
     arguments = [jnp.asarray(ARGUMENTS[argument][0]) for argument in CALLS[name].names]
     for transformation in TRANSFORMATIONS:

@@ -25,7 +25,7 @@ POINT_FUNCTIONS = {
 }
 
 
-@pytest.mark.parametrize("name", always(POINT_FUNCTIONS, "frame", "torsion", "curvature", "scalar"))
+@pytest.mark.parametrize("name", always(POINT_FUNCTIONS, "frame", "torsion"))
 def test_functions_of_a_point(name, rng):
     function, core = POINT_FUNCTIONS[name]
     q = systems.points(rng, *BATCH)

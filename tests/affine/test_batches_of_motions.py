@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 from mechanisms import MOVING, random_mechanism, sample
 
 import connections as cn
@@ -30,7 +31,7 @@ def starts(rng, *batch):
     return rng.uniform(-0.5, 0.5, (*batch, 3)), speed * rng.standard_normal((*batch, 3))
 
 
-@pytest.mark.parametrize("count", [1, followed.FEW + 1, driver.PLACES + 5])
+@pytest.mark.parametrize("count", [further(1), followed.FEW + 1, driver.PLACES + 5])
 def test_each_motion_is_the_one_of_its_start(nabla, rng, count):
     """More motions than places among them; forwards and backwards."""
     q, v = starts(rng, count)

@@ -89,7 +89,7 @@ def test_commuting_fields_have_no_bracket(rng):
     assert not np.any(CHART.bracket_of_constants_at(*jnp.asarray(rng.standard_normal((3, 3)))))
 
 
-@pytest.mark.parametrize("name", ["levi_civita", "general"])
+@pytest.mark.parametrize("name", [further("levi_civita"), "general"])
 def test_first_bianchi_identity(name, rng):
     """R(u, w) z + R(w, z) u + R(z, u) w = 0 if there is no torsion, and not otherwise."""
     nabla = {"levi_civita": systems.LEVI_CIVITA, "general": systems.GENERAL}[name]

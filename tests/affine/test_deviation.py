@@ -73,7 +73,7 @@ def test_sizes_of_a_flow_are_those_of_its_blocks(rng):
     np.testing.assert_allclose(sizes[0], np.kron([[1.0, 2.0], [0.5, 1.0]], ratio), rtol=1e-12)
 
 
-@pytest.mark.parametrize("force", [None, push], ids=["free", "forced"])
+@pytest.mark.parametrize("force", [further(None), push], ids=["free", "forced"])
 def test_flow_is_the_derivative_of_the_motion(force, rng):
     """Phi against central differences of geodesics in q0 along the frame and in v0."""
     nabla, times = GENERAL, np.array([0.0, 0.6])

@@ -269,8 +269,8 @@ def test_the_drift_of_what_is_conserved(rng):
     assert found.drift is None and abs(found.v[1] @ found.v[1] - 2.0) > 0.1
 
 
-@pytest.mark.parametrize("angle", [0.05, 1.0, 2.5])
-@pytest.mark.parametrize("turns", [0.5, 1.0, 3.0])
+@pytest.mark.parametrize("angle", always([0.05, 1.0, 2.5], 0.05, 2.5))
+@pytest.mark.parametrize("turns", always([0.5, 1.0, 3.0], 0.5))
 def test_a_motion_from_rest_to_rest(angle, turns):
     """Half periods of a pendulum: at both times its kinetic energy, the scale of drifts, is zero."""
     end = turns * 4.0 * ellipk(np.sin(0.5 * angle) ** 2)

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import systems
+from cases import further
 from vehicles import GROUP, METRIC, NABLA, POINTS, basis, forms, inputs
 
 import connections as cn
@@ -163,7 +164,7 @@ def test_momenta():
     np.testing.assert_allclose(AFFINE.momenta(HALF_PLANE.metric, q, v), expected, rtol=1e-14)
 
 
-@pytest.mark.parametrize("batch", [False, True])
+@pytest.mark.parametrize("batch", [further(False), True])
 def test_momenta_along_geodesics(batch):
     """They are kept, and the drift says how well; loose tolerances, to see one."""
     q0, v0 = START

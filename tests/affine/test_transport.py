@@ -100,10 +100,10 @@ def path(t):
 @pytest.mark.parametrize(
     ("nabla", "isometry"),
     [
-        (systems.LEVI_CIVITA, True),
+        further(systems.LEVI_CIVITA, True),
         (systems.ADMISSIBLE, True),
-        (systems.METRIC_ONLY, True),
-        (systems.GEODESICS_ONLY, False),
+        further(systems.METRIC_ONLY, True),
+        further(systems.GEODESICS_ONLY, False),
         (systems.GENERAL, False),
     ],
     ids=["levi_civita", "admissible", "metric_only", "geodesics_only", "general"],

@@ -75,7 +75,7 @@ def oblique(q):
     return jnp.eye(n) + 0.3 * mixed * (1.0 + jnp.sin(jnp.arange(1.0, n + 1) @ q))
 
 
-@pytest.mark.parametrize("name", always([*ONE_SIDED, *UNKNOWN], *list(ONE_SIDED)[:3], *list(UNKNOWN)[:2]))
+@pytest.mark.parametrize("name", always([*ONE_SIDED, *UNKNOWN], *list(ONE_SIDED)[:2], *list(UNKNOWN)[:1]))
 def test_the_same_verdict_in_a_frame_of_no_coordinates(name):
     """The conditions on N are of vector fields, whatever frame they are written in."""
     dim, count, terms = (ONE_SIDED | UNKNOWN)[name]
@@ -175,7 +175,7 @@ def undriven(nabla, path, h):
     return np.concatenate([np.zeros((1, dim - count)), np.asarray(z)])
 
 
-@pytest.mark.parametrize("name", always(list(ONE_SIDED)[:5], *list(ONE_SIDED)[:2]))
+@pytest.mark.parametrize("name", always(list(ONE_SIDED)[:5], *list(ONE_SIDED)[:1]))
 def test_motions_from_rest_go_to_one_side(name, rng):
     """Whatever the inputs do, z does not turn around; with an indefinite form it goes both ways."""
     dim, count, terms = ONE_SIDED[name]

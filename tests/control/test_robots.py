@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 from robots import robot_path
 from scipy.integrate import solve_ivp
 
@@ -252,7 +253,9 @@ def adaptive_motion(arm, law, scale=0.0):
     return V, V + y[:, 18], np.linalg.norm(error, axis=1)
 
 
-@pytest.mark.parametrize("law", [{}, {"gamma": 1.0}, {"gamma": -4.0}, {"beta": [0.5, -1.0, 0.3, 0.2]}])
+@pytest.mark.parametrize(
+    "law", [{}, further({"gamma": 1.0}), further({"gamma": -4.0}), {"beta": [0.5, -1.0, 0.3, 0.2]}]
+)
 def test_lyapunov_function_falls_by_the_work_of_the_gain(arm, law):
     V, balance, error = adaptive_motion(arm, law)
     np.testing.assert_allclose(balance, V[0], rtol=1e-7)

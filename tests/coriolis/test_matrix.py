@@ -45,7 +45,7 @@ def quaternion(rng):
 # --- C = Gamma v: the middle index ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", always(ALL, "admissible", "none"))
 def test_the_velocity_contracts_the_middle_index(name, rng):
     nabla, q, v = ALL[name], points(rng), rng.standard_normal(3)
     low, C = np.asarray(nabla.first_kind(q, METRIC)), np.asarray(cn.coriolis_matrix(nabla, q, v, METRIC))

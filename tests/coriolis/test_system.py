@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 from differences import derivative_along, lie_derivatives, relative, structure_functions
 from scipy.integrate import cumulative_simpson, solve_ivp
 from systems import (
@@ -162,7 +163,7 @@ def test_motion_is_lagranges_in_coordinates_by_scipy():
 
 @pytest.mark.parametrize(
     ("nabla", "same"),
-    [(ADMISSIBLE, True), (GEODESICS_ONLY, True), (METRIC_ONLY, False)],
+    [(ADMISSIBLE, True), further(GEODESICS_ONLY, True), (METRIC_ONLY, False)],
     ids=["admissible", "geodesics", "metric"],
 )
 def test_motion_with_another_connection(nabla, same):

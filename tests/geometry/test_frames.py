@@ -6,6 +6,7 @@ import numpy as np
 import oracles
 import pytest
 import systems
+from cases import further
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy.linalg import expm
@@ -246,10 +247,12 @@ def test_product_frame_is_block_diagonal(rng):
 @pytest.mark.parametrize(
     ("frame", "sample"),
     [
-        (systems.SO3, oracles.random_quaternion),
+        further(systems.SO3, oracles.random_quaternion),
         (SE3, oracles.random_pose),
         (systems.FRAME, systems.points),
-        (systems.SPHERE_EMBEDDED_FRAME, lambda rng: np.asarray(systems.sphere_point(np.array([1.0, 0.4])))),
+        further(
+            systems.SPHERE_EMBEDDED_FRAME, lambda rng: np.asarray(systems.sphere_point(np.array([1.0, 0.4])))
+        ),
     ],
 )
 def test_retraction_leaves_with_the_right_velocity_and_stays_on_the_manifold(frame, sample, rng):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from cases import further
 from robots import robot_path
 
 import connections as cn
@@ -36,7 +37,7 @@ def faulty_kinds(audit):
 # --- what is known of the libraries -------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("name", "floating_base"), [("ur5", False), ("solo12", True)])
+@pytest.mark.parametrize(("name", "floating_base"), [("ur5", False), further("solo12", True)])
 def test_pinocchio_is_riemannian_on_an_arm_and_a_quadruped(name, floating_base):
     audit = audit_library(robot_path(name), "pinocchio", floating_base=floating_base, samples=1)
     assert audit.kind == "riemannian" and audit.admissible and not audit.faults
@@ -51,7 +52,7 @@ def test_pinocchio_is_riemannian_on_a_humanoid():
     assert audit.dofs == 38
 
 
-@pytest.mark.parametrize("kind", ["planar", "spherical", "cylindrical"])
+@pytest.mark.parametrize("kind", [further("planar"), "spherical", further("cylindrical")])
 def test_pinocchio_is_riemannian_on_joints_whose_columns_are_constant(kind):
     audit = audit_library(joint_example(kind), "pinocchio", samples=1)
     assert audit.kind == "riemannian" and audit.same_robot.ok and audit.recursion.ok
@@ -167,7 +168,10 @@ def test_jaxsim_is_admissible_with_torsion():
 
 @pytest.mark.parametrize(
     ("robot", "floating_base"),
-    [(DATA / "wheeled_arm.urdf", False), (DATA / "branched.urdf", True)],  # planar; a base without inertia
+    [
+        further(DATA / "wheeled_arm.urdf", False),
+        (DATA / "branched.urdf", True),
+    ],  # planar; a base without inertia
 )
 def test_mujoco_s_vector_is_right(robot, floating_base):
     audit = audit_library(robot, "mujoco", floating_base=floating_base, samples=1)

@@ -128,7 +128,7 @@ def follow():
     return jax.jit(linkage(True).kinematics.followed_at)
 
 
-@pytest.mark.parametrize("parallel", [True, False])
+@pytest.mark.parametrize("parallel", [further(True), False])
 def test_the_continuation_in_jax_crosses_flat_postures(parallel, follow):
     """Through both of them, from references on both sides; the flat ones themselves are refused."""
     for reference in (0.8, -0.4):

@@ -121,7 +121,7 @@ def test_metric_and_connection(name, models, rng):
 
 
 @pytest.mark.parametrize("route", ROUTES)
-@pytest.mark.parametrize("name", ["four-bar", "loop of wide joints", "mini_cheetah"])
+@pytest.mark.parametrize("name", always(["four-bar", "loop of wide joints", "mini_cheetah"], "four-bar"))
 def test_routes(name, route, models, rng):
     """Spanning tree and projection, [W] (20), [W] (32): one C."""
     model = models(name)

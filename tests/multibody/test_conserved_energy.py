@@ -7,7 +7,7 @@ torsion that does no work, bodies without mass, and `jit`; and motions that do n
 import jax
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 
 from connections import geodesic
 from connections import multibody as mb
@@ -36,7 +36,7 @@ def drift_of(model, motion, potential=True):
     return np.abs(E - E[..., :1]) / largest
 
 
-@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize("batch", [further(()), (3,)])
 @pytest.mark.parametrize("name", always(ROBOTS, "arm"))
 def test_the_energy_under_gravity(name, batch, rng):
     model, q, v = start(name, rng, *batch)

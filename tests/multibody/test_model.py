@@ -68,7 +68,7 @@ def close(ours, theirs, tol=TOL):
 # --- against Pinocchio -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROBOTS)
+@pytest.mark.parametrize("name", always(ROBOTS, "branched_floating"))
 def test_mass_matrix(name, robots, rng):
     robot = robots(name)
     q, _ = robot.samples(rng)

@@ -149,7 +149,7 @@ def test_a_motion_of_the_equations_is_the_motion_of_the_numbers():
         ("one form", [np.pi / 2, 0.0, 0.5], r"velocity 1 .* cos\(x\) = 6.1e-17"),
         ("one field", [np.pi / 2, 0.0, 0.5], r"velocity 1, 2 .* 2\*cos\(x\) = 1.2e-16"),
         further("roller_racer", [0.1, 0.2, 0.3, 0.0], r"velocity 1, 2 .* sin\(psi\) = 0"),
-        ("snakeboard", [0.1, 0.2, 0.3, 0.4, 0.0], r"velocity 1, 2 .* 2\*sin\(phi\)\*cos\(phi\) = 0"),
+        further("snakeboard", [0.1, 0.2, 0.3, 0.4, 0.0], r"velocity 1, 2 .* 2\*sin\(phi\)\*cos\(phi\) = 0"),
         further("heisenberg_particle", [0.1, 0.0, 0.3], "velocity 1 .* -y = "),
     ],
 )

@@ -273,7 +273,6 @@ def test_checks_repeat_exactly():
         ["(6)", "(8)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Prop IV.1 if", *CURVATURE],
         "(18)",
         "model",
-        "Bianchi 1",
     ),
 )
 def test_a_robot_from_its_file(key):
