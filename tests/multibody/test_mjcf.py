@@ -284,10 +284,6 @@ def test_armature_of_joints_that_do_not_move_or_are_coupled(load, rng):
 ARMED = ' armature="1"'
 TENDON = '<fixed name="t"{}><joint joint="yaw" coef="1"/><joint joint="elbow" coef="2"/></fixed>'
 BAD = {
-    "tendons": (
-        f'<tendon>{TENDON.format("")}</tendon><equality><tendon name="belt" tendon1="t"/></equality>',
-        r"'belt' \(tendon\): only connect, weld and joint are read",
-    ),
     "tendon armature": (
         f"<tendon>{TENDON.format(ARMED)}</tendon>",
         "tendon 't' has armature, which couples joints: not yet supported",

@@ -43,6 +43,18 @@ CHAIN = f"""<body name="a"><joint name="j1" axis="0 1 0" ref="0.4"/>{INERTIAL}
       <body name="d" pos="0.3 0 0"><joint name="j4" axis="1 0 0" pos="0 0.1 0"/>{INERTIAL}
       </body></body></body></body>"""
 
+# Tendons of which each joint's coefficient, and each joint's ref, is different.
+TENDONS = """<tendon><fixed name="a"><joint joint="j1" coef="0.7"/><joint joint="j3" coef="-0.4"/></fixed>
+  <fixed name="b"><joint joint="j2" coef="1.5"/><joint joint="j1" coef="0.3"/></fixed>
+  <fixed name="c"><joint joint="j4" coef="-2"/></fixed> <fixed name="d"><joint joint="j4" coef="-2"/></fixed>
+  <spatial name="rope"><site site="p"/><site site="o"/></spatial></tendon>"""
+
+
+def with_tendons(equality):
+    sites = CHAIN.replace(INERTIAL, INERTIAL + '<site name="p"/>', 1) + '<site name="o" pos="0 0 1"/>'
+    return file(sites, equality).replace("</worldbody>", "</worldbody>" + TENDONS)
+
+
 MOCAP = f"""<body name="target" mocap="true" pos="0.3 0 0.2"><body name="grip" pos="0 0 0.1"/></body>
   <body name="base"><joint name="slide" type="slide" axis="1 0 0"/><joint name="turn" axis="0 0 1"/>{INERTIAL}
     <body name="arm" pos="0.3 0 0.2"><joint name="lift" axis="0 1 0"/>{INERTIAL}</body></body>"""
@@ -106,6 +118,9 @@ CLOSED = {
         file(CHAIN, '<joint name="cam" joint1="j2" joint2="j4" polycoef="0.1 0.2 0.3 -0.4 0.5"/>'),
         3,
     ),
+    "tendons": (with_tendons('<tendon tendon1="a" tendon2="b" polycoef="0.1 -2"/>'), 3),
+    "tendons, cubic": (with_tendons('<tendon tendon1="b" tendon2="a" polycoef="0.1 0.2 0.3 -0.4"/>'), 3),
+    "tendon": (with_tendons('<tendon tendon1="a" polycoef="0.2"/><tendon tendon1="b"/>'), 2),
     "held": (file(CHAIN, '<joint joint1="j3" polycoef="0.25"/><joint joint1="j2" joint2="j4"/>'), 2),
 }
 
@@ -199,7 +214,19 @@ def test_mujoco_finds_our_assemblies_closed(name, load, rng):
     assert off > 1e-5
 
 
-@pytest.mark.parametrize("name", ["two of one", "held"])
+def test_a_tendon_of_one_joint_holds_it(load):
+    """c_0 is added to its length at ref: -2 (q - 0) = 0.5."""
+    text = with_tendons('<tendon tendon1="c" polycoef="0.5"/>')
+    model, oracle = load(text), Oracle(text)
+    assert model.joint_names == ("j1", "j2", "j3")
+    held = dict(zip(model.joint_names, 0.1 * np.ones((3, 1)), strict=True)) | {"j4": np.array([-0.25])}
+    np.testing.assert_allclose(oracle.place(held).equality[0], 0.0, atol=1e-12)
+    theirs = oracle.data.body("d").xmat.reshape(3, 3)
+    ours = mb.frame_pose(model, 0.1 * np.ones(3), "d")[:3, :3]
+    np.testing.assert_allclose(ours, theirs, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["two of one", "tendons", "tendons, cubic", "held"])
 def test_mass_matrix_is_mujocos_reduced(name, load, rng):
     text, _ = CLOSED[name]
     model, oracle = load(text), Oracle(text)
@@ -238,12 +265,13 @@ def test_the_reference_is_where_the_file_is_drawn(load):
 
 
 BAD = {
-    "tendon": (
-        file(CHAIN, '<tendon name="belt" tendon1="t"/>').replace(
-            "</worldbody>",
-            '</worldbody><tendon><fixed name="t"><joint joint="j1" coef="1"/></fixed></tendon>',
-        ),
-        r"'belt' \(tendon\): only connect, weld and joint",
+    "spatial tendon": (
+        with_tendons('<tendon name="belt" tendon1="a" tendon2="rope"/>'),
+        r"'belt' \(tendon\): its tendon 'rope' is spatial, not fixed; equality=\[names\] or",
+    ),
+    "tendons alike": (
+        with_tendons('<tendon name="belt" tendon1="c" tendon2="d" polycoef="0 1"/>'),
+        "'belt': no joint is left in it",
     ),
     "held and coupled": (
         file(CHAIN, '<joint name="x" joint1="j3"/><joint name="y" joint1="j2" joint2="j3"/>'),

@@ -2,19 +2,23 @@
 
 - connect: two points coincide, one of each body (`Coincident`), or the origins of two sites.
 - weld: two frames coincide (`Fixed`); without torque (``torquescale="0"``) only their origins coincide.
-- joint: q_1 - ref_1 = c_0 + c_1 (q_2 - ref_2) + ... + c_4 (q_2 - ref_2)^4, a coupling that determines
-  joint 1; it is linear if c_2 = c_3 = c_4 = 0. If the right side is c_0 alone, joint 1 does not move, and
-  becomes a fixed joint.
+- joint: q_1 - ref_1 = c_0 + c_1 x + ... + c_4 x^4 with x = q_2 - ref_2, a coupling that determines joint 1;
+  it is linear if c_2 = c_3 = c_4 = 0.
+- tendon: the same for the lengths of two fixed tendons, L = sum_i a_i q_i, in place of q_1 and q_2.
+
+A linear coupling of which one joint is left, as where the right side is c_0 alone, holds this joint, which
+becomes a fixed one.
 
 Constraints are exact here, even if they are soft in MuJoCo. Constraints that are not active in the file, or
 all if a flag of the file disables equality constraints, are left out; so are those to a mocap body, which is
-a target that a user moves, and no part of the robot. Other types (tendon, flex) raise an error that names
-the constraint. Source: MuJoCo's documentation, Computation, "Equality".
+a target that a user moves, and no part of the robot. Other types (flex), and spatial tendons, raise an error
+that names the constraint. Source: MuJoCo's documentation, Computation, "Equality".
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
@@ -39,7 +43,7 @@ def chosen_equalities(mujoco: ModuleType, compiled: Any, chosen: Any = True) -> 
 
     Raises
     ------
-    ModelError : one is neither connect nor weld nor joint; there is none of a name. TypeError.
+    ModelError : one is of a type that is not read; there is none of a name. TypeError.
     """
     named = {_name(compiled, number): number for number in range(compiled.neq)}
     if not isinstance(chosen, bool):
@@ -53,15 +57,12 @@ def chosen_equalities(mujoco: ModuleType, compiled: Any, chosen: Any = True) -> 
         holds = chosen and not compiled.opt.disableflags & disabling
         left_out = targets(mujoco, compiled)
         numbers = [n for n in np.flatnonzero(compiled.eq_active0).tolist() if holds and n not in left_out]
-    read = (mujoco.mjtEq.mjEQ_CONNECT, mujoco.mjtEq.mjEQ_WELD, mujoco.mjtEq.mjEQ_JOINT)
     for number in numbers:
-        kind = mujoco.mjtEq(compiled.eq_type[number])
-        if kind not in read:
-            word = kind.name.removeprefix("mjEQ_").lower()
+        reason = _unread(mujoco, compiled, number)
+        if reason:
             name = _name(compiled, number)
             raise ModelError(
-                f"equality constraint '{name}' ({word}): only connect, weld and joint are read; "
-                "equality=[names] or equality=False leaves it out"
+                f"equality constraint '{name}' {reason}; equality=[names] or equality=False leaves it out"
             )
     return {number: _name(compiled, number) for number in numbers}
 
@@ -81,6 +82,38 @@ def targets(mujoco: ModuleType, compiled: Any) -> dict[int, str]:
                         f"target that moves. equality=[{name!r}, ...] takes it as a joint"
                     )
     return found
+
+
+def _unread(mujoco: ModuleType, compiled: Any, number: int) -> str:
+    """Why a constraint is not read, or an empty text."""
+    kinds = mujoco.mjtEq
+    kind = kinds(compiled.eq_type[number])
+    if kind not in (kinds.mjEQ_CONNECT, kinds.mjEQ_WELD, kinds.mjEQ_JOINT, kinds.mjEQ_TENDON):
+        word = kind.name.removeprefix("mjEQ_").lower()
+        return f"({word}): only connect, weld, joint and tendon are read"
+    if kind == kinds.mjEQ_TENDON:
+        for tendon in (int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])):
+            if tendon >= 0 and fixed_tendon(mujoco, compiled, tendon) is None:
+                return f"(tendon): its tendon '{tendon_name(compiled, tendon)}' is spatial, not fixed"
+    return ""
+
+
+def tendon_name(compiled: Any, number: int) -> str:
+    """The name of a tendon, or ``number`` and its number if the file gives none."""
+    return compiled.tendon(number).name or f"number {number}"
+
+
+def fixed_tendon(mujoco: ModuleType, compiled: Any, number: int) -> dict[int, float] | None:
+    """The coefficient of each joint in the length of a fixed tendon, by number; None for a spatial one."""
+    first = int(compiled.tendon_adr[number])
+    wraps = range(first, first + int(compiled.tendon_num[number]))
+    if any(compiled.wrap_type[wrap] != mujoco.mjtWrap.mjWRAP_JOINT for wrap in wraps):
+        return None
+    length: dict[int, float] = {}
+    for wrap in wraps:
+        joint = int(compiled.wrap_objid[wrap])
+        length[joint] = length.get(joint, 0.0) + float(compiled.wrap_prm[wrap])
+    return length
 
 
 def _name(compiled: Any, number: int) -> str:
@@ -105,13 +138,13 @@ def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]
     held: dict[int, float] = {}
     coupled: dict[int, str] = {}
     for number, name in equalities.items():
-        if compiled.eq_type[number] != mujoco.mjtEq.mjEQ_JOINT:
+        if not _is_coupling(mujoco, compiled, number):
             continue
-        joints = [int(compiled.eq_obj1id[number])]
-        if _is_constant(compiled, number):
-            held[joints[0]] = _position(compiled, joints[0]) + float(compiled.eq_data[number, 0])
-        else:
-            joints.append(int(compiled.eq_obj2id[number]))
+        coupling = _Coupling.of(mujoco, compiled, number)
+        joints = coupling.joints
+        if coupling.linear and len(joints) == 1:
+            (joint,) = joints
+            held[joint] = _position(compiled, joint) + coupling.c[0] / coupling.left[joint]
         for joint in joints:
             if joint in held and joint in coupled:
                 raise ModelError(
@@ -139,20 +172,19 @@ def add_equalities(
     origins : (nbody, 3) m, the origin of our frame of each body in MuJoCo's frame; the axes are the same.
     body_name, joint_name : (compiled, MuJoCo's number) -> the name.
     """
-    determined = {
-        int(compiled.eq_obj1id[number])
+    couplings = {
+        number: _Coupling.of(mujoco, compiled, number)
         for number in equalities
-        if compiled.eq_type[number] == mujoco.mjtEq.mjEQ_JOINT
+        if _is_coupling(mujoco, compiled, number)
     }
+    determined = {joint for each in couplings.values() for joint in (each.determined,) if joint is not None}
     for number, name in equalities.items():
-        if compiled.eq_type[number] != mujoco.mjtEq.mjEQ_JOINT:
+        if number not in couplings:
             (body_a, at_a), (body_b, at_b) = _frames(mujoco, compiled, number, origins)
             closure = _closure(mujoco, compiled, number)
             mechanism.add_loop(name, body_name(body_a), body_name(body_b), closure, at_a, at_b)
-        elif not _is_constant(compiled, number):
-            leader = int(compiled.eq_obj2id[number])
-            names = joint_name(int(compiled.eq_obj1id[number])), joint_name(leader)
-            _add_coupling(compiled, mechanism, number, name, names, leader not in determined)
+        elif len(couplings[number].joints) > 1:
+            couplings[number].add_to(mechanism, name, compiled, joint_name, determined)
 
 
 def _closure(mujoco: ModuleType, compiled: Any, number: int) -> Closure:
@@ -184,37 +216,93 @@ def _frames(
     ]
 
 
-def _add_coupling(
-    compiled: Any,
-    mechanism: Mechanism,
-    number: int,
-    name: str,
-    joints: tuple[str, str],
-    free: bool,
-) -> None:
-    """Add q_1 = polynomial of q_2; `free` says whether no other coupling determines joint 2."""
-    follower, leader = joints
-    y, x = (_position(compiled, int(at[number])) for at in (compiled.eq_obj1id, compiled.eq_obj2id))
-    c = np.array(compiled.eq_data[number, :5])
-    independent = (leader,) if free else ()
-    if not c[2:].any():
-        offset = y + c[0] - c[1] * x
-        mechanism.add_coupling(name, {follower: 1.0, leader: -c[1]}, offset, independent=independent)
-        return
+@dataclass(frozen=True, eq=False)
+class _Coupling:
+    """sum_i left_i (q_i - ref_i) = c_0 + c_1 x + ... + c_4 x^4 with x = sum_i right_i (q_i - ref_i).
 
-    def residual(q_1: Any, q_2: Any) -> Any:
-        """q_1 - ref_1 - sum_k c_k (q_2 - ref_2)^k, by Horner's rule."""
-        total = 0.0
-        for coefficient in c[::-1]:
-            total = coefficient + (q_2 - x) * total
-        return q_1 - y - total
+    If it is linear, everything is in `left`, and `right` is empty.
+    """
 
-    mechanism.add_coupling(name, joints, function=residual, independent=independent)
+    left: dict[int, float]  #: coefficients by the joints' numbers
+    right: dict[int, float]
+    c: np.ndarray
+    determined: int | None  #: the joint that it determines, joint 1 of a joint constraint
+
+    @classmethod
+    def of(cls, mujoco: ModuleType, compiled: Any, number: int) -> _Coupling:
+        """That of a joint or tendon constraint.
+
+        Raises
+        ------
+        ModelError : no joint is left in it.
+        """
+        first, second = int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])
+        determined = None
+        if compiled.eq_type[number] == mujoco.mjtEq.mjEQ_JOINT:
+            left, right = {first: 1.0}, {second: 1.0}
+            determined = first
+        else:
+            left = fixed_tendon(mujoco, compiled, first) or {}
+            right = fixed_tendon(mujoco, compiled, second) or {} if second >= 0 else {}
+        c = np.array(compiled.eq_data[number, :5])
+        if second < 0 or not c[1:].any():
+            right, c[1:] = {}, 0.0
+        if not c[2:].any():
+            for joint, coefficient in right.items():
+                left[joint] = left.get(joint, 0.0) - c[1] * coefficient
+            left, right = {joint: value for joint, value in left.items() if value != 0.0}, {}
+        if not left and not right:
+            raise ModelError(
+                f"equality constraint '{_name(compiled, number)}': no joint is left in it, its coefficients "
+                "cancel; equality=[names] leaves it out"
+            )
+        return cls(left, right, c, determined)
+
+    @property
+    def linear(self) -> bool:
+        """Whether it is a sum of coordinates."""
+        return not self.right
+
+    @property
+    def joints(self) -> tuple[int, ...]:
+        """The numbers of its joints, each once."""
+        return tuple(dict.fromkeys((*self.left, *self.right)))
+
+    def add_to(
+        self,
+        mechanism: Mechanism,
+        name: str,
+        compiled: Any,
+        joint_name: BodyName,
+        determined: Collection[int],
+    ) -> None:
+        """Add it; if it determines a joint, the others are independent unless they are determined, too."""
+        names = {joint: joint_name(joint) for joint in self.joints}
+        independent = None
+        if self.determined is not None:
+            independent = [names[joint] for joint in self.joints if joint not in determined]
+        ref = {joint: _position(compiled, joint) for joint in self.joints}
+        if self.linear:
+            offset = self.c[0] + sum(value * ref[joint] for joint, value in self.left.items())
+            terms = {names[joint]: value for joint, value in self.left.items()}
+            mechanism.add_coupling(name, terms, offset, independent=independent)
+            return
+        left, right, c, joints = self.left, self.right, self.c, self.joints
+
+        def residual(*q: Any) -> Any:
+            """The left side without the right one, by Horner's rule."""
+            moved = {joint: value - ref[joint] for joint, value in zip(joints, q, strict=True)}
+            x = sum(value * moved[joint] for joint, value in right.items())
+            total: Any = 0.0
+            for coefficient in c[::-1]:
+                total = coefficient + x * total
+            return sum(value * moved[joint] for joint, value in left.items()) - total
+
+        mechanism.add_coupling(name, tuple(names.values()), function=residual, independent=independent)
 
 
-def _is_constant(compiled: Any, number: int) -> bool:
-    """Whether a joint constraint leaves joint 1 no motion."""
-    return bool(compiled.eq_obj2id[number] < 0 or not compiled.eq_data[number, 1:5].any())
+def _is_coupling(mujoco: ModuleType, compiled: Any, number: int) -> bool:
+    return mujoco.mjtEq(compiled.eq_type[number]) in (mujoco.mjtEq.mjEQ_JOINT, mujoco.mjtEq.mjEQ_TENDON)
 
 
 def _position(compiled: Any, joint: int) -> float:

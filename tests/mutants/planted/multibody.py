@@ -251,6 +251,14 @@ MUTANTS = (
         "frames of welds are carried from the wrong side",
     ),
     Mutant(
+        "tendons-without-their-ratio",
+        "multibody/description/mjcf_equality.py",
+        "left[joint] = left.get(joint, 0.0) - c[1] * coefficient",
+        "left[joint] = left.get(joint, 0.0) - coefficient",
+        ("multibody/test_mjcf_equality.py::test_mujoco_finds_our_assemblies_closed[tendons]",),
+        "the second tendon of a constraint is taken with a coefficient of one",
+    ),
+    Mutant(
         "digits-lost-of-coriolis-matrices",
         "multibody/loops/lost_digits.py",
         "    return 3\n",
