@@ -254,6 +254,21 @@ def test_versions_and_namespaces(tmp_path):
     ):
         path.write_text(f'<robot name="r"{head}>{TWO_LINKS + SHOULDER}</robot>')
         assert mb.from_urdf(path).joint_names == ("shoulder",)
+    limit = SHOULDER.replace("<limit ", '<limit drake:acceleration="2" ')
+    turned = SHOULDER.replace("<axis ", '<axis rpy="0 0 0" ')
+    assert SHOULDER not in (limit, turned)
+    for text in (
+        f'<robot name="r">{TWO_LINKS}{turned}</robot>',
+        f'<robot name="r">{TWO_LINKS}{limit}<drake:group name="g"/></robot>',
+        f'<robot name="r" xmlns:drake="http://drake.mit.edu">{TWO_LINKS}{limit}</robot>',
+        f'\n\n<?xml version="1.0" ?>\n<robot name="r">{TWO_LINKS}{SHOULDER}</robot>',
+    ):
+        path.write_text(text)
+        assert mb.from_urdf(path).joint_names == ("shoulder",)
+    for text, line in (("<robot>\n<a>\n</robot>", 3), ("\n \n<?xml version='1.0' ?>\n<robot><a></robot>", 4)):
+        path.write_text(text)
+        with pytest.raises(ModelError, match=f"malformed XML: mismatched tag: line {line}, column"):
+            mb.from_urdf(path)
     path.write_text(f'<robot name="r" version="7">{TWO_LINKS + SHOULDER}</robot>')
     with pytest.raises(ModelError, match="version '7' of URDF is not known, only 1.0 to 1.2"):
         mb.from_urdf(path)

@@ -32,6 +32,7 @@ _ATTRIBUTES = {
     "child": ("link",),
     "mimic": ("joint", "multiplier", "offset"),
 }
+_NO_TURN = ("rpy", "0 0 0")  # of an <axis>, as some exporters write it
 #: Elements that a link, joint or inertial has at most once.
 _ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
 #: Names that are looked for when another one may be misspelt.
@@ -114,8 +115,8 @@ def require_numbers(owner: str, element: Element) -> None:
         part = only(owner, element, tag)
         if part is None:
             continue
-        for attribute in part.keys():
-            if attribute not in _ATTRIBUTES.get(tag, (attribute,)):
+        for attribute, value in part.items():
+            if attribute not in _ATTRIBUTES.get(tag, (attribute,)) and (attribute, value) != _NO_TURN:
                 known = ", ".join(_ATTRIBUTES[tag])
                 raise ModelError(f"{owner}: <{tag} {attribute[:80]}=...> is not known; <{tag}> has {known}")
         for attribute, count in _NUMBERS.get(tag, {}).items():

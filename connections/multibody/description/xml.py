@@ -3,6 +3,9 @@
 Text between elements has no meaning in a robot description, and is not kept, but in elements of `_WITH_TEXT`.
 A document type (``<!DOCTYPE>``) is refused, because it can define what attributes and entities mean, which
 other readers ignore.
+
+Files are read that readers of robots read, though they are not XML to the letter: with names whose prefix is
+not declared, and with blank lines before ``<?xml ...?>``.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
 def read_root(path: Path, tag: str, form: str) -> Element:
-    """The root element of the XML file `path`; the names of its default namespace (``xmlns``) are plain.
+    """The root element of the XML file `path`; names without a prefix are plain, whatever ``xmlns`` says.
 
     Parameters
     ----------
@@ -40,10 +43,6 @@ def read_root(path: Path, tag: str, form: str) -> Element:
     ModelError : as `parse_file`; another root element.
     """
     root, _ = parse_file(path)
-    if root.tag.endswith("}" + tag):
-        namespace = root.tag.removesuffix(tag)
-        for element in root.iter():
-            element.tag = element.tag.removeprefix(namespace)
     if root.tag != tag:
         raise ModelError(f"not {form}: the root element is <{root.tag}>, not <{tag}>")
     return root
@@ -81,13 +80,17 @@ def parse(content: bytes, depth: int = MOST_DEPTH) -> Element:
     ------
     ModelError : as `parse_file`; the message has the line.
     """
-    builder = _Builder(depth)
+    blank = content[: len(content) - len(content.lstrip())]
+    builder = _Builder(depth, blank.count(b"\n"))
     try:
         # Parsed at once, because in blocks the time for a long name or comment grows with its square.
-        builder.parser.Parse(content, True)
+        builder.parser.Parse(content[len(blank) :], True)
     except ModelError:  # a ValueError, of the builder
         raise
-    except (expat.ExpatError, LookupError, ValueError) as error:
+    except expat.ExpatError as error:
+        where = f"line {builder.line}, column {error.offset}"
+        raise ModelError(f"malformed XML: {expat.ErrorString(error.code)}: {where}") from error
+    except (LookupError, ValueError) as error:
         raise ModelError(f"malformed XML: {error}") from error
     return builder.root
 
@@ -97,14 +100,20 @@ class _Builder:
 
     root: Element
 
-    def __init__(self, depth: int) -> None:
-        self.parser = expat.ParserCreate(namespace_separator="}")
+    def __init__(self, depth: int, above: int) -> None:
+        self.parser = expat.ParserCreate()
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
         self.parser.StartDoctypeDeclHandler = self._doctype
         self._open: list[Element] = []
-        self._depth, self._count = depth, 0
+        self._depth, self._above, self._count = depth, above, 0
+        self._namespaces: dict[str, str] = {}
+
+    @property
+    def line(self) -> int:
+        """The line of the file that is being read."""
+        return self.parser.CurrentLineNumber + self._above
 
     def _start(self, tag: str, attributes: dict[str, str]) -> None:
         self._count += 1
@@ -118,7 +127,9 @@ class _Builder:
         for name, value in attributes.items():
             if len(value) > MOST_VALUE and _NUMBERS.fullmatch(value) is None:
                 raise self._error(f"<{tag} {name}=...> has more than {MOST_VALUE:,} characters")
-        element = Element(_qualified(tag), {_qualified(name): value for name, value in attributes.items()})
+        for name in [name for name in attributes if name == "xmlns" or name.startswith("xmlns:")]:
+            self._namespaces[name[6:]] = attributes.pop(name)
+        element = Element(self._name(tag), {self._name(name): value for name, value in attributes.items()})
         if self._open:
             self._open[-1].append(element)
         else:
@@ -139,9 +150,9 @@ class _Builder:
         raise self._error(f"<!DOCTYPE {name[:40]}>: a robot description is read without a document type")
 
     def _error(self, reason: str) -> ModelError:
-        return ModelError(f"line {self.parser.CurrentLineNumber}: {reason}")
+        return ModelError(f"line {self.line}: {reason}")
 
-
-def _qualified(name: str) -> str:
-    """A name as ElementTree writes it: ``{namespace}name``."""
-    return "{" + name if "}" in name else name
+    def _name(self, name: str) -> str:
+        """A name as ElementTree writes it, ``{namespace}name``; a prefix that is not declared is its own."""
+        prefix, _, local = name.rpartition(":")
+        return f"{{{self._namespaces.get(prefix, prefix)}}}{local}" if prefix else name
