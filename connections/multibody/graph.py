@@ -11,7 +11,7 @@ Source: [W] VI-B, VI-C.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
 import networkx as nx
@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError, is_traced
 from connections.multibody.clusters import make_read_only
-from connections.multibody.inertia import NO_INERTIA, BodyInertia
+from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix
 from connections.multibody.joints import Fixed, Joint
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
@@ -305,6 +305,51 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
     if not bodies:
         raise ModelError("nothing moves: there is no joint but fixed ones")
     return _tree(bodies, placements)
+
+
+def with_locked(tree: Tree, poses: Mapping[int, np.ndarray]) -> Tree:
+    """The tree in which some joints do not move: bodies behind them are merged with those that carry them.
+
+    Parameters
+    ----------
+    tree : of moving bodies.
+    poses : {number of the joint: (4, 4) pose of its child frame in the joint frame, m}.
+
+    Raises
+    ------
+    ModelError : nothing moves.
+    """
+    links = [
+        Link(name, inertia_of_matrix(inertia))
+        for name, inertia in zip(tree.body_names, tree.inertias, strict=True)
+    ]
+    rotations, armature = Rotation.from_quat(tree.quaternions).as_matrix(), tree.armature
+    edges, start = [], 0
+    for body, joint in enumerate(tree.joints):
+        placement, own = np.eye(4), armature[start : start + joint.nv]
+        start += joint.nv
+        placement[:3, :3], placement[:3, 3] = rotations[body], tree.positions[body]
+        edges.append(
+            Edge(
+                tree.joint_names[body],
+                GROUND if tree.parents[body] < 0 else tree.body_names[tree.parents[body]],
+                tree.body_names[body],
+                Fixed() if body in poses else joint,
+                placement @ poses[body] if body in poses else placement,
+                Limits() if body in poses else tree.limits[body],
+                0.0 if body in poses else own,
+                bool(tree.actuated[body]),
+            )
+        )
+    merged = build_tree(links, edges)
+    places = [merged.placements[name] for name in tree.body_names]
+    placements = {
+        name: (body, pose) if body < 0 else (places[body][0], places[body][1] @ pose)
+        for name, (body, pose) in tree.placements.items()
+    }
+    names = dict(zip(tree.body_names, tree.links, strict=True))
+    own_links = tuple(tuple(name for body in bodies for name in names[body]) for bodies in merged.links)
+    return replace(merged, links=own_links, placements=placements)
 
 
 class _Body:

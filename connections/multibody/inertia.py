@@ -121,6 +121,11 @@ def inertia_of(parameters: np.ndarray) -> BodyInertia:
     return BodyInertia(m, np.array([hx, hy, hz]), np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]))
 
 
+def inertia_of_matrix(spatial: np.ndarray) -> BodyInertia:
+    """The inertia whose spatial inertia, `BodyInertia.matrix`, is `spatial` (6, 6)."""
+    return BodyInertia(float(spatial[5, 5]), spatial[[2, 0, 1], [4, 5, 3]], spatial[:3, :3])
+
+
 def pseudo_inertias(parameters: np.ndarray) -> np.ndarray:
     """P = [[Sigma, h], [h^T, m]], (..., 4, 4), Sigma = tr(Ibar) 1 / 2 - Ibar, of parameters (..., 10).
 

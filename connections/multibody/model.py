@@ -31,6 +31,7 @@ from connections.evaluation.boundary import as_given
 from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
 from connections.multibody.assembly.assembly import with_independent
+from connections.multibody.assembly.locked import locked
 from connections.multibody.definition.frames import (
     first_moment_at,
     frame_jacobian_at,
@@ -464,6 +465,28 @@ class Model(ByContent):
                 self._slice(self.kinematics.v_starts, name)
             return self
         return Model.of(with_independent(self.kinematics, names), self.gravity)
+
+    def with_locked(self, joints: Mapping[str, Any]) -> Model:
+        """The same robot with joints that do not move, and that q and v do not contain.
+
+        Parameters
+        ----------
+        joints : {joint name: (nq of the joint,), or a number}, rad and m: where each is locked. They may be
+            dependent joints of closed loops. Loops are followed from the reference to where they close with
+            these; joints that cannot move then are locked, too.
+
+        Bodies behind locked joints are merged with those that carry them. All frames remain. Limits are not
+        looked at.
+
+        Raises
+        ------
+        ModelError : there is no such joint, its configuration does not fit it, the loops do not close with
+            the joints there, or nothing is left to move.
+        TypeError : not a mapping.
+
+        Source: [W] VI-B; Pinocchio's buildReducedModel is the same of trees.
+        """
+        return Model.of(locked(self.kinematics, joints), self.gravity)
 
     @cached_property
     def weightless(self) -> Model:

@@ -22,7 +22,7 @@ from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array, require_names
 from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.assembly.carried_frames import CarriedFrames
-from connections.multibody.assembly.mobility import Conditions
+from connections.multibody.assembly.mobility import Conditions, rank_of
 from connections.multibody.assembly.neighbours import Neighbours, neighbours
 from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.clusters import LINEAR, Clusters, Rows
@@ -102,18 +102,12 @@ def assemble(
         if chosen is not None:
             _chosen(spanning, chosen)
         return spanning
-    ties = [tied_by_loop(tree, loop) for loop in loops]
-    ties += [tied_by_coupling(tree, coupling) for coupling in couplings]
+    ties = _tied(tree, loops, couplings)
     of_body, parents, supports = cluster_bodies(tree.parents, ties)
-    sizes = cluster_sizes(tree, of_body, loops, couplings)
-    units = coordinate_units(spanning, of_body, sizes)
-    rows, functions = gather(tree, spanning, of_body, loops, couplings, sizes, units)
-    if functions:
-        functions = _scaled(spanning, rows, functions, velocity_units(spanning, of_body, sizes))
     items: tuple[Loop | Coupling, ...] = (*loops, *couplings)
-    names = tuple(item.name for item in items)
-    conditions = Conditions(spanning, of_body, rows, functions, names, sizes, tuple(loops))
-    assembler = _Assembler(conditions, tuple(loops), units)
+    assembler = assembler_of(spanning, of_body, loops, couplings)
+    conditions = assembler.conditions
+    rows, functions, names, sizes = conditions.rows, conditions.functions, conditions.names, conditions.sizes
     assembler.require_consistent_couplings()
     wanted = _declared(tree, items, ties, of_body)
     if chosen is not None:
@@ -133,7 +127,30 @@ def assemble(
             say(note)
     clusters = Clusters(of_body, parents, supports, independent, sizes)
     solver = None if functions else Loops
-    return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver, assembler.sides)
+    return ClosedKinematics(spanning, clusters, rows, functions, names, q, solver, assembler.sides, items)
+
+
+def _tied(tree: Tree, loops: Sequence[Loop], couplings: Sequence[Coupling]) -> list[list[int]]:
+    """The bodies that each loop, and then each coupling, constrains together."""
+    return [
+        *(tied_by_loop(tree, loop) for loop in loops),
+        *(tied_by_coupling(tree, coupling) for coupling in couplings),
+    ]
+
+
+def assembler_of(
+    spanning: Kinematics, of_body: np.ndarray, loops: Sequence[Loop], couplings: Sequence[Coupling]
+) -> _Assembler:
+    """The conditions of loops and couplings, and the search for configurations in which they hold."""
+    tree = spanning.tree
+    sizes = cluster_sizes(tree, of_body, loops, couplings)
+    units = coordinate_units(spanning, of_body, sizes)
+    rows, functions = gather(tree, spanning, of_body, loops, couplings, sizes, units)
+    if functions:
+        functions = _scaled(spanning, rows, functions, velocity_units(spanning, of_body, sizes))
+    names = (*(loop.name for loop in loops), *(coupling.name for coupling in couplings))
+    conditions = Conditions(spanning, of_body, rows, functions, names, sizes, tuple(loops))
+    return _Assembler(conditions, tuple(loops), units)
 
 
 def _scaled(
@@ -297,6 +314,40 @@ def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinemati
     return replace(kinematics, clusters=replace(clusters, independent=independent))
 
 
+def given_configuration(
+    spanning: Kinematics, what: str, given: Mapping[str, Any], others: np.ndarray | None = None
+) -> np.ndarray:
+    """The configuration (nq,) of joints that are given by name; others are neutral, or as in `others` (nq,).
+
+    Parameters
+    ----------
+    spanning : the tree.
+    what : the name of the argument, for messages.
+    given : {joint name: (nq of the joint,), or a number}.
+
+    Raises
+    ------
+    ModelError : there is no such moving joint; not that many finite numbers; a quaternion of another norm.
+    """
+    q = spanning.neutral() if others is None else others.copy()
+    for name, value in given.items():
+        if name not in spanning.joint_names:
+            raise ModelError(f"{what}: {no_such('moving joint', name, spanning.joint_names)}")
+        number = spanning.joint_names.index(name)
+        joint, start = spanning.joints[number], spanning.q_starts[number]
+        try:
+            numbers = np.atleast_1d(np.asarray(as_array("configuration", value, ())))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{what}: joint '{name}': {error}") from error
+        if numbers.shape != (joint.nq,) or not np.isfinite(numbers).all():
+            raise ModelError(f"{what}: joint '{name}': expected {joint.nq} finite numbers, got {value!r}")
+        q[start : start + joint.nq] = numbers
+    try:
+        return spanning.frame.require_near(what, q)
+    except PointError as error:
+        raise ModelError(str(error)) from error
+
+
 @dataclass(frozen=True, eq=False)
 class _Assembler:
     """The search for a configuration in which all conditions hold.
@@ -342,6 +393,25 @@ class _Assembler:
                 return q
         return q
 
+    def distance(self, q: np.ndarray, other: np.ndarray) -> float:
+        """The largest difference, in units, of coordinates of two configurations (nq_s,) that loops tie."""
+        owners = np.repeat(np.arange(len(self.spanning.joints)), np.diff(self.spanning.q_starts))
+        tied = np.isin(self.conditions.of_body[owners], self.conditions.tied)
+        return float(np.abs((q - other) / self.units)[tied].max(initial=0.0))
+
+    def stuck(self, q: np.ndarray) -> tuple[set[str], int]:
+        """The joints of clusters that cannot move at q (nq_s,), and the number of independent velocities."""
+        names: set[str] = set()
+        mobility = self.spanning.nv
+        for cluster in self.conditions.tied:
+            members = self.conditions.members(cluster)
+            K = self.conditions.scaled(q, cluster, members)
+            rank = rank_of(K)
+            mobility -= rank
+            if rank == K.shape[1]:
+                names.update(self.spanning.joint_names[member] for member in members)
+        return names, mobility
+
     def _reversed(self, q: np.ndarray) -> bool:
         """Whether a loop closes with a frame turned away from its counterpart, which the equations allow."""
         sides = self.sides
@@ -373,7 +443,7 @@ class _Assembler:
         """A regular configuration (nq_s,) in which all loops close, some near it, and what a search found."""
         everything = self.conditions.tied_columns
         if given is not None:
-            q = self._screwed(self._given(given), given)
+            q = self._screwed(given_configuration(self.spanning, "reference", given), given)
             held = np.flatnonzero(wanted == 1)
             free = np.setdiff1d(everything, self.conditions.columns_of(held)) if len(held) else everything
             start, q = q, self.close(q, free)
@@ -396,27 +466,6 @@ class _Assembler:
         near = neighbours(self.conditions, q)
         self._require_regular(q, near)
         return q, near.points, others
-
-    def _given(self, given: Mapping[str, Any]) -> np.ndarray:
-        q = self.spanning.neutral()
-        for name, value in given.items():
-            if name not in self.spanning.joint_names:
-                raise ModelError(f"reference: {no_such('moving joint', name, self.spanning.joint_names)}")
-            number = self.spanning.joint_names.index(name)
-            joint, start = self.spanning.joints[number], self.spanning.q_starts[number]
-            try:
-                numbers = np.atleast_1d(np.asarray(as_array("configuration", value, ())))
-            except (TypeError, ValueError) as error:
-                raise ModelError(f"reference: joint '{name}': {error}") from error
-            if numbers.shape != (joint.nq,) or not np.isfinite(numbers).all():
-                raise ModelError(
-                    f"reference: joint '{name}': expected {joint.nq} finite numbers, got {value!r}"
-                )
-            q[start : start + joint.nq] = numbers
-        try:
-            return self.spanning.frame.require_near("reference", q)
-        except PointError as error:
-            raise ModelError(str(error)) from error
 
     def _screwed(self, q: np.ndarray, given: Collection[str] = ()) -> np.ndarray:
         """Q (nq_s,) with the angles of screws behind which a loop is cut, as the other end of the loop says.
@@ -473,7 +522,10 @@ class _Assembler:
             tried = moved(self.spanning, start, self.conditions.units * step)
             found = self._carried(tried, columns)
             if found is not None:
-                found = self.close(self._given(self.conditions.written(found, tied)), columns)
+                found = self.close(
+                    given_configuration(self.spanning, "reference", self.conditions.written(found, tied)),
+                    columns,
+                )
                 if self.closed(found) and not neighbours(self.conditions, found).stuck:
                     return found
         return None
@@ -622,7 +674,10 @@ class _Assembler:
             step[columns] = size * rng.uniform(-1.0, 1.0, len(columns))
             found = self.close(moved(self.spanning, q, self.conditions.units * step), columns)
             if self.closed(found):
-                found = self.close(self._given(self.conditions.written(found, tied)), columns)
+                found = self.close(
+                    given_configuration(self.spanning, "reference", self.conditions.written(found, tied)),
+                    columns,
+                )
             if self.closed(found) and not neighbours(self.conditions, found).stuck:
                 return found
         return None

@@ -36,6 +36,7 @@ from connections.multibody.definition.kinematics import Coordinates, Kinematics
 from connections.multibody.definition.rotors import Rotors
 from connections.multibody.graph import ClusterTree, Tree, cluster_tree
 from connections.multibody.joints import Joint
+from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.conditions import LoopClosure
 from connections.multibody.loops.continuation import follow
@@ -83,6 +84,7 @@ class ClosedKinematics(Coordinates):
     #: makes the solver of these kinematics; None if only JAX can evaluate the conditions
     make_solver: Callable[[ClosedKinematics], Solver] | None = None
     sides: tuple[Sides, ...] = ()  #: by which a guess of the user's is refused whose frames are turned away
+    ties: tuple[Loop | Coupling, ...] = ()  #: what the conditions are made of, by links and joints
 
     def __post_init__(self) -> None:
         make_read_only(self)

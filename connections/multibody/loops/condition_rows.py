@@ -305,13 +305,18 @@ def gather(
 
 
 def tied_by_loop(tree: Tree, loop: Loop) -> list[int]:
+    """`bodies_between` of a loop's ends; `ModelError` if there are none."""
+    bodies = bodies_between(tree, loop)
+    if not bodies:
+        raise ModelError(f"loop '{loop.name}': its two ends do not move relative to each other")
+    return bodies
+
+
+def bodies_between(tree: Tree, loop: Loop) -> list[int]:
     """The bodies between the two ends of a loop: those that move one end relative to the other."""
     (a, _), (b, _) = ends_of(tree, loop)
     supports = np.concatenate([tree.supports, np.zeros((1, len(tree.joints)), dtype=bool)])
-    bodies = np.flatnonzero(supports[a] ^ supports[b])
-    if not len(bodies):
-        raise ModelError(f"loop '{loop.name}': its two ends do not move relative to each other")
-    return [int(body) for body in bodies]
+    return [int(body) for body in np.flatnonzero(supports[a] ^ supports[b])]
 
 
 def tied_by_coupling(tree: Tree, coupling: Coupling) -> list[int]:

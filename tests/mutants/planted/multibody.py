@@ -338,4 +338,20 @@ MUTANTS = (
         ("multibody/test_urdf.py::test_massless_links_are_legal_where_no_inverse_is_needed",),
         "a metric whose pivot is round-off is one",
     ),
+    Mutant(
+        "locked-at-zero",
+        "multibody/graph.py",
+        "placement @ poses[body] if body in poses else placement",
+        "placement",
+        ("multibody/test_locked.py::test_all_joint_types_are_locked",),
+        "a locked joint is locked at zero, wherever it is to be",
+    ),
+    Mutant(
+        "locked-coupling-of-the-other-sign",
+        "multibody/assembly/locked.py",
+        "offset -= coefficient * float(self._of(name)[0])",
+        "offset += coefficient * float(self._of(name)[0])",
+        ("multibody/test_locked.py::test_an_independent_joint_of_loops_rests",),
+        "the joints of a coupling are where the locked joint would be with the other sign",
+    ),
 )
