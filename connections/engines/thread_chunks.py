@@ -13,6 +13,7 @@ from connections.engines.threads import get_num_threads, pool
 # one, because the thread has to wait for a processor.
 WORTH_A_THREAD = 1e-3
 _FIRST = 8 * LANES  # rows that are timed
+ONE_PIECE = 2 * _FIRST  # so many rows are not divided
 
 
 def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
@@ -23,7 +24,7 @@ def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
     time.
     """
     threads = get_num_threads()
-    if threads == 1 or count <= 2 * _FIRST:
+    if threads == 1 or count <= ONE_PIECE:
         return fill(slice(0, count))
     start = time.perf_counter()
     good = fill(slice(0, _FIRST))

@@ -107,8 +107,8 @@ def _example(name: str, function: Callable[P, R]) -> str:
 
 def matrices_of(stacked: np.ndarray) -> Any:
     """The matrices (..., n, n) of a stack (..., k, n, n), a tuple."""
-    if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond
-        return tuple(stacked)
+    if stacked.ndim == 3:  # without Ellipsis, which takes a microsecond; an iterator takes a third of one
+        return (stacked[0], stacked[1], stacked[2]) if len(stacked) == 3 else tuple(stacked)
     return tuple(stacked[..., k, :, :] for k in range(stacked.shape[-3]))
 
 

@@ -11,6 +11,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import closed_chains
 import numpy as np
 import pytest
 from cases import always, further
@@ -18,7 +19,7 @@ from mechanisms import MOVING, random_mechanism
 from recursion_functions import ON_TREES, agree, call, core_shape, model, on_trees, states
 
 from connections import multibody as mb
-from connections.checks import NonFiniteError
+from connections.checks import NonFiniteError, ShapeError
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
@@ -83,6 +84,22 @@ def test_other_arrays_take_the_direct_way(kind, robot, rng, monkeypatch):
         np.testing.assert_array_equal(x, as_before)
     with pytest.raises(TypeError, match="NoneType"):  # the general way decides about other numbers
         mb.gravity(model, given[0].astype(np.float16))
+
+
+@pytest.mark.parametrize("robot", ["arm", "gear train"])
+def test_few_rows_go_straight_to_compiled_code(robot, rng, monkeypatch):
+    """To the same numbers as where arguments are converted; what has other shapes is not taken."""
+    chosen = mb.example("arm") if robot == "arm" else closed_chains.PLANS[robot]().build()
+    q = np.stack([chosen.random(rng) for _ in range(9)])
+    v, tau = rng.standard_normal((2, 9, chosen.nv))
+    converted = mb.forward_dynamics(chosen, list(q), v, tau)
+    with pytest.raises(ShapeError, match="tau"):
+        mb.forward_dynamics(chosen, q, v, np.zeros((9, chosen.nv + 1)))
+    with pytest.raises(ShapeError, match="batch axes"):
+        mb.forward_dynamics(chosen, q, v[:4], tau)
+    assert np.array_equal(mb.forward_dynamics(chosen, q[:1], v, tau)[0], converted[0])
+    monkeypatch.setattr(Program, "evaluate", None)
+    assert np.array_equal(mb.forward_dynamics(chosen, q, v, tau), converted)
 
 
 @each_form
