@@ -52,7 +52,7 @@ INSTEAD = {
     ("MechanicalSystem", "AffineConnection"): "write MechanicalSystem(metric, connection=connection)",
     ("MechanicalSystem", "Model"): "write model.system()",
     ("Model", "Mechanism"): "write mechanism.build()",
-    ("Model", "str"): "write from_urdf(path), from_mjcf(path) or example(name)",
+    ("Model", "str"): "write from_urdf(path), from_mjcf(path), load(name) or example(name)",
     ("Model", "TracedModel"): "its numbers are data of JAX, which the recursions take; give its structure",
     ("Model", "MechanicalSystem"): "give the robot from which the system was made",
     ("Reference", "function"): "write FieldReference(frame, function)",

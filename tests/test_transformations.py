@@ -167,6 +167,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "get_num_threads",
     "independent_forms",
     "inertial_parameters",
+    "load",
     "load_c",
     "load_cuda",
     "total_mass",

@@ -19,6 +19,7 @@ from connections.multibody.definition.rigid_bodies import RigidBodySystemConnect
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
+from connections.multibody.description.packages import load
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.displacements import difference, displace, finite_differences
 from connections.multibody.functions import (
@@ -168,6 +169,7 @@ __all__ = [
     "inverse_dynamics_second_derivatives",
     "inverse_mass_matrix",
     "linearize",
+    "load",
     "load_c",
     "load_cuda",
     "mass_matrix",

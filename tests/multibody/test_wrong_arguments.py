@@ -56,7 +56,7 @@ def test_the_robot_comes_first(name):
     [
         (MODEL.system(), "got a system (RobotSystem); give the robot from which the system was made"),
         (multibody.Mechanism(), "got a mechanism (Mechanism); write mechanism.build()"),
-        ("arm.urdf", "got a str; write from_urdf(path), from_mjcf(path) or example(name)"),
+        ("arm.urdf", "got a str; write from_urdf(path), from_mjcf(path), load(name) or example(name)"),
     ],
 )
 def test_what_is_no_robot(thing, text):

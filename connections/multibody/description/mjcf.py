@@ -26,7 +26,6 @@ documentation, Computation, and XML reference.
 from __future__ import annotations
 
 import logging
-import os
 import warnings
 from collections.abc import Collection, Mapping
 from functools import partial
@@ -41,7 +40,7 @@ from connections._shown import shown
 from connections.checks import ModelError
 from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.assembly.whole_joints import Split, WholeJointError
-from connections.multibody.description.files import file_of, require_few_velocities
+from connections.multibody.description.files import Text, description_of, require_few_velocities
 from connections.multibody.description.mechanism import WORLD, Mechanism, built
 from connections.multibody.description.mjcf_equality import (
     add_equalities,
@@ -65,17 +64,19 @@ from connections.multibody.model import Model
 
 
 def from_mjcf(
-    path: str | os.PathLike[str],
+    path: Any,
     gravity: Any = None,
     reference: Any = None,
     independent: Any = None,
     equality: Any = True,
+    package_dirs: Any = (),
 ) -> Model:
     """The model of the robot described in an MJCF file.
 
     Parameters
     ----------
-    path : the file.
+    path : the file; also its text (str or bytes), an open file, or ``package://package/path``. Files that a
+        text names are relative to the current folder.
     gravity : (3,) acceleration of free fall in world axes, m/s^2; the file's gravity if None.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
         `Mechanism.build`; joints that it does not name are at their position in ``qpos0``.
@@ -83,6 +84,7 @@ def from_mjcf(
         if loops leave a choice.
     equality : which equality constraints are read: True for those that hold in the file, without those to a
         mocap body; False for none; or a list of their names (``number 0`` is the first, if it has no name).
+    package_dirs : folders in which ROS packages are looked for, before those of the environment.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def from_mjcf(
     AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast;
         a constraint to a mocap body is left out.
     """
-    path = file_of(path)
+    path = description_of(path, package_dirs)
     mujoco = mujoco_for("from_mjcf")
     try:
         compiled = _compile(mujoco, path)
@@ -147,9 +149,11 @@ def _log_warning(text: str) -> None:
     logging.getLogger("connections").warning("MuJoCo: %s", shown(text))
 
 
-def _compile(mujoco: ModuleType, path: Path) -> Any:
+def _compile(mujoco: ModuleType, path: Path | Text) -> Any:
     require_bounded(path)
     try:
+        if isinstance(path, Text):
+            return mujoco.MjModel.from_xml_string(path.content.decode())
         return mujoco.MjModel.from_xml_path(str(path))
     except ValueError as error:
         raise refusal(str(error)) from error

@@ -18,9 +18,9 @@ from pathlib import Path
 from xml.etree.ElementTree import Element
 
 from connections.checks import ModelError
-from connections.multibody.description.files import MOST_ASSETS, file_of, open_regular
+from connections.multibody.description.files import MOST_ASSETS, MOST_BYTES, Text, file_of, open_regular
 from connections.multibody.description.limited import MEMORY, SECONDS, run_limited
-from connections.multibody.description.xml import MOST_BYTES, MOST_ELEMENTS, parse_file
+from connections.multibody.description.xml import MOST_ELEMENTS, parse_file
 
 MOST_DEPTH = 500  # elements inside of each other, as MuJoCo's own reader; bodies are inside of each other
 MOST_NUMBERS = 5 * 10**7  # that a file asks for by their count: pixels, heights, points, user data
@@ -61,12 +61,12 @@ class _Sizes:
     included: set[Path] = field(default_factory=set)  #: none twice, as MuJoCo
 
 
-def require_bounded(path: Path) -> None:
+def require_bounded(path: Path | Text) -> None:
     """Raise `ModelError` for a description that would exhaust the memory or the time of this process.
 
     Parameters
     ----------
-    path : an MJCF file.
+    path : an MJCF file, or its text.
 
     Raises
     ------
@@ -95,14 +95,17 @@ class _Reader:
     Parameters
     ----------
     sizes : of everything until now.
-    path : the main file.
+    path : the main file, or its text.
     models : main files that are being read, whose models have each other attached.
     copies : how often the model is attached.
     """
 
-    def __init__(self, sizes: _Sizes, path: Path, models: tuple[Path, ...] = (), copies: int = 1) -> None:
-        self._sizes, self._folder = sizes, path.parent
-        self._path, self._models = path, (*models, path.resolve())
+    def __init__(
+        self, sizes: _Sizes, path: Path | Text, models: tuple[Path, ...] = (), copies: int = 1
+    ) -> None:
+        place = path.resolve() if isinstance(path, Path) else None
+        self._sizes, self._folder = sizes, path.parent if isinstance(path, Path) else Path()
+        self._path, self._models = path, models if place is None else (*models, place)
         self._elements = list(self._included(path, copies))
         compilers = [element for element, _ in self._elements if element.tag == "compiler"]
         named = {each.get(name, "") for each in compilers for name in ("assetdir", "meshdir", "texturedir")}
@@ -128,12 +131,13 @@ class _Reader:
                 for name in filter(_FILES.fullmatch, element.keys()):
                     self._add_asset(element.get(name, ""), copies)
 
-    def _included(self, path: Path, copies: int) -> Iterator[tuple[Element, int]]:
+    def _included(self, path: Path | Text, copies: int) -> Iterator[tuple[Element, int]]:
         """All elements of a file and those that it includes, each with the number of its copies."""
-        self._sizes.included.add(path.resolve())
+        if isinstance(path, Path):
+            self._sizes.included.add(path.resolve())
         root, size = parse_file(path, MOST_BYTES - self._sizes.bytes, MOST_DEPTH)
         self._sizes.bytes += size
-        if root.tag != "mujoco" and path == self._path and len(self._models) == 1:
+        if root.tag != "mujoco" and path == self._path and len(self._models) <= 1:
             raise ModelError(f"not MJCF: the root element is <{root.tag}>, not <mujoco>")
         waiting = [(root, copies)]
         while waiting:
@@ -147,7 +151,8 @@ class _Reader:
             yield element, copies
             waiting.extend((child, copies) for child in element)
             if element.tag == "include":
-                yield from self._include(element.get("file", ""), path.parent, copies)
+                folder = path.parent if isinstance(path, Path) else Path()
+                yield from self._include(element.get("file", ""), folder, copies)
 
     def _include(self, name: str, folder: Path, copies: int) -> Iterator[tuple[Element, int]]:
         for place in self._found((self._folder, folder), (name,)):
@@ -256,7 +261,10 @@ _TRIAL = """
 import mujoco
 mujoco.set_mju_user_warning(lambda text: None)  # or it writes them to a file in the current folder
 try:
-    mujoco.MjModel.from_xml_path(sys.argv[1])
+    if len(sys.argv) > 1:
+        mujoco.MjModel.from_xml_path(sys.argv[1])
+    else:
+        mujoco.MjModel.from_xml_string(sys.stdin.buffer.read().decode())
 except ValueError as error:  # also "Could not allocate memory", which must not be tried without limits
     sys.stdout.buffer.write(str(error).encode())
     sys.exit(2)
@@ -265,14 +273,17 @@ except (RuntimeError, MemoryError):
 """
 
 
-def _try(path: Path) -> None:
+def _try(path: Path | Text) -> None:
     """Compile a description in another process.
 
     Raises
     ------
     ModelError : MuJoCo refuses it, needs more memory or time, or cannot be started.
     """
-    done = run_limited(_TRIAL, [str(path.absolute())])
+    if isinstance(path, Path):
+        done = run_limited(_TRIAL, [str(path.absolute())])
+    else:
+        done = run_limited(_TRIAL, [], path.content)
     if done is not None and done.returncode == 2:
         raise refusal(done.stdout.decode(errors="replace"))
     if done is None or done.returncode:

@@ -10,7 +10,6 @@ normal, by the smallest rotation; x and y of the joint's configuration are along
 
 from __future__ import annotations
 
-import os
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
@@ -23,7 +22,7 @@ from connections._words import no_such, words_of
 from connections.checks import ModelError, require_bool
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.assembly.whole_joints import Note
-from connections.multibody.description.files import file_of, require_few_velocities
+from connections.multibody.description.files import Text, description_of, require_few_velocities
 from connections.multibody.description.urdf_elements import (
     normal_turn,
     parse,
@@ -59,18 +58,19 @@ class _File(NamedTuple):
 
 
 def from_urdf(
-    path: str | os.PathLike[str],
+    path: Any,
     floating_base: bool = False,
     gravity: Any = DEFAULT_GRAVITY,
     reference: Any = None,
     independent: Any = None,
     armature: Mapping[str, Any] | str | None = None,
+    package_dirs: Any = (),
 ) -> Model:
     """The model of the robot described in a URDF or URDF+ file.
 
     Parameters
     ----------
-    path : the file.
+    path : the file; also its text (str or bytes), an open file, or ``package://package/path``.
     floating_base : whether a free joint named ``root_joint`` is added between the world and the root link,
         first in ``joint_names``; otherwise the root link is fixed to the world.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
@@ -81,6 +81,7 @@ def from_urdf(
     armature : {joint name: armature}, as for `Model.with_armature`, which URDF has no place for; or
         "transmissions" for that of the rotors behind gears (``<rotor_inertia>`` and ``<gear_ratio>`` of
         ``<actuator>``, as Drake reads them), kg m^2.
+    package_dirs : folders in which ROS packages are looked for, before those of the environment.
 
     Raises
     ------
@@ -101,7 +102,7 @@ def from_urdf(
     LimitsWarning : the lower limit of a joint is above the upper one.
     """
     require_bool("floating_base", floating_base)
-    path = file_of(path)
+    path = description_of(path, package_dirs)
     try:
         file = _read(path, armature)
         if floating_base and any(edge.name == ROOT_JOINT for edge in file.edges):
@@ -128,7 +129,7 @@ def from_urdf(
     return model
 
 
-def _read(path: Path, armature: Mapping[str, Any] | str | None) -> _File:
+def _read(path: Path | Text, armature: Mapping[str, Any] | str | None) -> _File:
     """The file, with all checks that do not need the model."""
     root = read_root(path, "robot", "a URDF")
     require_robot(root)

@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from connections.checks import ModelError
-from connections.multibody.description.files import file_of
+from connections.multibody.description.files import file_of, package_file
 from connections.multibody.description.urdf_elements import (
     link_of,
     normal_turn,
@@ -113,17 +113,13 @@ def _color(owner: str, element: Element, root: Element) -> Rgba | None:
 def _mesh_file(owner: str, name: str, urdf: Path) -> Path:
     """The file that ``package://package/path``, ``file:///path`` or a path names.
 
-    A package is a folder above the URDF file, beside one of these, or in a folder of ROS_PACKAGE_PATH or
-    AMENT_PREFIX_PATH.
+    A package is a folder above the URDF file, beside one of these, or as `files.package_file` says.
     """
     scheme, separator, rest = name.rpartition("://")
     above = urdf.resolve().parents
     if scheme in ("package", "model"):
-        inner = rest.partition("/")[2]
-        folders = [Path(each) for each in os.environ.get("ROS_PACKAGE_PATH", "").split(os.pathsep) if each]
-        prefixes = os.environ.get("AMENT_PREFIX_PATH", "").split(os.pathsep)
-        folders += [Path(each, "share") for each in prefixes if each]
-        candidates = [folder / rest for folder in (*above, *folders)] + [folder / inner for folder in above]
+        found = package_file(rest, (), above)
+        candidates = [] if found is None else [found]
     else:
         candidates = [above[0] / rest] if scheme in ("", "file") else []
     for candidate in candidates:

@@ -16,9 +16,8 @@ from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
 from connections.checks import ModelError
-from connections.multibody.description.files import read_regular
+from connections.multibody.description.files import MOST_BYTES, Text, content_of
 
-MOST_BYTES = 10**7  # of a file and those that it includes; meshes are in files of their own
 MOST_ELEMENTS = 10**5
 MOST_DEPTH = 100  # elements inside of each other
 MOST_NAME = 1000  # characters of the name of an element or attribute
@@ -29,12 +28,12 @@ _WITH_TEXT = ("mechanicalReduction",)
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
-def read_root(path: Path, tag: str, form: str) -> Element:
-    """The root element of the XML file `path`; names without a prefix are plain, whatever ``xmlns`` says.
+def read_root(path: Path | Text, tag: str, form: str) -> Element:
+    """The root element of an XML file or text; names without a prefix are plain, whatever ``xmlns`` says.
 
     Parameters
     ----------
-    path : the file; `file_of` checks that it exists.
+    path : the file, whose existence `file_of` checks, or the text.
     tag : the name that the root element must have.
     form : the name of the format, for the message.
 
@@ -48,12 +47,12 @@ def read_root(path: Path, tag: str, form: str) -> Element:
     return root
 
 
-def parse_file(path: Path, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> tuple[Element, int]:
+def parse_file(path: Path | Text, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> tuple[Element, int]:
     """The root element of an XML file, and its size in bytes.
 
     Parameters
     ----------
-    path : the file.
+    path : the file or text.
     most : bytes that are left of `MOST_BYTES`.
     depth : the most elements inside of each other.
 
@@ -62,26 +61,27 @@ def parse_file(path: Path, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> t
     ModelError : not a regular file, or larger; malformed XML, an encoding that cannot be read; more or longer
         elements than the limits of this module.
     """
-    content = read_regular(path, most)
+    content = content_of(path, most)
     if content is None:
         raise ModelError(f"larger than {_MEGABYTES}, the most that is read of a robot description")
-    return parse(content, depth), len(content)
+    return parse(content, depth, None if isinstance(path, Path) else path.encoding), len(content)
 
 
-def parse(content: bytes, depth: int = MOST_DEPTH) -> Element:
+def parse(content: bytes, depth: int = MOST_DEPTH, encoding: str | None = None) -> Element:
     """The root element of a text in XML.
 
     Parameters
     ----------
     content : the text.
     depth : the most elements inside of each other.
+    encoding : in place of the one that the text declares.
 
     Raises
     ------
     ModelError : as `parse_file`; the message has the line.
     """
     blank = content[: len(content) - len(content.lstrip())]
-    builder = _Builder(depth, blank.count(b"\n"))
+    builder = _Builder(depth, blank.count(b"\n"), encoding)
     try:
         # Parsed at once, because in blocks the time for a long name or comment grows with its square.
         builder.parser.Parse(content[len(blank) :], True)
@@ -100,8 +100,8 @@ class _Builder:
 
     root: Element
 
-    def __init__(self, depth: int, above: int) -> None:
-        self.parser = expat.ParserCreate()
+    def __init__(self, depth: int, above: int, encoding: str | None = None) -> None:
+        self.parser = expat.ParserCreate(encoding)
         self.parser.StartElementHandler = self._start
         self.parser.EndElementHandler = self._end
         self.parser.CharacterDataHandler = self._text
