@@ -110,6 +110,7 @@ def test_values_inside_of_jax(name: str) -> None:
 # --- robots ------------------------------------------------------------------------------------------------
 
 VECTORS = np.random.default_rng(3).standard_normal((3, 6))
+TOOL = [0.3, 0.2, 0.5]
 
 
 @cache
@@ -130,6 +131,7 @@ def _recursion(name: str) -> Callable[[Any], Any]:
 ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
     "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: p, q, 1e-3),
+    "inverse_kinematics": lambda q: mb.inverse_kinematics(robot(), {"tool": TOOL}, q).q,
     "audit_coriolis": lambda q: mb.audit_coriolis(
         robot(), partial(mb.coriolis_matrix, robot()), q, VECTORS[0]
     ),

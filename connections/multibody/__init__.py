@@ -53,6 +53,7 @@ from connections.multibody.generation.folder import generate_c
 from connections.multibody.generation.loading import load_c
 from connections.multibody.in_jax.export import export_checks
 from connections.multibody.inertia import InertiaWarning
+from connections.multibody.inverse_kinematics import InverseKinematics, inverse_kinematics
 from connections.multibody.joints import (
     Cylindrical,
     Fixed,
@@ -109,6 +110,7 @@ __all__ = [
     "Free",
     "Helical",
     "InertiaWarning",
+    "InverseKinematics",
     "Joint",
     "Limits",
     "LimitsWarning",
@@ -167,6 +169,7 @@ __all__ = [
     "inverse_dynamics_derivatives",
     "inverse_dynamics_hessian_product",
     "inverse_dynamics_second_derivatives",
+    "inverse_kinematics",
     "inverse_mass_matrix",
     "linearize",
     "load",

@@ -132,8 +132,9 @@ class Parts:
         import daqp
 
         from connections.control import contacts
-        from connections.control.whole_body import hierarchy, robot_state, tasks
+        from connections.control.whole_body import robot_state, tasks
         from connections.control.whole_body.compiled import compiled
+        from connections.geometry.numerics import quadratic_programs
 
         self._spent: dict[str, int] = {}
         for module in (robot_state, tasks, contacts):
@@ -144,7 +145,7 @@ class Parts:
             self._replace(compiled, name, "law")
         for name in ("bounded", "program", "narrowed", "outward"):
             self._replace(compiled, name, "programs, without the solver")
-        hierarchy._daqp.cache_clear()
+        quadratic_programs._daqp.cache_clear()
         self._replace(daqp, "solve", "DAQP")
 
     def _replace(self, module: Any, name: str, label: str) -> None:

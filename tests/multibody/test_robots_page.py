@@ -4,4 +4,4 @@ from pages import run_page
 
 
 def test_the_page_runs() -> None:
-    run_page("robots.md", blocks=11, assertions=20)
+    run_page("robots.md", blocks=12, assertions=23)

@@ -192,6 +192,9 @@ PUBLIC = {
     "ricci": lambda q: mb.ricci(robot(), q),
     "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
     "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
+    "inverse_kinematics": lambda q: (
+        mb.inverse_kinematics(robot(), {robot().frame_names[-1]: [0.3, 0.2, 0.5]}, q, limits=False).q
+    ),
     "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *_state(2)),
     "curvature of the connection": lambda q: robot().connection.curvature(q),
     "system": lambda q: (

@@ -4,31 +4,25 @@
 
 with E y = e and lower <= G y <= upper at every level. Without bounds the levels are solved by nullspaces, to
 round-off (`compiled_law.best`); if the result keeps the bounds, it is the solution. Otherwise each level is a
-quadratic program, solved by DAQP, an active-set method: of the points that are equally good for the tasks, it
+quadratic program, solved by DAQP: of the points that are equally good for the tasks, it
 is the one closest to the result without bounds.
 Source: Escande, Mansard and Wieber, Hierarchical quadratic programming: fast online humanoid-robot motion
-generation, 2014; Arnstrom, Bemporad and Axehill, A dual active-set solver for embedded quadratic programming
-using recursive LDL' updates, 2022.
+generation, 2014.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from connections._distribution import how_to_install
 from connections.checks import ConvergenceError
 from connections.control.whole_body.compiled import compiled
+from connections.geometry.numerics.quadratic_programs import Program, solved
 
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
-_BEYOND = 1e-8  # by which unknowns may be beyond a bound, relative to the size of the program
-# Weight of a step in DAQP's outer iterations, where it cannot solve a program at once: that of a task's row.
-# They end at the same point: with 1e-2, 0.1 and 1, torques at 1,800 states agree to 3e-5 of their limits.
-_PROXIMAL = 1.0
-_OPTIMAL, _INFEASIBLE = 1, -1  # exit flags of DAQP
+_WHAT = "whole-body control within bounds"
 
 
 class InfeasibleError(RuntimeError):
@@ -70,48 +64,18 @@ def by_programs(
         G_n, now = np.empty((k, left)), np.empty((2, k))
         compiled.program(*level, y, Z, N, z, G_z, room, size, _CLOSENESS, number == 0, B, P, pull, G_n, now)
         active = guess[number] if guess is not None and number < len(guess) else None
-        solved = _solved((P, _CLOSENESS * (N @ z) - pull, G_n, *now), active)
-        if solved is not None:  # close to that result instead, so that closeness costs the level nothing
-            solved = _solved((P, -_CLOSENESS * solved[0] - pull, G_n, *now), solved[1])
-        if solved is None and number:  # zero keeps the bounds, so this is the solver's failure
-            raise ConvergenceError("the whole-body program: DAQP calls a program infeasible that is not")
-        if solved is None:
+        found = solved(Program(P, _CLOSENESS * (N @ z) - pull, G_n, *now), _WHAT, active)
+        if found is not None:  # close to that result instead, so that closeness costs the level nothing
+            found = solved(Program(P, -_CLOSENESS * found[0] - pull, G_n, *now), _WHAT, found[1])
+        if found is None and number:  # zero keeps the bounds, so this is the solver's failure
+            raise ConvergenceError(f"{_WHAT}: DAQP calls a program infeasible that is not")
+        if found is None:
             return None
-        z = z + solved[0] @ N
-        multipliers.append(solved[1])
+        z = z + found[0] @ N
+        multipliers.append(found[1])
         if number + 1 < len(levels):
             open_to_others = np.empty((left, d))
             N = open_to_others[: compiled.narrowed(B, N, open_to_others)]
             if len(N) == 0:
                 break
     return y + size * (z @ Z), multipliers
-
-
-def _solved(
-    program: tuple[np.ndarray, ...], guess: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray] | None:
-    """The least x P x / 2 + c x with lower <= G x <= upper, and its multipliers; None if there is none."""
-    solve, flag = _daqp(), 0
-    if guess is not None and len(guess) == len(program[2]):
-        x, _, flag, info = solve(*program, dual_start=guess, primal_tol=_BEYOND)
-    if flag != _OPTIMAL:  # also after a guess that leads astray
-        x, _, flag, info = solve(*program, primal_tol=_BEYOND)
-    if flag != _OPTIMAL:  # DAQP takes round-off in directions that only closeness weighs for a contradiction
-        x, _, flag, info = solve(*program, primal_tol=_BEYOND, eps_prox=_PROXIMAL)
-    if flag == _INFEASIBLE:
-        return None
-    if flag != _OPTIMAL:
-        raise ConvergenceError(f"the whole-body program: DAQP ended with its flag {flag}")
-    return np.array(x), np.array(info["lam"])
-
-
-@cache
-def _daqp() -> Any:
-    """The function `daqp.solve`."""
-    try:
-        import daqp
-    except ImportError as error:
-        raise ImportError(
-            f"whole-body control within bounds needs DAQP: {how_to_install('whole-body')}"
-        ) from error
-    return daqp.solve

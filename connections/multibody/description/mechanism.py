@@ -103,7 +103,8 @@ class Mechanism:
         joint : its type, for example ``Revolute((0, 0, 1))``.
         placement : (4, 4) homogeneous transform, m: the joint frame in the frame of the parent. The child
             frame coincides with the joint frame if the joint is neutral. The identity if None.
-        limits : what ``model.limits`` has for this joint; only `WholeBodyController` reads them.
+        limits : what ``model.limits`` has for this joint; `inverse_kinematics` and `WholeBodyController` read
+                them.
         armature : the inertia that the joint's own velocity meets, such as that of a motor's rotor times the
             square of the gear ratio; kg m^2 for angles, kg for lengths. A number, or (nv_J,).
         actuated : whether a motor moves it. If loops leave a choice, such joints are independent first.

@@ -1,4 +1,4 @@
-"""Limits of joints, as a robot's description gives them: for users, and for `WholeBodyController` only."""
+"""Limits of joints of a description, for users, `inverse_kinematics` and `WholeBodyController`."""
 
 from __future__ import annotations
 

@@ -354,4 +354,38 @@ MUTANTS = (
         ("multibody/test_locked.py::test_an_independent_joint_of_loops_rests",),
         "the joints of a coupling are where the locked joint would be with the other sign",
     ),
+    Mutant(
+        "kinematics-logarithm-of-the-other-side",
+        "multibody/inverse_kinematics.py",
+        "np.eye(3) + 0.5 * W + c * (W @ W)",
+        "np.eye(3) - 0.5 * W + c * (W @ W)",
+        ("multibody/test_inverse_kinematics.py::test_the_rate_of_a_logarithm",),
+        "a rotation vector changes as if the velocity were in the axes of the target",
+    ),
+    Mutant(
+        "kinematics-limits-of-independent-joints-alone",
+        "multibody/inverse_kinematics.py",
+        "rates = model.program.solution(points).G[:, bounds.columns]",
+        "rates = 0.0 * model.program.solution(points).G[:, bounds.columns]",
+        ("multibody/test_inverse_kinematics.py::test_limits_of_a_dependent_joint_stop_a_loop",),
+        "limits of dependent joints do not bound a step",
+    ),
+    Mutant(
+        "kinematics-posture-decides-to-the-end",
+        "multibody/inverse_kinematics.py",
+        "pull[freed], damping[freed], growth[freed] = 0.0, _START, 2.0",
+        "pull[freed], damping[freed], growth[freed] = 1e-9, _START, 2.0",
+        ("multibody/test_inverse_kinematics.py::test_the_closest_to_a_posture_of_those_that_reach",),
+        "the posture keeps a part in the result",
+    ),
+    Mutant(
+        "kinematics-weights-of-merit",
+        "multibody/inverse_kinematics.py",
+        "weighted = np.swapaxes(w[:, None] * J, 1, 2)",
+        "weighted = np.swapaxes(np.sqrt(w)[:, None] * J, 1, 2)",
+        (
+            "multibody/test_inverse_kinematics.py::test_targets_that_contradict_each_other_are_met_by_their_weights",
+        ),
+        "the steps minimize another sum than that which is judged",
+    ),
 )

@@ -1,0 +1,307 @@
+"""Inverse kinematics: against closed forms, SciPy's least squares, and the definition of poses."""
+
+import numpy as np
+import pytest
+from scipy.optimize import least_squares, minimize
+from scipy.spatial.transform import Rotation
+
+from connections import multibody as mb
+from connections.checks import ClosureError, ConvergenceError, ModelError, ShapeError
+from connections.geometry.numerics import quadratic_programs
+from connections.multibody.inverse_kinematics import logarithm_rate
+
+LENGTHS = 0.7, 0.4
+
+
+def placed(*position):
+    pose = np.eye(4)
+    pose[:3, 3] = position
+    return pose
+
+
+def planar_arm(count=2, limits=None):
+    """Revolute joints about z; the frame "tip" is at the end of the last link."""
+    lengths = [*LENGTHS, *[0.3] * (count - 2)]
+    mechanism, parent, at = mb.Mechanism(), "world", 0.0
+    for k in range(count):
+        mechanism.add_body(f"link {k}", mass=1.0, inertia=np.eye(3))
+        mechanism.add_joint(
+            f"joint {k}", parent, f"link {k}", mb.Revolute((0, 0, 1)), placed(at, 0, 0), limits=limits
+        )
+        parent, at = f"link {k}", lengths[k]
+    return mechanism.build().with_frames({"tip": (parent, placed(at, 0, 0))})
+
+
+def gantry(*axes):
+    """Slides one after the other; the frame of the last body is "hand"."""
+    mechanism, parent = mb.Mechanism(), "world"
+    for k, axis in enumerate(axes):
+        name = "hand" if k + 1 == len(axes) else f"body {k}"
+        mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
+        mechanism.add_joint(f"slide {k}", parent, name, mb.Prismatic(axis))
+        parent = name
+    return mechanism.build()
+
+
+def four_bar(limits=None):
+    """A crank of 0.5, a coupler of 1 and a rocker of 0.8, on a ground of 1.1; the rocker has the limits."""
+    mechanism = mb.Mechanism()
+    for name in ("crank", "coupler", "rocker"):
+        mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
+    z = mb.Revolute((0, 0, 1))
+    mechanism.add_joint("motor", "world", "crank", z)
+    mechanism.add_joint("pin", "crank", "coupler", z, placed(0.5, 0, 0))
+    mechanism.add_joint("pivot", "world", "rocker", z, placed(1.1, 0, 0), limits=limits)
+    mechanism.add_loop("loop", "coupler", "rocker", z, placed(1.0, 0, 0), placed(0.8, 0, 0))
+    reference = {"motor": 1.0, "pin": -0.7, "pivot": 1.2}
+    return mechanism.build(reference=reference, independent=["motor"]).with_frames(
+        {"tip": ("rocker", placed(0.8, 0, 0))}
+    )
+
+
+# --- what is reached ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("w", [(0.3, -0.5, 2.0), (1e-3, 2e-3, 0.0), (0.0, 0.0, 0.0)])
+def test_the_rate_of_a_logarithm(w, rng):
+    omega, h = rng.standard_normal(3), 1e-4
+
+    def moved(s):
+        return (Rotation.from_rotvec(w) * Rotation.from_rotvec(s * omega)).as_rotvec()
+
+    rate, w = (moved(h) - moved(-h)) / (2.0 * h), np.array(w)
+    np.testing.assert_allclose(logarithm_rate(w) @ omega, rate, atol=1e-7)
+    if np.linalg.norm(w) > 0.1:  # a control: the other way round
+        assert np.abs(logarithm_rate(-w) @ omega - rate).max() > 0.1
+
+
+@pytest.mark.parametrize("elbow", [1.0, -1.0])
+def test_two_links_reach_a_point_by_the_law_of_cosines(elbow):
+    robot, point = planar_arm(), np.array([0.5, 0.6, 0.0])
+    a, b, r = *LENGTHS, np.linalg.norm(point)
+    bend = elbow * np.arccos((r**2 - a**2 - b**2) / (2.0 * a * b))
+    first = np.arctan2(point[1], point[0]) - np.arctan2(b * np.sin(bend), a + b * np.cos(bend))
+    found = mb.inverse_kinematics(robot, {"tip": point}, [0.2, elbow]).require()
+    np.testing.assert_allclose(found.q, [first, bend], atol=1e-8)
+    assert found.status == "solved" and 2 <= found.steps <= 10
+
+
+def test_poses_of_a_batch_are_reached_and_are_those_of_the_definition(rng):
+    robot = mb.example("arm")
+    q = rng.uniform(-1.5, 1.5, (2, 5, 6))
+    found = mb.inverse_kinematics(robot, {"tool": mb.frame_pose(robot, q, "tool")}, q + 0.3)
+    assert found.q.shape == q.shape and found.status.shape == found.steps.shape == (2, 5)
+    assert found.solved.all() and found.residuals["tool"].shape == (2, 5, 6)
+    for row in np.ndindex(2, 5):
+        pose = robot.frame_pose_at(found.q[row], "tool")
+        np.testing.assert_allclose(pose, robot.frame_pose_at(q[row], "tool"), atol=1e-7)
+    alone = mb.inverse_kinematics(robot, {"tool": mb.frame_pose(robot, q[1, 2], "tool")}, q[1, 2] + 0.3)
+    np.testing.assert_allclose(alone.q, found.q[1, 2], atol=1e-8)
+
+
+def test_a_floating_base_and_four_feet_are_placed_together(rng):
+    robot = mb.example("quadruped")
+    feet = [name for name in robot.frame_names if name.endswith("shank")]
+    assert len(feet) == 4
+    q = mb.displace(robot, robot.neutral(), rng.uniform(-0.3, 0.3, robot.nv))
+    targets = {name: mb.frame_pose(robot, q, name)[:3, 3] for name in feet}
+    targets["trunk"] = mb.frame_pose(robot, q, "trunk")
+    found = mb.inverse_kinematics(robot, targets, robot.neutral(), limits=False).require()
+    for name, target in targets.items():
+        pose = np.asarray(robot.frame_pose_at(found.q, name))
+        np.testing.assert_allclose(pose if target.ndim == 2 else pose[:3, 3], target, atol=1e-8)
+
+
+# --- what is not reached -----------------------------------------------------------------------------------
+
+
+def test_targets_that_contradict_each_other_are_met_by_their_weights():
+    robot = gantry((1, 0, 0), (0, 1, 0)).with_frames({"other": ("hand", placed(0.0, 0.0, 0.5))})
+    p, r = np.array([1.0, 2.0, 0.0]), np.array([3.0, -1.0, 0.5])
+    weights = {"hand": 3.0, "other": (1.0, 2.0, 0.0)}
+    found = mb.inverse_kinematics(robot, {"hand": p, "other": r}, [0.0, 0.0], weights=weights)
+    np.testing.assert_allclose(found.q, [(3 * p[0] + r[0]) / 4, (3 * p[1] + 2 * r[1]) / 5], atol=1e-9)
+    assert found.status == "closest"
+    with pytest.raises(ConvergenceError, match="'closest', frame 'other' is 1"):
+        found.require()
+    free = mb.inverse_kinematics(robot, {"hand": [1.0, 2.0, 9.0]}, [0.0, 0.0], weights={"hand": (1, 1, 0)})
+    assert free.status == "solved" and free.residuals["hand"][2] == -9.0
+
+
+def test_a_point_out_of_reach_stretches_the_arm():
+    found = mb.inverse_kinematics(planar_arm(), {"tip": [2.0, 2.0, 0.0]}, [0.1, 0.5])
+    np.testing.assert_allclose(found.q, [np.pi / 4, 0.0], atol=1e-6)
+    assert found.status == "closest" and not found.solved
+
+
+def test_steps_end_and_say_so():
+    found = mb.inverse_kinematics(planar_arm(), {"tip": [0.5, 0.6, 0.0]}, [0.2, 1.0], max_steps=1)
+    assert found.status == "steps" and found.steps == 1
+
+
+# --- limits ------------------------------------------------------------------------------------------------
+
+
+def test_limits_hold_and_what_is_closest_within_them_is_scipys(rng):
+    """The same problems by SciPy's bounded least squares, from where the search ended: it goes no further."""
+    robot = planar_arm(3, mb.Limits(lower=-0.6, upper=0.9))
+    q, start = rng.uniform(-2.5, 2.5, (40, 3)), rng.uniform(-0.5, 0.8, (40, 3))
+    points = mb.frame_pose(robot, q, "tip")[:, :3, 3]
+    found = mb.inverse_kinematics(robot, {"tip": points}, start)
+    assert (found.q >= -0.6).all() and (found.q <= 0.9).all()
+    bound = (np.abs(found.q - 0.9) < 1e-7) | (np.abs(found.q + 0.6) < 1e-7)
+    assert {"solved", "closest"} == set(found.status) and bound[found.status == "closest"].any()
+    for x, point in zip(found.q, points, strict=True):
+
+        def residual(x, point=point):
+            return np.asarray(mb.frame_pose(robot, x, "tip"))[:3, 3] - point
+
+        best = least_squares(residual, np.clip(x, -0.599999, 0.899999), bounds=(-0.6, 0.9), xtol=1e-12)
+        assert 0.5 * np.sum(residual(x) ** 2) <= best.cost + 1e-7
+    # A control: without limits, all points are reached, beyond them.
+    free = mb.inverse_kinematics(robot, {"tip": points}, start, limits=False)
+    assert free.solved.all() and (np.abs(free.q) > 0.95).any()
+
+
+def test_a_start_beyond_the_limits_is_brought_within():
+    robot = planar_arm(2, mb.Limits(lower=-1.0, upper=2.0))
+    found = mb.inverse_kinematics(robot, {"tip": [0.5, 0.6, 0.0]}, [-3.0, 2.5]).require()
+    assert (found.q >= -1.0).all() and (found.q <= 2.0).all()
+
+
+def test_without_daqp_limits_that_bind_say_what_to_install(monkeypatch):
+    robot = planar_arm(2, mb.Limits(lower=-0.1, upper=0.1))
+    monkeypatch.setattr(quadratic_programs, "_daqp", lambda: None)
+    with pytest.raises(ImportError, match="inverse_kinematics with limits needs DAQP: .*whole-body"):
+        mb.inverse_kinematics(robot, {"tip": [0.0, 1.0, 0.0]}, [0.0, 0.0])
+    mb.inverse_kinematics(robot, {"tip": [1.1, 0.0, 0.0]}, [0.0, 0.0]).require()  # none binds
+
+
+def test_arrays_in_any_order_are_the_same_program():
+    """DAQP reads an array that is not contiguous as if it were."""
+    P, c, G = np.diag([1.0, 2.0]), np.array([-3.0, -4.0]), np.array([[1.0, 0.5], [0.0, 1.0]])
+    upper, lower = np.array([1.0, 0.5]), np.array([-1.0, -0.5])
+    plain = quadratic_programs.solved(quadratic_programs.Program(P, c, G, upper, lower), "a test")
+    other = quadratic_programs.solved(
+        quadratic_programs.Program(P, c, np.asfortranarray(G), np.stack([upper] * 2)[::2][0], lower), "a test"
+    )
+    np.testing.assert_array_equal(plain[0], other[0])
+    np.testing.assert_allclose(plain[0], [0.75, 0.5], atol=1e-9)
+
+
+# --- a posture ---------------------------------------------------------------------------------------------
+
+
+def test_the_closest_to_a_posture_of_those_that_reach():
+    """Slides of which two add up: the excess is shared between them."""
+    robot, wish = gantry((1, 0, 0), (1, 0, 0), (0, 1, 0)), np.array([0.2, 0.5, -3.0])
+    found = mb.inverse_kinematics(robot, {"hand": [1.3, 0.4, 0.0]}, [5.0, -1.0, 0.0], posture=wish).require()
+    np.testing.assert_allclose(found.q, [0.5, 0.8, 0.4], atol=1e-5)
+    other = mb.inverse_kinematics(robot, {"hand": [1.3, 0.4, 0.0]}, [5.0, -1.0, 0.0]).require()
+    np.testing.assert_allclose(other.q, [3.65, -2.35, 0.4], atol=1e-6)  # a control: the least motion
+
+
+def test_the_posture_of_a_bent_arm_is_that_of_a_constrained_minimum():
+    robot, wish, point = planar_arm(4), np.array([0.3, 0.4, -0.2, 0.9]), np.array([0.9, 0.7, 0.0])
+    found = mb.inverse_kinematics(robot, {"tip": point}, [1.0, -0.5, 0.3, 0.2], posture=wish).require()
+    best = minimize(
+        lambda x: 0.5 * np.sum((x - wish) ** 2),
+        found.q,
+        constraints={"type": "eq", "fun": lambda x: (mb.frame_pose(robot, x, "tip")[:3, 3] - point)[:2]},
+        method="SLSQP",
+        options={"ftol": 1e-12},
+    )
+    assert np.linalg.norm(found.q - wish) < np.linalg.norm(best.x - wish) * (1.0 + 1e-4)
+    np.testing.assert_allclose(found.q, best.x, atol=2e-3)
+
+
+# --- loops -------------------------------------------------------------------------------------------------
+
+
+def test_a_four_bar_follows_its_own_coupler():
+    robot = four_bar()
+    q = np.array([[1.0], [1.4], [0.4]])
+    poses = mb.frame_pose(robot, q, "coupler")
+    for targets, q0 in ((poses, [1.1]), (poses[:, :3, 3], mb.close_loops(robot, [1.1]))):
+        found = mb.inverse_kinematics(robot, {"coupler": targets}, q0).require()
+        np.testing.assert_allclose(found.q, q, atol=1e-6)
+
+
+def test_limits_of_a_dependent_joint_stop_a_loop():
+    """The crank is to lead the rocker to 1.9, which may turn to 1.5."""
+    turned = np.array([1.1 + 0.8 * np.cos(1.9), 0.8 * np.sin(1.9), 0.0])
+    free, bound = four_bar(), four_bar(mb.Limits(upper=1.5))
+    for robot, limits in ((free, True), (bound, False)):
+        found = mb.inverse_kinematics(robot, {"tip": turned}, [1.0], limits=limits).require()
+        assert robot.spanning_configuration(found.q)["pivot"] == pytest.approx(1.9, abs=1e-7)
+    found = mb.inverse_kinematics(bound, {"tip": turned}, [1.0])
+    assert found.status == "closest"
+    assert bound.spanning_configuration(found.q)["pivot"] == pytest.approx(1.5, abs=1e-6)
+
+
+def test_a_row_whose_loop_opens_is_closed_by_a_shorter_step():
+    """A slide of 1 m at most, on two bars: steps towards 3 m open the loop, others of the batch do not."""
+    mechanism = mb.Mechanism()
+    for name in ("slider", "rod", "arm"):
+        mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
+    z = mb.Revolute((0, 0, 1))
+    mechanism.add_joint("slide", "world", "slider", mb.Prismatic((1, 0, 0)))
+    mechanism.add_joint("pin", "slider", "rod", z)
+    mechanism.add_joint("pivot", "world", "arm", z)
+    mechanism.add_loop("loop", "rod", "arm", z, placed(0.6, 0, 0), placed(0.4, 0, 0))
+    angle = np.arccos((0.16 + 0.25 - 0.36) / 0.4)  # of a triangle with the sides 0.5, 0.6 and 0.4
+    inside = np.arccos((0.36 + 0.25 - 0.16) / 0.6)
+    robot = mechanism.build(
+        reference={"slide": 0.5, "pin": np.pi - inside, "pivot": angle}, independent=["slide"]
+    )
+    targets = np.array([[0.7, 0.0, 0.0], [3.0, 0.0, 0.0], [0.45, 0.0, 0.0]])
+    found = mb.inverse_kinematics(robot, {"slider": targets}, [0.5])
+    assert list(found.status[[0, 2]]) == ["solved", "solved"]
+    np.testing.assert_allclose(found.q[[0, 2], 0], [0.7, 0.45], atol=1e-8)
+    assert found.status[1] != "solved" and 0.9 < found.q[1, 0] <= 1.0
+    with pytest.raises(ClosureError, match="loop"):
+        mb.inverse_kinematics(robot, {"slider": targets[0]}, [2.0])
+
+
+# --- arguments ---------------------------------------------------------------------------------------------
+
+
+def test_wrong_arguments_are_named():
+    robot, point, q = planar_arm(), [0.5, 0.6, 0.0], [0.2, 1.0]
+    solve = mb.inverse_kinematics
+    mirrored = np.diag([1.0, 1.0, -1.0, 1.0])
+    for error, words, call in (
+        (TypeError, "targets: expected {frame", lambda: solve(robot, {}, q)),
+        (TypeError, "targets: expected {frame", lambda: solve(robot, point, q)),
+        (ModelError, "targets.*'tp'.*tip", lambda: solve(robot, {"tp": point}, q)),
+        (ShapeError, "targets.'tip'.*pose.*point", lambda: solve(robot, {"tip": [1.0, 2.0]}, q)),
+        (ModelError, "targets.'tip'.*rigid", lambda: solve(robot, {"tip": mirrored}, q)),
+        (ValueError, "targets.'tip'.*finite", lambda: solve(robot, {"tip": [np.nan, 0, 0]}, q)),
+        (ShapeError, "q0", lambda: solve(robot, {"tip": point}, [0.0])),
+        (ShapeError, "posture", lambda: solve(robot, {"tip": point}, q, posture=[0.0])),
+        (ValueError, "weights.'tip'.*negative", lambda: solve(robot, {"tip": point}, q, weights={"tip": -1})),
+        (ShapeError, "weights.'tip'", lambda: solve(robot, {"tip": point}, q, weights={"tip": [1, 1]})),
+        (ModelError, "weights.*'top'", lambda: solve(robot, {"tip": point}, q, weights={"top": 1})),
+        (ValueError, "tol", lambda: solve(robot, {"tip": point}, q, tol=0.0)),
+        (ValueError, "max_steps", lambda: solve(robot, {"tip": point}, q, max_steps=0)),
+        (TypeError, "limits", lambda: solve(robot, {"tip": point}, q, limits=1)),
+        (ShapeError, "batch", lambda: solve(robot, {"tip": [point] * 3}, [q] * 2)),
+    ):
+        with pytest.raises(error, match=words):
+            call()
+
+
+def test_limits_in_disorder_are_refused_with_the_line_to_write(tmp_path):
+    inertial = (
+        '<inertial><mass value="1"/><inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial>'
+    )
+    (tmp_path / "r.urdf").write_text(
+        f'<robot name="r"><link name="a"/><link name="b">{inertial}</link><joint name="j" type="revolute">'
+        '<parent link="a"/><child link="b"/><axis xyz="0 0 1"/>'
+        '<limit lower="1" upper="-1" effort="1" velocity="1"/></joint></robot>'
+    )
+    with pytest.warns(mb.LimitsWarning):
+        robot = mb.from_urdf(tmp_path / "r.urdf")
+    with pytest.raises(ModelError, match="joint 'j'.*limits=False"):
+        mb.inverse_kinematics(robot, {"b": np.eye(4)}, [0.5])
+    mb.inverse_kinematics(robot, {"b": np.eye(4)}, [0.5], limits=False).require()
