@@ -18,7 +18,7 @@ from connections.control.controllability import (
     kinematic_controllability,
     symmetric_closure,
 )
-from connections.control.identification import Identification, identify
+from connections.control.identification.estimate import Identification, identify
 from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop, LinearlyParametrizedSystem
 from connections.control.laws.attractors import (
     configuration_error_at,

@@ -10,8 +10,9 @@ derivative to the filter, L[pdot] = w (p - L_0[p]), where L_0 starts at p(t_0) a
     W pi + L[v] F_v + L[sign v] F_c = L[tau],      W = w (Y_p - L_0[Y_p]) - L[Y_e].
 
 Armature is not among the parameters: what the known one adds to the momentum and to its rate is subtracted
-from L[tau]. Between samples, what is filtered is linear in time. A body's parameters belong to some
-distribution of mass if its pseudo-inertia P is positive semidefinite; so the estimate minimizes
+from L[tau]. Between samples, what is filtered is a cubic spline in time, and sign(v) is linear (`low_pass`).
+A body's parameters belong to some distribution of mass if its pseudo-inertia P is positive semidefinite; so
+the estimate minimizes (`central_path`)
 
     chi^2 / 2 + g sum_b (tr(P_0^-1 P) - log det(P_0^-1 P) - 4),
 
@@ -30,7 +31,6 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from connections.checks import (
-    ConvergenceError,
     ModelError,
     ShapeError,
     as_array,
@@ -40,6 +40,8 @@ from connections.checks import (
     require_finite,
     require_untraced,
 )
+from connections.control.identification.central_path import central_point
+from connections.control.identification.low_pass import low_pass
 from connections.multibody import Free, Model, inertial_parameters, momentum_regressor
 from connections.multibody.inertia import pseudo_inertias
 from connections.multibody.model import require_model
@@ -47,9 +49,6 @@ from connections.multibody.model import require_model
 RANK = 1e-8  # singular values of W below this share of the largest count as zero; columns in units of a kind
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
 _BLOCK = 10.0  # time constants of the filter after which errors are independent, for standard errors
-_DECREMENT = 1e-9  # to which the minimum is found; chi^2 / 2 differs by 1/2 at one standard error
-_STEPS = 200
-_TEN = pseudo_inertias(np.eye(10))  # (10, 4, 4), the pseudo-inertia of a unit of each parameter
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -151,8 +150,9 @@ def identify(
     noise = _noise(W, y, start + units * _nearest(R, c))
     A, b = W / noise[:, None], y / noise
     R, c = _triangle(A, b, start, units)
-    fit = start + units * _nearest(R, c)
-    theta = start + units * _constrained(R, c, pi_0, weight, units) if consistent else fit
+    x = _nearest(R, c)
+    fit = start + units * x
+    theta = start + units * central_point(R, c, pi_0, weight, units, x) if consistent else fit
 
     coefficients = np.zeros((2, model.nv))
     coefficients[:, rubbing] = theta[pi_0.size :].reshape(2, -1)
@@ -244,32 +244,20 @@ def _filtered(
 ) -> tuple[np.ndarray, np.ndarray]:
     """W with friction, (T, nv, p), and L[tau], (T, nv)."""
     Y_p, Y_e = momentum_regressor(model, q, v)
-    rigid = rate * (Y_p - _low_pass(t, Y_p, rate, Y_p[0])) - _low_pass(t, Y_e, rate)
+    rigid = rate * (Y_p - low_pass(t, Y_p, rate, Y_p[0])) - low_pass(t, Y_e, rate)
     W = np.zeros((*v.shape, rigid.shape[-1] + 2 * len(rubbing)))
     W[..., : rigid.shape[-1]] = rigid
     for k, x in enumerate((v, np.sign(v))):
         columns = rigid.shape[-1] + k * len(rubbing) + np.arange(len(rubbing))
-        W[:, rubbing, columns] = _low_pass(t, x[:, rubbing], rate)
-    y = _low_pass(t, tau, rate)
+        W[:, rubbing, columns] = low_pass(t, x[:, rubbing], rate, smooth=k == 0)
+    y = low_pass(t, tau, rate)
     if model.kinematics.tree.armature.any():
         pi, system = inertial_parameters(model).reshape(-1), model.system()
         p, change = system.momentum(q, v) - Y_p @ pi, system.momentum_rate(q, v) - Y_e @ pi
-        y -= rate * (p - _low_pass(t, p, rate, p[0])) - _low_pass(t, change, rate)
+        y -= rate * (p - low_pass(t, p, rate, p[0])) - low_pass(t, change, rate)
     with np.errstate(all="ignore"):  # squares are summed, of terms that are multiplied by one another
         finite_result("what follows from q, v and tau", np.sum(W**2) * np.sum(y**2))
     return W, y
-
-
-def _low_pass(t: np.ndarray, x: np.ndarray, rate: float, start: Any = 0.0) -> np.ndarray:
-    """The solution of ydot = rate (x - y), y(t_0) = start, at the times t, for x linear between them."""
-    z = rate * np.diff(t)
-    decay = np.exp(-z)
-    mean = -np.expm1(-z) / z
-    y = np.empty_like(x)
-    y[0] = start
-    for k in range(len(z)):
-        y[k + 1] = decay[k] * y[k] + (mean[k] - decay[k]) * x[k] + (1.0 - mean[k]) * x[k + 1]
-    return y
 
 
 def _units(W: np.ndarray, rubbing: int) -> np.ndarray:
@@ -357,50 +345,3 @@ def _standard_errors(A: np.ndarray, residuals: np.ndarray, t: np.ndarray, rate: 
     count = len(starts)
     errors: np.ndarray = np.sqrt((count - 1) / count * np.sum(changes**2, axis=1))
     return errors
-
-
-# --- physical consistency ----------------------------------------------------------------------------------
-
-
-def _constrained(
-    R: np.ndarray, c: np.ndarray, pi_0: np.ndarray, weight: float, units: np.ndarray
-) -> np.ndarray:
-    """x at the minimum of |R x - c|^2 / 2 and the divergence from the prior, by Newton's method from x = 0.
-
-    With P_0 = L L^T, M = L^-1 P L^-T and F_k = L^-1 (dP/dx_k) L^-T, gradient and Hessian of the divergence
-    are tr(S_k (M - 1)) and tr(S_k S_l), S_k = M^-1/2 F_k M^-1/2. So a step is a least squares problem.
-    """
-    inverse = np.linalg.inv(np.linalg.cholesky(pseudo_inertias(pi_0)))
-    F = units[: pi_0.size].reshape(-1, 10, 1, 1) * np.einsum("bij,kjl,bml->bkim", inverse, _TEN, inverse)
-    bodies, root = len(pi_0), np.sqrt(weight)
-
-    def eigen(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        M = np.eye(4) + np.einsum("bk,bkij->bij", x[: pi_0.size].reshape(-1, 10), F)
-        return np.linalg.eigh(M)
-
-    def value(x: np.ndarray) -> float:
-        eigenvalues = eigen(x)[0]
-        if not (eigenvalues > 0.0).all():
-            return np.inf
-        divergence = np.sum(eigenvalues - 1.0 - np.log(eigenvalues))
-        return float(0.5 * np.sum((R @ x - c) ** 2) + weight * divergence)
-
-    x, S = np.zeros(len(R)), np.zeros((bodies, 16, bodies, 10))
-    for _ in range(_STEPS):
-        eigenvalues, axes = eigen(x)
-        turned = np.einsum("bji,bkjl,blm->bkim", axes, F, axes)
-        scaled = turned / np.sqrt(eigenvalues[:, None, :, None] * eigenvalues[:, None, None, :])
-        S[np.arange(bodies), :, np.arange(bodies)] = np.swapaxes(scaled.reshape(bodies, 10, 16), 1, 2)
-        excess = np.einsum("bi,ij->bij", eigenvalues - 1.0, np.eye(4)).reshape(-1)
-        J = np.zeros((len(R) + 16 * bodies, len(R)))
-        J[: len(R)], J[len(R) :, : pi_0.size] = R, root * S.reshape(16 * bodies, -1)
-        step = np.linalg.lstsq(J, np.concatenate([c - R @ x, -root * excess]), rcond=None)[0]
-        decrement, now, share = float(np.sum((J @ step) ** 2)), value(x), 1.0
-        if decrement <= _DECREMENT:
-            return x
-        while not value(x + share * step) <= now - 1e-4 * share * decrement:
-            share /= 2.0
-            if share < 1e-12:
-                raise ConvergenceError(f"identify: no step decreases the cost (decrement {decrement:.1e})")
-        x = x + share * step
-    raise ConvergenceError(f"identify: no minimum after {_STEPS} steps (decrement {decrement:.1e})")
