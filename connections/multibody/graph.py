@@ -319,29 +319,14 @@ def with_locked(tree: Tree, poses: Mapping[int, np.ndarray]) -> Tree:
     ------
     ModelError : nothing moves.
     """
-    links = [
-        Link(name, inertia_of_matrix(inertia))
-        for name, inertia in zip(tree.body_names, tree.inertias, strict=True)
+    links, edges = _parts(tree)
+    fixed = [
+        replace(edge, joint=Fixed(), placement=edge.placement @ poses[body], limits=Limits(), armature=0.0)
+        if body in poses
+        else edge
+        for body, edge in enumerate(edges)
     ]
-    rotations, armature = Rotation.from_quat(tree.quaternions).as_matrix(), tree.armature
-    edges, start = [], 0
-    for body, joint in enumerate(tree.joints):
-        placement, own = np.eye(4), armature[start : start + joint.nv]
-        start += joint.nv
-        placement[:3, :3], placement[:3, 3] = rotations[body], tree.positions[body]
-        edges.append(
-            Edge(
-                tree.joint_names[body],
-                GROUND if tree.parents[body] < 0 else tree.body_names[tree.parents[body]],
-                tree.body_names[body],
-                Fixed() if body in poses else joint,
-                placement @ poses[body] if body in poses else placement,
-                Limits() if body in poses else tree.limits[body],
-                0.0 if body in poses else own,
-                bool(tree.actuated[body]),
-            )
-        )
-    merged = build_tree(links, edges)
+    merged = build_tree(links, fixed)
     places = [merged.placements[name] for name in tree.body_names]
     placements = {
         name: (body, pose) if body < 0 else (places[body][0], places[body][1] @ pose)
@@ -350,6 +335,67 @@ def with_locked(tree: Tree, poses: Mapping[int, np.ndarray]) -> Tree:
     names = dict(zip(tree.body_names, tree.links, strict=True))
     own_links = tuple(tuple(name for body in bodies for name in names[body]) for bodies in merged.links)
     return replace(merged, links=own_links, placements=placements)
+
+
+def subtree(tree: Tree, link: str) -> Tree:
+    """What a link carries, on the ground, whose frame is that of the link.
+
+    Parameters
+    ----------
+    tree : of moving bodies.
+    link : a link or frame. Links that are fixed to it belong to the ground, too.
+
+    Raises
+    ------
+    ModelError : it carries nothing that moves.
+    """
+    base, pose = tree.placements[link]
+    back = np.linalg.inv(pose)
+    supports = tree.supports
+    kept = [body for body in range(len(supports)) if base < 0 or (supports[body, base] and body != base)]
+    if not kept:
+        raise ModelError(f"link '{link}' carries no joint that moves")
+    links, edges = _parts(tree)
+    cut = [
+        replace(edge, parent=GROUND, placement=back @ edge.placement) if tree.parents[body] == base else edge
+        for body, edge in enumerate(edges)
+        if body in kept
+    ]
+    part = build_tree([links[body] for body in kept], cut)
+    numbers = {body: number for number, body in enumerate(kept)}
+    placements: dict[Hashable, tuple[int, np.ndarray]] = {GROUND: (-1, np.eye(4))}
+    for name, (body, own) in tree.placements.items():
+        if body == base and name != GROUND:
+            placements[name] = -1, back @ own
+        elif body in numbers:
+            placements[name] = numbers[body], own
+    return replace(part, links=tuple(tree.links[body] for body in kept), placements=placements)
+
+
+def _parts(tree: Tree) -> tuple[list[Link], list[Edge]]:
+    """The bodies of a tree as links, and its joints, both in its order."""
+    links = [
+        Link(name, inertia_of_matrix(inertia))
+        for name, inertia in zip(tree.body_names, tree.inertias, strict=True)
+    ]
+    rotations, edges, start = Rotation.from_quat(tree.quaternions).as_matrix(), [], 0
+    for body, joint in enumerate(tree.joints):
+        placement, parent = np.eye(4), int(tree.parents[body])
+        placement[:3, :3], placement[:3, 3] = rotations[body], tree.positions[body]
+        edges.append(
+            Edge(
+                tree.joint_names[body],
+                GROUND if parent < 0 else tree.body_names[parent],
+                tree.body_names[body],
+                joint,
+                placement,
+                tree.limits[body],
+                tree.armature[start : start + joint.nv],
+                bool(tree.actuated[body]),
+            )
+        )
+        start += joint.nv
+    return links, edges
 
 
 class _Body:

@@ -32,6 +32,7 @@ from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
 from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.assembly.locked import locked
+from connections.multibody.assembly.subtrees import carried
 from connections.multibody.definition.frames import (
     first_moment_at,
     frame_jacobian_at,
@@ -42,6 +43,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
+from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -126,6 +128,13 @@ class Model(ByContent):
     def frame_names(self) -> tuple[str, ...]:
         """Names of the frames: links of the description, also those merged into others, and `with_frames`."""
         return tuple(name for name in self.kinematics.tree.placements if isinstance(name, str))
+
+    def describe(self) -> str:
+        """The joints with their places in q and v, limits, armature and motors; loops and couplings; a text.
+
+        It is at most 80 columns wide: ``print(model.describe())``. Long names are cut.
+        """
+        return inventory(self.kinematics, self.gravity)
 
     @cached_property
     def limits(self) -> Limits:
@@ -487,6 +496,22 @@ class Model(ByContent):
         Source: [W] VI-B; Pinocchio's buildReducedModel is the same of trees.
         """
         return Model.of(locked(self.kinematics, joints), self.gravity)
+
+    def subtree(self, link: str) -> Model:
+        """What a link carries, as a robot of its own: the link is fixed to the ground, such as an arm's base.
+
+        Parameters
+        ----------
+        link : a link or frame. World axes are those of its frame, and so are those of gravity, which has the
+            same components as before (`with_gravity` takes others). Links that are fixed to this one belong
+            to the ground, too, and what they carry is kept.
+
+        Raises
+        ------
+        ModelError : there is no such link, it carries nothing that moves, or a loop or coupling ties what it
+            carries to the rest. TypeError : not a name.
+        """
+        return Model.of(carried(self.kinematics, link), self.gravity)
 
     @cached_property
     def weightless(self) -> Model:

@@ -17,6 +17,7 @@ from mechanisms import MOVING, random_mechanism
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
 from scipy.linalg import null_space
+from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
@@ -248,3 +249,77 @@ def test_a_locked_robot_is_pickled_and_loses_no_frames(rng):
     again = pickle.loads(pickle.dumps(ours))
     assert again == ours and "tool" in again.frame_names
     assert again.with_locked({"hip 2": float(ours.neutral()[1])}).nv == ours.nv - 1
+
+
+# --- subtrees ----------------------------------------------------------------------------------------------
+
+
+def _same_as_carried(model, link, rng):
+    """The part moves as within the whole while the rest stands still; gravity in the axes of the link."""
+    q_all = model.random(rng)
+    R = mb.frame_pose(model, q_all, link)[:3, :3]
+    part = model.subtree(link).with_gravity(R.T @ np.array(model.gravity))
+    q = np.concatenate([q_all[model.configuration_slice(name)] for name in part.joint_names])
+    _same_dynamics(model, part, q_all, q, rng)
+    base = mb.frame_pose(model, q_all, link)
+    for frame in part.frame_names:
+        close(base @ mb.frame_pose(part, q, frame), mb.frame_pose(model, q_all, frame))
+    return part
+
+
+def test_what_a_link_carries(rng):
+    robot = mb.from_urdf(robot_path("anymal_b_simple_description/robots/anymal.urdf"), floating_base=True)
+    leg = _same_as_carried(robot, "LF_HIP", rng)
+    assert leg.joint_names == ("LF_HFE", "LF_KFE") and "LF_FOOT" in leg.frame_names
+    mount = np.eye(4)
+    mount[:3, :3], mount[:3, 3] = Rotation.from_rotvec([0.3, -0.4, 1.0]).as_matrix(), (0.1, 0.2, -0.3)
+    _same_as_carried(robot.with_frames({"mount": ("LF_HIP", mount)}), "mount", rng)
+    assert robot.subtree("base").nv == robot.nv - 6
+    with pytest.raises(ModelError, match="link 'LF_FOOT' carries no joint that moves"):
+        robot.subtree("LF_FOOT")
+    with pytest.raises(ModelError, match="frame: there is no frame 'foot'"):
+        robot.subtree("foot")
+
+
+def test_what_a_link_of_a_closed_chain_carries(rng):
+    model = PLANS["four-bar with branches"]().build()
+    table = model.spanning_tree.body_names[0]
+    part = _same_as_carried(model, table, rng)
+    assert part.closed and part.nv == model.nv - model.velocity_slice("table").stop
+    name = "bar crank"
+    with pytest.raises(ModelError, match=f"loop 'bar' ties what '{name}' carries to the rest; name a link"):
+        model.subtree(name)
+
+
+# --- in words ----------------------------------------------------------------------------------------------
+
+
+def test_a_robot_describes_itself():
+    text = mb.example("arm").describe()
+    rows = {line.split()[0]: line.split() for line in text.splitlines()[3:]}
+    assert rows["joint"] == ["joint", "type", "on", "q", "v", "lower", "upper", "effort"]
+    assert rows["tilt"] == ["tilt", "revolute", "wrist", "4", "4", "-2", "2", "30"]
+    assert text.startswith("6 bodies of 15.8 kg, 7 frames; nq = 6, nv = 6\ngravity 0 0 -9.81 m/s^2\n")
+    assert " armature" in mb.example("arm").with_armature({"tilt": 0.25}).describe()
+
+
+def test_loops_and_couplings_are_described():
+    loops = PLANS["four-bar with branches"]().build().describe()
+    assert "\n  loop 'bar': coincident, from 'bar coupler' to 'bar rocker'" in loops
+    gears = PLANS["differential"]().build().describe()
+    assert "\n  coupling 'difference': +1 motor 2 -3 pitch +3 roll = 0" in gears
+    assert "a function of shaft, lift = 0" in PLANS["cam"]().build().describe()
+
+
+def test_names_of_strangers_are_described_in_80_columns():
+    mechanism = mb.Mechanism()
+    for number in range(2):
+        body, parent = (
+            f"\x1b[31m body {number}" + "b" * 300,
+            "world" if not number else f"\x1b[31m body 0{'b' * 300}",
+        )
+        mechanism.add_body(body, mass=1.0, inertia=np.eye(3))
+        limits = mb.Limits(np.arange(7) * -1e-5, 3.0)
+        mechanism.add_joint("j" * 300 + str(number), parent, body, mb.Free(), limits=limits)
+    text = mechanism.build().describe()
+    assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text and "jjj..jjjjjj1" in text

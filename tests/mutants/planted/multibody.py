@@ -341,10 +341,18 @@ MUTANTS = (
     Mutant(
         "locked-at-zero",
         "multibody/graph.py",
-        "placement @ poses[body] if body in poses else placement",
-        "placement",
+        "placement=edge.placement @ poses[body], limits",
+        "placement=edge.placement, limits",
         ("multibody/test_locked.py::test_all_joint_types_are_locked",),
         "a locked joint is locked at zero, wherever it is to be",
+    ),
+    Mutant(
+        "subtree-where-its-body-was",
+        "multibody/graph.py",
+        "placement=back @ edge.placement)",
+        "placement=edge.placement)",
+        ("multibody/test_locked.py::test_what_a_link_carries",),
+        "what a link carries is placed from the origin of the body, not of the link",
     ),
     Mutant(
         "locked-coupling-of-the-other-sign",
