@@ -164,8 +164,9 @@ class MuJoCoFile:
         compiled.opt.jacobian = mujoco.mjtJacobian.mjJAC_DENSE
         equalities = chosen_equalities(mujoco, compiled)
         data.eq_active[:] = [number in equalities for number in range(compiled.neq)]
-        for joint, position in held_joints(mujoco, compiled, equalities).items():
-            data.qpos[compiled.jnt_qposadr[joint]] = position
+        for joint, held in held_joints(mujoco, compiled, equalities).items():
+            place, held[3:] = compiled.jnt_qposadr[joint], np.roll(held[3:], 1)  # (x, y, z, w) of a pose
+            data.qpos[place : place + len(held)] = held
         tree, rng = model.spanning_tree, np.random.default_rng(0)
         q = model.random(rng)
         q_s = np.asarray(mb.close_loops(model, q).spanning) if model.closed else q

@@ -226,6 +226,39 @@ def test_a_tendon_of_one_joint_holds_it(load):
     np.testing.assert_allclose(ours, theirs, atol=1e-12)
 
 
+BASE = f"""<body name="stand" pos="1 0 0" euler="0 0 0.3">
+    <site name="here" pos="0 0.1 0" euler="1 0 0"/></body>
+  <body name="base" pos="0.1 0.2 0.3" euler="0.1 0.2 0.3"><freejoint name="root"/>{INERTIAL}
+    <body name="plate" pos="0.2 0 0" euler="0.4 0 0"><site name="there" euler="0 0 1"/></body>
+    <body name="arm" pos="0 0 1"><joint name="j" axis="0 1 0"/>{INERTIAL}</body></body>"""
+WELDS = {
+    "as drawn": 'body1="base"',
+    "the world first": 'body1="world" body2="base" relpose="0.4 0.5 0.6 0.9 0.1 0.2 0.3"',
+    "to what is fixed": 'body1="plate" body2="stand" relpose="0.4 0.5 0.6 0.9 0.1 0.2 0.3"',
+    "sites": 'site1="here" site2="there"',
+}
+
+
+@pytest.mark.parametrize("name", WELDS)
+def test_a_free_body_welded_to_the_world_is_a_fixed_base(name, load):
+    """It was refused as over-constrained."""
+    text = file(BASE, f"<weld {WELDS[name]}/>")
+    model, oracle = load(text), Oracle(text)
+    assert model.joint_names == ("j",) and not model.closed
+    place = mb.frame_pose(model, np.array([0.3]), "base")
+    pose = np.concatenate([place[:3, 3], Rotation.from_matrix(place[:3, :3]).as_quat(scalar_first=True)])
+    oracle.data.qpos[:] = np.r_[pose, 0.3]
+    mujoco.mj_forward(oracle.model, oracle.data)
+    np.testing.assert_allclose(oracle.equality[0], 0.0, atol=1e-12)
+    np.testing.assert_allclose(mb.mass_matrix(model, [0.3])[0, 0], oracle.mass_matrix[6, 6], atol=1e-12)
+    np.testing.assert_allclose(mb.gravity(model, [0.3])[0], oracle.data.qfrc_bias[6], atol=1e-12)
+    oracle.data.qpos[:3] += 1e-3  # negative control
+    mujoco.mj_forward(oracle.model, oracle.data)
+    assert np.abs(oracle.equality[0]).max() > 1e-4
+    with pytest.raises(ModelError, match="'again': its two ends do not move"):
+        load(file(BASE, f"<weld {WELDS[name]}/><weld name='again' {WELDS[name]}/>"))
+
+
 @pytest.mark.parametrize("name", ["two of one", "tendons", "tendons, cubic", "held"])
 def test_mass_matrix_is_mujocos_reduced(name, load, rng):
     text, _ = CLOSED[name]

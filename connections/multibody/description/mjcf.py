@@ -223,12 +223,14 @@ def _on_joint(mujoco: ModuleType, compiled: Any, actuator: int) -> bool:
 # --- bodies and joints -------------------------------------------------------------------------------------
 
 
-def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> tuple[Mechanism, np.ndarray]:
+def _mechanism(
+    mujoco: ModuleType, compiled: Any, held: Mapping[int, np.ndarray]
+) -> tuple[Mechanism, np.ndarray]:
     """All bodies and joints in MuJoCo's order, which is depth first, and the origins of the bodies' frames.
 
     Parameters
     ----------
-    held : positions of the joints that do not move, by number.
+    held : configurations of the joints that do not move, by number.
     """
     mechanism, armatures = Mechanism(), armatures_of(compiled)
     driven = {
@@ -251,7 +253,7 @@ def _mechanism(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> 
             origins[body] = anchor
             kind: Joint = element
             if number in held:
-                pose, kind = pose @ element.pose(np.array([held[number]])), Fixed()
+                pose, kind = pose @ element.pose(held[number]), Fixed()
             joint = joint_name(compiled, number)
             child = name if number == last else f"{name}/{joint}"
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
@@ -324,7 +326,7 @@ def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, 
     mechanism.add_body(name, compiled.body_mass[body], compiled.body_ipos[body] - origin, inertia)
 
 
-def _drawn(mujoco: ModuleType, compiled: Any, held: Mapping[int, float]) -> dict[str, np.ndarray]:
+def _drawn(mujoco: ModuleType, compiled: Any, held: Collection[int]) -> dict[str, np.ndarray]:
     """The configuration of every moving joint in ``qpos0``, quaternions as (x, y, z, w)."""
     configurations = {}
     for number in range(compiled.njnt):

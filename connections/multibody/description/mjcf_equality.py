@@ -1,7 +1,8 @@
 """MuJoCo's equality constraints as loops and couplings of a `Mechanism`.
 
 - connect: two points coincide, one of each body (`Coincident`), or the origins of two sites.
-- weld: two frames coincide (`Fixed`); without torque (``torquescale="0"``) only their origins coincide.
+- weld: two frames coincide (`Fixed`); without torque (``torquescale="0"``) only their origins coincide. A
+  weld of a free body to the world holds its free joint: the body is a fixed base.
 - joint: q_1 - ref_1 = c_0 + c_1 x + ... + c_4 x^4 with x = q_2 - ref_2, a coupling that determines joint 1;
   it is linear if c_2 = c_3 = c_4 = 0.
 - tendon: the same for the lengths of two fixed tendons, L = sum_i a_i q_i, in place of q_1 and q_2.
@@ -128,14 +129,16 @@ def _bodies(mujoco: ModuleType, compiled: Any, number: int) -> list[int]:
     return sides
 
 
-def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]) -> dict[int, float]:
-    """Positions, rad or m, of the joints that an equality holds at a constant, by number.
+def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]) -> dict[int, np.ndarray]:
+    """Configurations (nq of the joint,) of the joints that an equality holds at a constant, by number.
+
+    They are in our coordinates: an angle or displacement, rad or m, or [p, quaternion (x, y, z, w)].
 
     Raises
     ------
     ModelError : one equality holds a joint, and another one holds or couples the same joint.
     """
-    held: dict[int, float] = {}
+    held = dict(_grounded(mujoco, compiled, equalities).values())
     coupled: dict[int, str] = {}
     for number, name in equalities.items():
         if not _is_coupling(mujoco, compiled, number):
@@ -144,7 +147,7 @@ def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]
         joints = coupling.joints
         if coupling.linear and len(joints) == 1:
             (joint,) = joints
-            held[joint] = _position(compiled, joint) + coupling.c[0] / coupling.left[joint]
+            held[joint] = np.array([_position(compiled, joint) + coupling.c[0] / coupling.left[joint]])
         for joint in joints:
             if joint in held and joint in coupled:
                 raise ModelError(
@@ -153,6 +156,41 @@ def held_joints(mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]
                 )
             coupled[joint] = name
     return held
+
+
+def _grounded(
+    mujoco: ModuleType, compiled: Any, equalities: Mapping[int, str]
+) -> dict[int, tuple[int, np.ndarray]]:
+    """The free joint and the pose (7,) at which each weld of a free body to the world holds it."""
+    found: dict[int, tuple[int, np.ndarray]] = {}
+    taken = set[int]()
+    for number in equalities:
+        if compiled.eq_type[number] != mujoco.mjtEq.mjEQ_WELD or isinstance(
+            _closure(mujoco, compiled, number), Coincident
+        ):
+            continue
+        sides = _frames(mujoco, compiled, number, np.zeros((compiled.nbody, 3)))
+        for (still, at_still), (body, at_body) in (sides, sides[::-1]):
+            base = int(compiled.body_weldid[body])  # the body with joints to which it is fixed
+            joint = int(compiled.body_jntadr[base])
+            if compiled.body_weldid[still] or not base or joint in taken:
+                continue
+            if compiled.jnt_type[joint] == mujoco.mjtJoint.mjJNT_FREE:
+                ground = _fixed_pose(compiled, still, 0) @ at_still
+                pose = ground @ np.linalg.inv(_fixed_pose(compiled, body, base) @ at_body)
+                rotation = Rotation.from_matrix(pose[:3, :3])
+                found[number] = joint, np.concatenate([pose[:3, 3], rotation.as_quat()])
+                taken.add(joint)
+    return found
+
+
+def _fixed_pose(compiled: Any, body: int, above: int) -> np.ndarray:
+    """The pose (4, 4), m, of a body in one that carries it without a joint in between."""
+    pose = np.eye(4)
+    while body != above:
+        pose = transform(compiled.body_pos[body], compiled.body_quat[body]) @ pose
+        body = int(compiled.body_parentid[body])
+    return pose
 
 
 def add_equalities(
@@ -178,7 +216,10 @@ def add_equalities(
         if _is_coupling(mujoco, compiled, number)
     }
     determined = {joint for each in couplings.values() for joint in (each.determined,) if joint is not None}
+    grounded = _grounded(mujoco, compiled, equalities)
     for number, name in equalities.items():
+        if number in grounded:
+            continue
         if number not in couplings:
             (body_a, at_a), (body_b, at_b) = _frames(mujoco, compiled, number, origins)
             closure = _closure(mujoco, compiled, number)

@@ -259,6 +259,14 @@ MUTANTS = (
         "the second tendon of a constraint is taken with a coefficient of one",
     ),
     Mutant(
+        "bases-turned-the-other-way",
+        "multibody/description/mjcf_equality.py",
+        "pose = ground @ np.linalg.inv(_fixed_pose(compiled, body, base) @ at_body)",
+        "pose = ground @ _fixed_pose(compiled, body, base) @ at_body",
+        ("multibody/test_mjcf_equality.py::test_a_free_body_welded_to_the_world_is_a_fixed_base[sites]",),
+        "a base that is welded to the world stands where the weld's frame is put twice",
+    ),
+    Mutant(
         "digits-lost-of-coriolis-matrices",
         "multibody/loops/lost_digits.py",
         "    return 3\n",
