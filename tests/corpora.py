@@ -5,8 +5,9 @@
 
 Counted are the MJCF files that MuJoCo compiles and the URDF files that Pinocchio reads, if a joint of them
 moves. A file that loads is compared at a random configuration and velocity: H and C v + g of the spanning
-tree; and of MJCF files with loops the residuals of MuJoCo's constraints and the reduced H, with MuJoCo's own
-constraint Jacobian. The command fails if a file is different, or if fewer than `LOADED` of a kind load.
+tree; of MJCF files B of motors on joints and the passive forces; and with loops the residuals of MuJoCo's
+constraints and the reduced H, with MuJoCo's own constraint Jacobian. The command fails if a file is
+different, or if fewer than `LOADED` of a kind load.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.checks import ModelError
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of
+from connections.multibody.applied_forces import passive_on_tree, ratios
 from connections.multibody.description.mjcf_equality import chosen_equalities, held_joints
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
@@ -183,6 +185,19 @@ class MuJoCoFile:
         a = coordinates.acceleration(q_s, v, np.zeros(compiled.nv))
         found = {"H": off(H, S.T @ H_theirs @ S)}
         found["C v + g"] = off(mb.inverse_dynamics(tree, q_s, v, a), S.T @ data.qfrc_bias, np.abs(H).max())
+        B = np.zeros((compiled.nu, compiled.nv))
+        mujoco.mju_sparse2dense(
+            B, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
+        )
+        numbers = {compiled.actuator(k).name or f"number {k}": k for k in range(compiled.nu)}
+        at = [column for column, motor in enumerate(model.motors) if motor.frame is None]
+        if at:
+            names = [numbers[model.motors[column].name] for column in at]
+            found["B"] = off(ratios(tree.kinematics)[:, at], S.T @ B[names].T)
+        if not model.passive.left_out:
+            found["passive"] = off(
+                passive_on_tree(tree.kinematics, q_s, v), S.T @ data.qfrc_passive, np.abs(H).max()
+            )
         if model.closed:
             rows = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
             K = data.efc_J.reshape(-1, compiled.nv)[rows] @ S

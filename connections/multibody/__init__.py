@@ -19,6 +19,7 @@ from connections.multibody.definition.rigid_bodies import RigidBodySystemConnect
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
+from connections.multibody.description.mjcf_forces import LeftOutWarning
 from connections.multibody.description.packages import load
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.displacements import difference, displace, finite_differences
@@ -62,10 +63,13 @@ from connections.multibody.joints import (
     Joint,
     Limits,
     LimitsWarning,
+    Motor,
+    Passive,
     Planar,
     Prismatic,
     Revolute,
     Spherical,
+    Spring,
     Universal,
 )
 from connections.multibody.linearization import (
@@ -112,10 +116,13 @@ __all__ = [
     "InertiaWarning",
     "InverseKinematics",
     "Joint",
+    "LeftOutWarning",
     "Limits",
     "LimitsWarning",
     "Mechanism",
     "Model",
+    "Motor",
+    "Passive",
     "Planar",
     "Prismatic",
     "RecursiveConnection",
@@ -125,6 +132,7 @@ __all__ = [
     "RigidBodySystemMetric",
     "SelectedForms",
     "Spherical",
+    "Spring",
     "TracedModel",
     "Universal",
     "Wheel",

@@ -24,6 +24,7 @@ from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_ma
 from connections.multibody.joints import Fixed, Joint
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
+from connections.multibody.joints.motors import Motor, Passive
 
 ClusterTree: TypeAlias = nx.DiGraph
 GROUND = ("ground",)  # the node of the world; not a string, so that no link can have its name
@@ -80,6 +81,8 @@ class Tree:
     limits: tuple[Limits, ...]  #: N, of the joints
     armature: np.ndarray  #: (nv,) of the joints' velocities, kg m^2 and kg
     actuated: np.ndarray  #: (N,) whether joint i has a motor; the assembly of loops prefers it as independent
+    motors: tuple[Motor, ...] = ()
+    passive: Passive = Passive()
 
     def __post_init__(self) -> None:
         make_read_only(self)

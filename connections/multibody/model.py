@@ -23,13 +23,15 @@ from connections.checks import (
     ShapeError,
     as_array,
     is_traced,
+    require_bool,
     require_finite,
     require_names,
     require_type,
 )
-from connections.evaluation.boundary import as_given
+from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
+from connections.multibody.applied_forces import motor_matrix_at, passive_forces_at, require_whole
 from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.assembly.locked import locked
 from connections.multibody.assembly.subtrees import carried
@@ -46,6 +48,7 @@ from connections.multibody.inertia import InertiaWarning, inertia_of, parameters
 from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
+from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed import Closed, coordinates_of, in_numpy
 from connections.multibody.program.regularity import require_semidefinite
@@ -152,6 +155,16 @@ class Model(ByContent):
         """
         tree, starts = self.kinematics.tree, np.cumsum([joint.nv for joint in self.kinematics.tree.joints])
         return dict(zip(tree.joint_names, np.split(tree.armature, starts[:-1]), strict=True))
+
+    @property
+    def motors(self) -> tuple[Motor, ...]:
+        """The motors that the description has, in the order of the columns of `motor_matrix`."""
+        return self.kinematics.tree.motors
+
+    @property
+    def passive(self) -> Passive:
+        """Springs, dampers and friction, as the description gives them."""
+        return self.kinematics.tree.passive
 
     def configuration_slice(self, joint: str) -> slice:
         """Where the coordinates of `joint` lie in q.
@@ -292,12 +305,56 @@ class Model(ByContent):
             return self.spanning_tree.potential_at(q.spanning)
         return -jnp.asarray(self.gravity) @ first_moment_at(self.kinematics, q)
 
+    def motor_matrix_at(self, q: jax.Array) -> jax.Array:
+        """B (nv, nu) at q (nq,)."""
+        return motor_matrix_at(self.kinematics, q)
+
+    def motor_matrix(self, q: Any) -> Array:
+        """B, (..., nv, nu): the generalized forces of motors with the forces u are B u.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations, or a `Closed`. Without loops and motors on frames, B is constant.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, ClosureError.
+
+        Source: `applied_forces`.
+        """
+        q = coordinates_of(q, self.kinematics)
+        return evaluate(self, self.motor_matrix_at, Argument("q", q, (self.nq,)))
+
+    def passive_forces_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """The generalized force (nv,) of springs and dampers at q (nq,) and v (nv,)."""
+        require_whole(self.kinematics)
+        return passive_forces_at(self.kinematics, q, v)
+
+    def passive_forces(self, q: Any, v: Any) -> Array:
+        """The generalized force of springs and dampers, (..., nv), MuJoCo's ``qfrc_passive``.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations, or a `Closed`.
+        v : (..., nv) velocities.
+
+        Raises
+        ------
+        ModelError : the description has other passive forces, which are not computed; the message names one.
+        ShapeError, NonFiniteError, PointError, ClosureError.
+
+        Source: `applied_forces`.
+        """
+        q = coordinates_of(q, self.kinematics)
+        arguments = Argument("q", q, (self.nq,)), Argument("v", v, (self.nv,))
+        return evaluate(self, self.passive_forces_at, *arguments)
+
     @property
     def potential(self) -> Any:
         """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
         return self.potential_at
 
-    def system(self, gamma: float = 0.0, beta: Any = None) -> MechanicalSystem:
+    def system(self, gamma: float = 0.0, beta: Any = None, passive: bool = False) -> MechanicalSystem:
         """The robot as a mechanical system under gravity, computed by the recursions.
 
         Parameters
@@ -305,12 +362,25 @@ class Model(ByContent):
         gamma : the share of C_x - C* in its Coriolis matrix, C_x of the body-level factor (v x*) I; 0 is
             without torsion.
         beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
+        passive : whether `passive_forces` are forces of the system, which act in its motions, its
+            `forward_dynamics` and its `momentum_rate`.
+
+        Raises
+        ------
+        ModelError : `passive`, and the description has passive forces that are not computed. ShapeError,
+        NonFiniteError, TypeError.
 
         Source: [W] eq. (12); [E] eq. (11).
         """
-        from connections.multibody.as_geometry.robot_system import RobotSystem  # imports Numba
+        from connections.coriolis import MechanicalSystem
+        from connections.multibody.as_geometry.robot_system import PassiveForces, RobotSystem  # imports Numba
 
-        return RobotSystem(self, gamma, beta)
+        system = RobotSystem(self, gamma, beta)
+        require_bool("passive", passive)
+        if not passive:
+            return system
+        require_whole(self.kinematics)
+        return MechanicalSystem(system.metric, system.potential, PassiveForces(self), system.connection)
 
     @cached_property
     def program(self) -> Program:
@@ -388,11 +458,40 @@ class Model(ByContent):
         ModelError : a name is taken, there is no frame to which it is fixed, or a placement is not a proper
             rigid transform to 1e-9.
         """
-        tree = with_frames(self.kinematics.tree, frames)
-        if isinstance(self.kinematics, ClosedKinematics):
-            spanning = replace(self.kinematics.spanning, tree=tree)
-            return Model(replace(self.kinematics, spanning=spanning), self.gravity)
-        return Model(replace(self.kinematics, tree=tree), self.gravity)
+        return self._with_tree(with_frames(self.kinematics.tree, frames))
+
+    def with_motors(self, motors: Sequence[Motor]) -> Model:
+        """The same robot with these motors in place of those that it has.
+
+        Parameters
+        ----------
+        motors : for example ``[Motor("drive", {"knee": 50.0})]``, in the order of the columns of B.
+
+        Raises
+        ------
+        ModelError : a name is taken, there is no such joint or frame, a motor acts on nothing, or a number is
+            not finite or of another shape. TypeError.
+        """
+        tree = self.kinematics.tree
+        joints = dict(zip(tree.joint_names, tree.joints, strict=True))
+        return self._with_tree(replace(tree, motors=motors_of(motors, joints, self.frame_names)))
+
+    def with_passive(self, passive: Passive) -> Model:
+        """The same robot with these springs, dampers and friction in place of those that it has.
+
+        Parameters
+        ----------
+        passive : for example ``Passive(damping={"knee": 0.1})``.
+
+        Raises
+        ------
+        ModelError : there is no such joint, it has several coordinates and a spring, or a number is negative,
+            not finite or of another shape. TypeError.
+        """
+        require_type("passive", passive, Passive)
+        tree = self.kinematics.tree
+        joints = dict(zip(tree.joint_names, tree.joints, strict=True))
+        return self._with_tree(replace(tree, passive=passive_of(passive, joints)))
 
     def with_inertial_parameters(self, parameters: Any) -> Model:
         """The same robot with other inertias, such as identified ones (`control.identify`).
@@ -550,6 +649,13 @@ class Model(ByContent):
         if start.shape != (size,):
             raise ShapeError("guess", (size,), start.shape)
         return start
+
+    def _with_tree(self, tree: Tree) -> Model:
+        """The same robot with a tree that differs in frames, motors and passive forces only."""
+        if isinstance(self.kinematics, ClosedKinematics):
+            spanning = replace(self.kinematics.spanning, tree=tree)
+            return Model(replace(self.kinematics, spanning=spanning), self.gravity)
+        return Model(replace(self.kinematics, tree=tree), self.gravity)
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         if joint not in self.joint_names:

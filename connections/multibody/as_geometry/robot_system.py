@@ -324,6 +324,18 @@ class _Contorsion(Parametrized):
         return D + ContorsionFamily(self.model.connection.metric).contorsion_of_at(jnp.asarray(self.beta))
 
 
+class PassiveForces(Parametrized):
+    """The forces of a robot's springs and dampers, (t, q, v) -> tau (nv,)."""
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+
+    def __call__(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """`Model.passive_forces_at`."""
+        found: jax.Array = self.model.passive_forces_at(q, v)
+        return found
+
+
 def _is_time(t: Any) -> bool:
     """Whether t is one finite number, on which nothing depends here; others are left to the definition."""
     return isinstance(t, int | float) and isfinite(t)

@@ -20,6 +20,7 @@ from connections.checks import ModelError
 from connections.multibody.assembly.assembly import assemble, assembler_of, given_configuration
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies, with_locked
+from connections.multibody.joints.motors import motors_without, passive_without
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.loops.condition_rows import bodies_between, tied_by_coupling, tied_by_loop
@@ -141,14 +142,18 @@ def _argument(q: np.ndarray) -> Any:
 
 def _tree(spanning: Kinematics, names: set[str], q: np.ndarray) -> Tree:
     """The tree with the joints of these names locked at q (nq,)."""
-    poses = {}
+    poses, positions = {}, {}
     for number, chain in enumerate(spanning.chains):
         if spanning.joint_names[number] in names:
             pose = np.eye(4)
             for joint, _, at, _ in chain:
                 pose = pose @ joint.pose(q[at])
             poses[number] = pose
-    return with_locked(spanning.tree, poses)
+            at_q = slice(spanning.q_starts[number], spanning.q_starts[number + 1])
+            positions[spanning.joint_names[number]] = q[at_q]
+    tree = spanning.tree
+    motors, passive = motors_without(tree.motors, positions), passive_without(tree.passive, positions)
+    return replace(with_locked(tree, poses), motors=motors, passive=passive)
 
 
 def _closed(kinematics: ClosedKinematics, given: Mapping[str, Any], goal: np.ndarray) -> np.ndarray:

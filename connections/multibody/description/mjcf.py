@@ -14,13 +14,12 @@ MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move 
 Armature of joints, and of actuators on joints times the square of their gear ratio, is that of the model's
 joints (`Mechanism.add_joint`). In MuJoCo it adds to the diagonal of the mass matrix, and nothing else.
 
-Forces on the joints are not part of the model: actuators, springs, damping, friction, contacts, gravity
-compensation. Ranges of joints and their ``actuatorfrcrange`` (of its two sides the larger) are in
-``model.limits``; ranges of the actuators themselves are not. Active equality constraints of the types
-connect, weld and joint become loops and couplings (`mjcf_equality`); the loops are assembled near MuJoCo's
-reference configuration ``qpos0``, in which a file is drawn. Other elements that change or couple the motion
-itself raise an error that names them: other equality constraints, armature of tendons. Source: MuJoCo's
-documentation, Computation, and XML reference.
+H, C and g have no other forces than gravity. Actuators are ``model.motors``, and springs, dampers and dry
+friction are ``model.passive`` (`mjcf_forces`). Contacts are not part of the model. Ranges of joints and their
+``actuatorfrcrange`` (of its two sides the larger) are in ``model.limits``. Active equality constraints become
+loops and couplings (`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration
+``qpos0``, in which a file is drawn. Other elements that change or couple the motion itself raise an error
+that names them, such as armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
@@ -49,6 +48,7 @@ from connections.multibody.description.mjcf_equality import (
     targets,
     transform,
 )
+from connections.multibody.description.mjcf_forces import LeftOutWarning, MJCFForces
 from connections.multibody.description.mjcf_limits import refusal, require_bounded
 from connections.multibody.joints import (
     ElementaryJoint,
@@ -99,6 +99,7 @@ def from_mjcf(
     -----
     AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast;
         a constraint to a mocap body is left out.
+    LeftOutWarning : an actuator, a spatial tendon or a flexible body is not in the model; no part of H is.
     """
     path = description_of(path, package_dirs)
     mujoco = mujoco_for("from_mjcf")
@@ -120,7 +121,10 @@ def from_mjcf(
             model, notes = built(mechanism, gravity, reference, independent)
         except WholeJointError as error:
             raise ModelError(f"{error.reason}. {_instead(compiled, error.split, origins)}") from error
-        model = model.with_frames(_sites(compiled, model.frame_names, origins))
+        sites, site_names = _sites(compiled, model.frame_names, origins)
+        moving = {k: joint_name(compiled, k) for k in range(compiled.njnt) if k not in held}
+        forces = MJCFForces(mujoco, compiled, moving, held, site_names)
+        model = model.with_frames(sites).with_motors(forces.motors()).with_passive(forces.passive())
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     for note in notes:
@@ -128,6 +132,8 @@ def from_mjcf(
         warnings.warn(f"{path}: {note.reason}{remedy}", AssemblyWarning, stacklevel=2)
     for reason in left_out.values():
         warnings.warn(f"{path}: {reason}", AssemblyWarning, stacklevel=2)
+    if forces.left_out():
+        warnings.warn(f"{path}: {forces.left_out()}", LeftOutWarning, stacklevel=2)
     return model
 
 
@@ -303,17 +309,23 @@ def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limi
     return Limits(lower, upper, effort=effort)
 
 
-def _sites(compiled: Any, taken: Collection[str], origins: np.ndarray) -> dict[str, tuple[str, np.ndarray]]:
-    """The frames of the sites on moving bodies and their placements there; a name that is taken is marked."""
+def _sites(
+    compiled: Any, taken: Collection[str], origins: np.ndarray
+) -> tuple[dict[str, tuple[str, np.ndarray]], dict[int, str]]:
+    """The frames of the sites on bodies and their placements there, and the frames' names by number.
+
+    A name that is taken is marked.
+    """
     frames: dict[str, tuple[str, np.ndarray]] = {}
+    names: dict[int, str] = {}
     for number in sorted(range(compiled.nsite), key=lambda k: not compiled.site(k).name):  # named ones first
         body, name = compiled.site_bodyid[number], compiled.site(number).name or f"site {number}"
         if body:
             while name in taken or name in frames:
                 name += " (site)"
             pose = transform(compiled.site_pos[number] - origins[body], compiled.site_quat[number])
-            frames[name] = _body_name(compiled, body), pose
-    return frames
+            frames[name], names[number] = (_body_name(compiled, body), pose), name
+    return frames, names
 
 
 def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, origin: np.ndarray) -> None:

@@ -22,6 +22,7 @@ from connections.multibody.joints.coordinates import (
 from connections.multibody.joints.groups import Free, Spherical
 from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
 from connections.multibody.joints.limits import Limits, LimitsWarning
+from connections.multibody.joints.motors import Motor, Passive, Spring
 
 __all__ = [
     "Cylindrical",
@@ -32,10 +33,13 @@ __all__ = [
     "Joint",
     "Limits",
     "LimitsWarning",
+    "Motor",
+    "Passive",
     "Planar",
     "Prismatic",
     "Revolute",
     "Spherical",
+    "Spring",
     "Transform",
     "Universal",
 ]

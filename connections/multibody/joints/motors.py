@@ -1,0 +1,209 @@
+"""What acts on joints besides gravity: motors, and passive forces, of springs and dampers.
+
+A robot's description gives them as data of its tree of joints; `applied_forces` makes forces of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from connections._words import no_such
+from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
+from connections.multibody.joints.joint import Joint
+
+
+@dataclass(frozen=True, eq=False)
+class Motor:
+    """A motor with the force u, which gives the generalized force B u ([motors](robots.md)).
+
+    Parameters
+    ----------
+    name : unique among motors.
+    joints : {joint: ratio, or (nv of the joint,)}: u times the ratio acts on each velocity component; several
+        joints for a motor on a tendon or a differential.
+    frame : a frame of the robot, on which the wrench u w acts, such as the place of a propeller; None if the
+        motor acts on joints only.
+    wrench : (6,) w = [n; f] in the axes of the frame about its origin.
+    force : (2,) the least and largest u.
+    """
+
+    name: str
+    joints: Mapping[str, Any] = field(default_factory=dict)
+    frame: str | None = None
+    wrench: Any = (0.0,) * 6
+    force: Any = (-np.inf, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Spring:
+    """A spring and damper on the length L = sum_i a_i q_i: its tension is k (L - L_0) + d dL/dt.
+
+    It is slack between the two rest lengths, if they differ.
+
+    Parameters
+    ----------
+    name : for messages.
+    joints : {joint of one coordinate: a_i}; m/rad for a tendon, or one joint with 1.
+    stiffness : k, N/m or N m/rad.
+    rest : L_0, m or rad: a number, or (2,) the least and the largest length without tension.
+    damping : d, N s/m or N m s/rad.
+    """
+
+    name: str
+    joints: Mapping[str, float]
+    stiffness: float = 0.0
+    rest: Any = 0.0
+    damping: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Passive:
+    """Springs, dampers and friction of a robot.
+
+    Parameters
+    ----------
+    springs : on joints, and on fixed tendons.
+    damping : {joint: d, or (nv of the joint,)}, N m s/rad and N s/m: the force -d v_J on each component.
+    friction : {joint: largest dry friction, or (nv of the joint,)}, N m and N. It is data for laws and for
+        simulators, and no part of `Model.passive_forces`, because at rest it depends on the other forces.
+    left_out : what the description has besides, in words; with it, `Model.passive_forces` is an error.
+    """
+
+    springs: tuple[Spring, ...] = ()
+    damping: Mapping[str, Any] = field(default_factory=dict)
+    friction: Mapping[str, Any] = field(default_factory=dict)
+    left_out: tuple[str, ...] = ()
+
+
+Joints = Mapping[str, Joint]
+
+
+def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) -> tuple[Motor, ...]:
+    """The motors of a robot, with their arrays, validated.
+
+    Parameters
+    ----------
+    joints : the joints of the tree, by name.
+    frames : names of the frames.
+
+    Raises
+    ------
+    ModelError : a name is taken, there is no such joint or frame, or a number is not finite or of another
+        shape. The message names the motor. TypeError : one is no `Motor`.
+    """
+    found: dict[str, Motor] = {}
+    for motor in motors:
+        if not isinstance(motor, Motor):
+            raise TypeError(f"motors: expected Motor(name, {{joint: ratio}}), got {motor!r}")
+        what = f"motor '{motor.name}'"
+        if motor.name in found:
+            raise ModelError(f"there is a {what} already")
+        if motor.frame is not None and motor.frame not in frames:
+            raise ModelError(f"{what}: " + no_such("frame", motor.frame, tuple(frames)))
+        ratios = _of_joints(what, "its ratio", motor.joints, joints)
+        wrench = _array(what, "wrench", motor.wrench, (6,))
+        if not ratios and (motor.frame is None or not wrench.any()):
+            raise ModelError(f"{what} acts on nothing; write Motor({motor.name!r}, {{joint: ratio}})")
+        lower, upper = np.asarray(as_array("force", motor.force, (2,)), dtype=np.float64).tolist()
+        if not lower <= upper:
+            raise ModelError(f"{what}: force: the least, {lower:g}, is above the largest, {upper:g}")
+        found[motor.name] = Motor(motor.name, ratios, motor.frame, wrench, (lower, upper))
+    return tuple(found.values())
+
+
+def passive_of(passive: Passive, joints: Joints) -> Passive:
+    """The same with arrays, validated.
+
+    Raises
+    ------
+    ModelError : there is no such joint, it has several coordinates and a spring, or a number is negative, not
+        finite or of another shape. The message names the joint or spring.
+    """
+    springs = tuple(_spring_of(spring, joints) for spring in passive.springs)
+    damping = _of_joints("passive", "damping", passive.damping, joints)
+    friction = _of_joints("passive", "friction", passive.friction, joints)
+    for what, numbers in (("damping", damping), ("friction", friction)):
+        for name, value in numbers.items():
+            if (value < 0.0).any():
+                raise ModelError(f"joint '{name}': {what} is negative: {value.min():g}")
+    return Passive(springs, damping, friction, tuple(passive.left_out))
+
+
+def motors_without(motors: Sequence[Motor], locked: Collection[str]) -> tuple[Motor, ...]:
+    """The motors of a robot some of whose joints do not move; a motor that acts on nothing else is none."""
+    found = []
+    for motor in motors:
+        moving = {name: ratio for name, ratio in motor.joints.items() if name not in locked}
+        if moving or motor.frame is not None:
+            found.append(replace(motor, joints=moving))
+    return tuple(found)
+
+
+def passive_without(passive: Passive, locked: Mapping[str, np.ndarray]) -> Passive:
+    """Springs, dampers and friction of a robot some of whose joints do not move.
+
+    Parameters
+    ----------
+    locked : {joint: (nq of the joint,)}, where they are.
+    """
+    springs = []
+    for spring in passive.springs:
+        moving = {name: a for name, a in spring.joints.items() if name not in locked}
+        still = sum(a * float(locked[name][0]) for name, a in spring.joints.items() if name in locked)
+        if moving:
+            springs.append(replace(spring, joints=moving, rest=tuple(np.asarray(spring.rest) - still)))
+    damping, friction = (
+        {name: value for name, value in given.items() if name not in locked}
+        for given in (passive.damping, passive.friction)
+    )
+    return Passive(tuple(springs), damping, friction, passive.left_out)
+
+
+def _spring_of(spring: Spring, joints: Joints) -> Spring:
+    what = f"spring '{spring.name}'"
+    ratios = _of_joints(what, "its coefficient", spring.joints, joints)
+    for name in ratios:
+        if joints[name].nq != 1:
+            raise ModelError(f"{what}: joint '{name}' has {joints[name].nq} coordinates, expected one")
+    numbers = {}
+    for word in ("stiffness", "damping"):
+        try:
+            numbers[word] = as_number(word, getattr(spring, word))
+        except (TypeError, ValueError) as error:
+            raise ModelError(f"{what}: {error}") from error
+        if numbers[word] < 0.0:
+            raise ModelError(f"{what}: {word} is negative: {numbers[word]:g}")
+    lower, upper = np.broadcast_to(_array(what, "rest", spring.rest, ()), (2,)).tolist()
+    if lower > upper:
+        raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
+    coefficients = {name: float(value[0]) for name, value in ratios.items()}
+    return Spring(spring.name, coefficients, numbers["stiffness"], (lower, upper), numbers["damping"])
+
+
+def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -> dict[str, np.ndarray]:
+    """A number or (nv of the joint,) for each named joint as (nv of the joint,)."""
+    found = {}
+    for name, value in given.items():
+        if name not in joints:
+            raise ModelError(f"{what}: " + no_such("joint", name, tuple(joints)))
+        size = joints[name].nv
+        array = _array(f"{what}: joint '{name}'", word, value, ())
+        if array.shape not in ((), (size,)):
+            raise ModelError(f"{what}: joint '{name}': {word}: expected () or ({size},), got {array.shape}")
+        found[name] = np.array(np.broadcast_to(array, (size,)))
+    return found
+
+
+def _array(what: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    try:
+        array = np.asarray(as_array(name, value, shape), dtype=np.float64)
+        if shape and array.shape != shape:
+            raise ShapeError(name, shape, array.shape)
+        require_finite(name, array)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what}: {error}") from error
+    return array
