@@ -277,6 +277,7 @@ def sphere(radius):
     return cn.MatrixFrame(fields, 2, 3, project=lambda x: radius * x / jnp.linalg.norm(x))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("radius", [1e-9, further(1e-6), further(1.0), further(1e6)])
 def test_a_sphere_of_any_radius(radius, rng):
     x = rng.standard_normal(3)

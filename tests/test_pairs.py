@@ -167,7 +167,7 @@ PAIRS: dict[str, tuple[Callable[[], Any], Callable[[Any, Any], Any], tuple[Any, 
 }
 
 
-@pytest.mark.parametrize("name", always(PAIRS, *list(PAIRS)[::6]))
+@pytest.mark.parametrize("name", always(PAIRS, "masses", "forces", "fields", "frames", "inputs"))
 def test_the_second_gets_its_own_numbers(name: str) -> None:
     make, of, (first, second) = PAIRS[name]
     owner = make()

@@ -157,7 +157,7 @@ def test_frames_and_metrics():
 
 @pytest.mark.parametrize(
     "kind",
-    always(["levi_civita", "contorsion", "coefficients", "torsion_free"], "contorsion", "torsion_free"),
+    always(["levi_civita", "contorsion", "coefficients", "torsion_free"], "torsion_free"),
 )
 def test_tensors_of_a_connection(kind):
     def quantities(u):

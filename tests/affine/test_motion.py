@@ -164,6 +164,7 @@ def test_inside_jit_and_vmap(move):
     assert len(repr(many).splitlines()) == 3
 
 
+@pytest.mark.further
 def test_gradients_by_names():
     """Of the end of a geodesic of a flat metric: dq/dv is the time, dv/dv one."""
     flat = cn.LeviCivita(cn.ConstantMetric(FRAME, np.eye(2)))
@@ -184,6 +185,7 @@ def test_pickled_and_copied(move):
         motion.q = None
 
 
+@pytest.mark.further
 def test_components_of_a_distribution():
     motion = SKATE.simulate(np.zeros(3), [1.0, 0.5], TIMES)
     assert type(motion) is cn.Motion and motion.q.shape == (4, 3) and motion.v.shape == (4, 2)

@@ -51,6 +51,7 @@ def test_transport_is_linear():
         np.testing.assert_allclose(moved / size, expected, atol=1e-9)
 
 
+@pytest.mark.further
 def test_transport_to_one_time_and_in_one_dimension():
     """At the first time nothing has moved; where Gamma = 0, nothing changes."""
     P = cn.parallel_transport(systems.SPHERE_NABLA, ([0.0, 1.0], [[1.0, 0.0], [1.0, 1.0]]), np.eye(2), [0.0])
@@ -223,6 +224,7 @@ def test_samples_stand_for_the_curve():
     np.testing.assert_allclose(found, exact, atol=1e-8)
 
 
+@pytest.mark.further
 def test_two_samples_stand_for_a_straight_line():
     ends, times, z0 = np.stack([path(0.0), path(1.0)]), [0.0, 1.0], np.eye(3)
     exact = cn.parallel_transport(systems.GENERAL, lambda t: ends[0] + t * (ends[1] - ends[0]), z0, times)

@@ -33,7 +33,7 @@ def differences(function, model, q, v, h=1e-4):
 
 
 @pytest.mark.parametrize("body_factor", ["christoffel", "force_cross"])
-@pytest.mark.parametrize("name", always(ROBOTS, "free on free", "belts and rotors"))
+@pytest.mark.parametrize("name", always(ROBOTS, "free on free"))
 def test_passport(name, body_factor, rng):
     """H decouples, Hdot = C + C^T and C vbar is right; C decouples without torsion, else C11 is the spin."""
     model = ROBOTS[name]()

@@ -58,6 +58,7 @@ def test_error_of_a_rotation_is_that_of_scipy():
     np.testing.assert_allclose(R_d.as_matrix(), Rotation.from_rotvec(wanted).as_matrix(), atol=1e-12)
 
 
+@pytest.mark.further
 def test_errors_of_tasks_and_submanifolds():
     """In the components of the task; there is no desired configuration."""
     tip = lambda q: jnp.stack([jnp.cos(q[0]) + jnp.cos(q[0] + q[1])])  # noqa: E731

@@ -261,6 +261,7 @@ def test_samples_of_a_trajectory_stand_for_it(frame, trajectory, rng):
         np.testing.assert_allclose(reference.acceleration(t, q, v), exact.acceleration(t, q, v), atol=1e-3)
 
 
+@pytest.mark.further
 def test_samples_of_a_task(curved_metric):
     frame, q = curved_metric.frame, np.array([0.9, -0.7, 0.3])
     task = lambda q: jnp.array([q[0] * q[1], jnp.sin(q[2])])  # noqa: E731

@@ -35,6 +35,7 @@ def test_members_together_and_alone():
     np.testing.assert_array_equal(together.times, TIMES)
 
 
+@pytest.mark.further
 def test_member_of_zero_is_the_loop_itself():
     alone, member = LOOP.simulate(*START, TIMES), LOOP.sweep(np.zeros((1, 4)), *START, TIMES)
     np.testing.assert_allclose(member.q[0], alone.q, atol=1e-11)

@@ -37,6 +37,7 @@ def quadruped():
     return robot, ProductFrame(SE3Frame(), CoordinateFrame(12)), q, v
 
 
+@pytest.mark.further
 def test_pinocchio_is_riemannian(quadruped):
     robot, frame, q, v = quadruped
     report = audit_coriolis(robot.coriolis, robot.mass_matrix, frame, q, v)

@@ -117,6 +117,7 @@ def test_statistics_are_those_of_geomstats_own_space(half_plane, rng: np.random.
     np.testing.assert_allclose(half_plane.metric.dist(X[0], X), theirs.metric.dist(X[0], X), atol=1e-9)
 
 
+@pytest.mark.further
 def test_a_distance_needs_the_metrics_geodesics() -> None:
     D = np.zeros((2, 2, 2))
     D[0, 0, 1], D[1, 0, 0] = 0.5, -0.5  # antisymmetric in (1, 3): metric compatible, with other geodesics

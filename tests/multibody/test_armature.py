@@ -118,7 +118,7 @@ DEFINED = [name for name, row in RECURSIONS.items() if row.choice in (None, BODY
 
 
 #: Each definition compiles for seconds; these stand for the others.
-QUICK = ("mass_matrix", "christoffel_symbols", "inverse_dynamics")
+QUICK = ("mass_matrix", "inverse_dynamics")
 
 
 @pytest.mark.parametrize("name", always(DEFINED, *QUICK))

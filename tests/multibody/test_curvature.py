@@ -110,10 +110,10 @@ def small_mechanism():
 @pytest.mark.parametrize(
     "name, chosen",
     [
-        ("coriolis_matrix_rate", ("christoffel",)),
+        further("coriolis_matrix_rate", ("christoffel",)),
         ("christoffel_derivatives", ("christoffel",)),
         ("curvature", ()),
-        ("curvature_operator", ()),
+        further("curvature_operator", ()),
         further("christoffel_derivatives", ("force_cross",)),
     ],
 )

@@ -110,7 +110,7 @@ def test_joints_are_numbered_depth_first_in_the_order_of_addition():
     "joint",
     [
         mb.Helical((1, 2, -1), 0.2), further(mb.Cylindrical((0, 1, 1))), further(mb.Planar()),
-        mb.Universal((1, 0.3, 0), (0.2, 1, 0.5)),
+        further(mb.Universal((1, 0.3, 0), (0.2, 1, 0.5))),
     ],
     ids=lambda joint: type(joint).__name__,
 )  # fmt: skip

@@ -180,6 +180,7 @@ def test_the_connection_on_everything_needs_no_basis():
     assert np.abs(full).max() > 0.1
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("unit", always([1e-9, 1e-6, 1e3, 1e6, 1e9], 1e-9))
 @pytest.mark.parametrize("basis", ["printed", further("symbolic"), further("orthonormal")])
 def test_units_of_length_change_nothing_but_numbers(unit, basis):

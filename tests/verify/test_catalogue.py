@@ -119,7 +119,7 @@ def broken_subject(kind):
     )
 
 
-@pytest.mark.parametrize("kind", CAUGHT)
+@pytest.mark.parametrize("kind", always(CAUGHT, "torsion", "compatible"))
 def test_a_broken_connection_is_caught_by_the_rows_that_should_catch_it(kind):
     broken, (failing, holding) = broken_subject(kind), CAUGHT[kind]
     sample = Sample(broken.q[0], broken.v[0], broken.a[0])
@@ -272,7 +272,6 @@ def test_checks_repeat_exactly():
     always(
         ["(6)", "(8)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Prop IV.1 if", *CURVATURE],
         "(18)",
-        "model",
     ),
 )
 def test_a_robot_from_its_file(key):

@@ -27,6 +27,7 @@ def change(q):
     return jnp.eye(3) + 0.1 * jnp.outer(jnp.sin(q), jnp.ones(3))
 
 
+@pytest.mark.further
 @pytest.mark.parametrize("changed", [further(False), True])
 def test_a_member_with_torsion_is_not_asked_to_have_none(changed: bool) -> None:
     member = FAMILY.connection([0.4])
