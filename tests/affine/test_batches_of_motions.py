@@ -43,6 +43,7 @@ def test_each_motion_is_the_one_of_its_start(nabla, rng, count):
             np.testing.assert_allclose(velocities[row], one[1], atol=1e-13)
 
 
+@pytest.mark.further
 def test_axes_are_broadcast(nabla, rng):
     q, v = starts(rng, 2, 1)[0], starts(rng, 3)[1]
     points, _ = cn.geodesic(nabla, q, v, TIMES)

@@ -128,6 +128,7 @@ def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
         family.beta_of(broken * 0 + np.where(np.arange(27).reshape(3, 3, 3) == 1, 1e-12, D), q)
 
 
+@pytest.mark.further
 def test_a_flat_connection_has_no_terms_and_passes():
     """All terms vanish, or are round-off of the same computation."""
     flat = cn.LeviCivita(

@@ -64,6 +64,7 @@ def test_one_free_function_is_a_number():
         FAMILY.sweep(several, torsion)
 
 
+@pytest.mark.further
 def test_inside_of_jax():
     """Derivatives by betas and by a parameter of the metric, and `jit`, against differences."""
 

@@ -116,7 +116,7 @@ def printed(*parts):
 @pytest.mark.parametrize(
     "run",
     [
-        "run = lambda times: cn.geodesic(nabla, q, v, times)",
+        further("run = lambda times: cn.geodesic(nabla, q, v, times)"),
         "run = lambda times: cn.geodesic(nabla, np.stack([q, q]), np.stack([v, v]), times)",
         further(ROBOT + "run = lambda times: system.simulate(np.zeros(2), np.zeros(2), times)"),
     ],

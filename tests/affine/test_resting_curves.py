@@ -137,7 +137,7 @@ def operators(nabla, curve, times, **options):
 # --- the loop is not missed --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", always(SPACES, "half plane", "rotations"))
+@pytest.mark.parametrize("name", always(SPACES, "half plane"))
 def test_the_loops_themselves(name):
     """At their own speed; all far from the identity."""
     nabla, loop, expected = space(name)

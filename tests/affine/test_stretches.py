@@ -50,6 +50,7 @@ def test_too_many_steps(times):
     assert said[0] == said[1]
 
 
+@pytest.mark.further
 def test_a_singular_chart_is_refused_in_the_same_words():
     """H grows without bound at q = 0 and at q = 1, which the motion reaches at t = pi / 4."""
     chart = cn.MatrixMetric(cn.CoordinateFrame(1), lambda q: (1.0 / (q[0] * (1.0 - q[0]))).reshape(1, 1))

@@ -305,6 +305,7 @@ def test_residual_follows_a_constant_push(arm, right):
 # --- centroidal coordinates ---------------------------------------------------------------------------
 
 
+@pytest.mark.further
 def test_centre_of_mass_decouples(floating, rng):
     q, v, *_ = states(floating, rng)
     body = CentroidalCoordinates(floating)

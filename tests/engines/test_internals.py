@@ -13,7 +13,7 @@ import llvmlite.binding as llvm
 import numba
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 from numba import njit, types
 
 from connections.engines import disk_cache, xla
@@ -593,7 +593,7 @@ print(config.CACHE_DIR, config.BOUNDSCHECK)
 """
 
 
-@pytest.mark.parametrize("first", ["", "import numba"])
+@pytest.mark.parametrize("first", ["", further("import numba")])
 def test_settings_of_the_current_folder_are_not_read(first: str, tmp_path) -> None:
     """They may name machine code. A program that has imported Numba keeps what Numba has read."""
     pytest.importorskip("yaml")

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import trimesh
 import yourdfpy
+from cases import always, further
 from robots import robot_path
 
 from connections import explorer
@@ -115,7 +116,13 @@ def test_a_planar_joint_turns_the_frame_and_not_what_is_seen(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    "place", ["above", "beside", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "path", "file"]
+    "place",
+    always(
+        ["above", "beside", "ROS_PACKAGE_PATH", "AMENT_PREFIX_PATH", "path", "file"],
+        "above",
+        "ROS_PACKAGE_PATH",
+        "file",
+    ),
 )
 def test_where_meshes_are_found(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = {
@@ -144,27 +151,27 @@ def test_where_meshes_are_found(place: str, tmp_path: Path, monkeypatch: pytest.
     ("visual", "reason"),
     [
         (MESH.format("package://pack/none.stl"), "there is no file package://pack/none.stl"),
-        (MESH.format("https://example.org/ball.stl"), "there is no file https"),
-        (MESH.format(""), "link 'cart': its <mesh> has no filename"),
+        further(MESH.format("https://example.org/ball.stl"), "there is no file https"),
+        further(MESH.format(""), "link 'cart': its <mesh> has no filename"),
         (MESH.format("broken.stl"), "broken.stl: "),
-        (MESH.format("broken.dae"), "broken.dae: "),
-        (MESH.format("broken.obj"), "broken.obj: "),
-        (MESH.format("empty.stl"), "empty.stl: "),
+        further(MESH.format("broken.dae"), "broken.dae: "),
+        further(MESH.format("broken.obj"), "broken.obj: "),
+        further(MESH.format("empty.stl"), "empty.stl: "),
         (MESH.format("nan.stl"), "nan.stl: no triangles can be read from it"),
-        (
+        further(
             MESH.format("ball.stl").replace("/>", ' scale="1 1e60 1"/>', 1),
             "ball.stl: its points are too far away",
         ),
-        (MESH.format("notes.xyz9"), "notes.xyz9: "),
+        further(MESH.format("notes.xyz9"), "notes.xyz9: "),
         (MESH.format("ball.stl").replace("/>", ' scale="1 nan 1"/>', 1), "<mesh scale=...> is not finite"),
-        (MESH.format("ball.stl").replace("/>", ' scale="1 2"/>', 1), "expected 3 numbers"),
+        further(MESH.format("ball.stl").replace("/>", ' scale="1 2"/>', 1), "expected 3 numbers"),
         ("<visual/>", "its <visual> has no geometry"),
-        ("<visual><geometry/></visual>", "its <visual> has no geometry"),
-        ("<visual><geometry><cone/></geometry></visual>", "unknown geometry <cone>"),
-        (BALL.replace("0.5", "nan"), "<sphere radius=...> is not finite"),
+        further("<visual><geometry/></visual>", "its <visual> has no geometry"),
+        further("<visual><geometry><cone/></geometry></visual>", "unknown geometry <cone>"),
+        further(BALL.replace("0.5", "nan"), "<sphere radius=...> is not finite"),
         (BALL.replace("0.5", "-1"), "expected positive numbers"),
-        (BALL.replace('radius="0.5"', ""), "<sphere radius=...> is missing"),
-        (BALL.replace("<geometry", '<origin xyz="0 0"/><geometry', 1), "expected 3 numbers"),
+        further(BALL.replace('radius="0.5"', ""), "<sphere radius=...> is missing"),
+        further(BALL.replace("<geometry", '<origin xyz="0 0"/><geometry', 1), "expected 3 numbers"),
         (
             BALL.replace("<geometry", '<material name="m"><color rgba="0 0 x 1"/></material><geometry', 1),
             "<color rgba=...> is not a number",

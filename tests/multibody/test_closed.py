@@ -103,7 +103,11 @@ OTHERS = {
 }
 
 
-@pytest.mark.parametrize("name", OTHERS)
+#: By default, those that need no tensor of a loop, whose recursions no other default test compiles.
+QUICK = [name for name in OTHERS if "curvature" not in name and name not in ("ricci", "momentum_regressor")]
+
+
+@pytest.mark.parametrize("name", always(OTHERS, *QUICK))
 def test_other_functions_take_it_too(name, rng, solving):
     """Those of several recursions, and those that ask for no loop; none is solved again."""
     robot = model("planar robot")
@@ -114,19 +118,18 @@ def test_other_functions_take_it_too(name, rng, solving):
     assert not solving
 
 
-def test_loops_are_solved_once(rng, solving):
-    """By `close_loops`, and by each function of several recursions; by a recursion of q each time."""
+@pytest.mark.parametrize("names", [pytest.param(SOME, id="some"), further(COMPILED, id="all")])
+def test_loops_are_solved_once(names, rng, solving):
+    """By `close_loops`; by a recursion of q each time."""
     robot = with_tip(PLANS["planar robot"]().build())  # calls that were made before are not counted
     qs, vs = configurations(robot, rng, 300)
     closed = mb.close_loops(robot, qs[0])
     assert len(solving) == 1
-    for name in set(COMPILED) - BY_JAX:
+    for name in set(names) - BY_JAX:
         arguments = states(name, rng, of=robot)[1:]
         call(name, closed, *arguments, of=robot)
         call(name, closed, *(np.tile(x, (3, 1)) for x in arguments), of=robot)
     assert len(solving) == 1
-    mb.ricci(robot, qs[0])
-    assert len(solving) == 2
     rows = mb.close_loops(robot, qs)
     solving.clear()
     mb.coriolis_matrix(robot, rows, vs)
@@ -135,6 +138,14 @@ def test_loops_are_solved_once(rng, solving):
     assert {np.shape(arguments[0]) for arguments in solving} == {(robot.nq,)}  # not for each vector
     solving.clear()
     mb.coriolis_matrix(robot, qs[0], vs[0])
+    assert len(solving) == 1
+
+
+@pytest.mark.further
+def test_a_function_of_several_recursions_solves_loops_once(rng, solving):
+    robot = model("planar robot")
+    q, _ = configurations(robot, rng)
+    mb.ricci(robot, q)
     assert len(solving) == 1
 
 

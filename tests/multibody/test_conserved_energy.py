@@ -127,6 +127,7 @@ def test_inside_jit_it_is_nan(rng, monkeypatch):
     assert np.isfinite(found[0]).all() and np.isnan(found[1:]).all()
 
 
+@pytest.mark.further
 def test_no_check_where_it_is_not_conserved(rng):
     """Damping, a control of time, in a tree and in loops."""
     for name in ("arm", "four_bar"):

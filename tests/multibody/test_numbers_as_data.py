@@ -240,7 +240,9 @@ def test_a_hessian_is_symmetric(rng):
 
 
 @pytest.mark.parametrize("of", ["two joints", further("a loop"), further("floating")])
-@pytest.mark.parametrize("name", ["inverse_dynamics", "forward_dynamics", "mass_matrix", "coriolis_matrix"])
+@pytest.mark.parametrize(
+    "name", ["inverse_dynamics", further("forward_dynamics"), further("mass_matrix"), "coriolis_matrix"]
+)
 def test_values_and_derivatives_of_the_definition(name, of, rng):
     """On other devices than the processor the definition is computed, whose own derivatives are an oracle."""
     model = robot(of)

@@ -216,6 +216,7 @@ def test_a_parameter_can_make_the_basis_singular_everywhere():
         system.numeric({"a": 0.0}).velocity(q, v)
 
 
+@pytest.mark.further
 def test_a_printed_basis_offers_the_orthonormal_one():
     racer, q = systems.roller_racer(), np.array([0.3, -0.2, 0.7, np.pi])
     equal = {"l_1": 0.4, "l_2": 0.4}  # X_1 is infinite at psi = pi
