@@ -70,9 +70,13 @@ def test_terms_are_those_of_the_covariant_linearization():
     (q, v, t), system = states(4), swirling()
     nabla = cn.LeviCivita(system.metric)
     rates = contraction_rates(system, q, v, t=t)
-    found = blocks(rates.metric, rates.stiffness, rates.damping, nabla.coefficients(q), v)
-    expected = covariant_linearization(nabla, q, v, acceleration, t)
+    Gamma = nabla.coefficients(q)
+    found = blocks(rates.metric, rates.stiffness, rates.damping, Gamma, v)
+    expected = np.asarray(covariant_linearization(nabla, q, v, acceleration, t))
     np.testing.assert_allclose(found, expected, rtol=1e-11, atol=1e-11)
+    # Volumes shrink by the trace; the frame's components of both halves are carried along, too.
+    shrinking = np.einsum("...ii->...", expected) + 2.0 * np.einsum("...iji,...j->...", Gamma, v)
+    np.testing.assert_allclose(rates.volume, shrinking, rtol=1e-11)
 
 
 @pytest.mark.further
