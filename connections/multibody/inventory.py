@@ -10,6 +10,7 @@ import numpy as np
 from connections._shown import shown
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import GROUND
+from connections.multibody.joints.motors import Motor
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
 
@@ -27,6 +28,12 @@ def inventory(kinematics: Kinematics | ClosedKinematics, gravity: Sequence[float
     if isinstance(kinematics, ClosedKinematics):
         lines += ["", "Joints without q depend on the others, by"]
         lines += [_cut(f"  {_tie(tie)}") for tie in kinematics.ties]
+    if tree.motors:
+        lines += ["", "Motors"]
+        lines += [_cut(f"  {_motor(motor)}") for motor in tree.motors]
+    if tree.passive.left_out:
+        lines += ["", "Left out of the passive forces"]
+        lines += [_cut(f"  {shown(what)}") for what in tree.passive.left_out]
     return "\n".join(line.rstrip() for line in lines)
 
 
@@ -72,6 +79,15 @@ def _tie(tie: Loop | Coupling) -> str:
         return f"{what}: a function of {', '.join(map(_short, tie.joints))} = {tie.offset:g}"
     terms = [f"{c:+.4g} {_short(joint)}" for joint, c in zip(tie.joints, tie.coefficients, strict=True)]
     return f"{what}: {' '.join(terms)} = {tie.offset:g}"
+
+
+def _motor(motor: Motor) -> str:
+    """A motor, what it acts on, and its largest force."""
+    on = [f"{np.atleast_1d(ratio)[0]:.4g} {_short(name)}" for name, ratio in motor.joints.items()]
+    on += [f"frame '{_short(motor.frame)}'"] if motor.frame is not None else []
+    lower, upper = motor.force
+    limits = f"; {lower:.4g} to {upper:.4g}" if np.isfinite([lower, upper]).any() else ""
+    return f"{_short(motor.name)}: {', '.join(on)}{limits}"
 
 
 def _is_function(closure: Any) -> bool:

@@ -133,9 +133,10 @@ class Model(ByContent):
         return tuple(name for name in self.kinematics.tree.placements if isinstance(name, str))
 
     def describe(self) -> str:
-        """The joints with their places in q and v, limits, armature and motors; loops and couplings; a text.
+        """The joints with their places in q and v, limits and armature; loops, couplings, motors; a text.
 
-        It is at most 80 columns wide: ``print(model.describe())``. Long names are cut.
+        What a file has besides, and passive forces leave out, is listed. The text is at most 80 columns wide:
+        ``print(model.describe())``. Long names are cut.
         """
         return inventory(self.kinematics, self.gravity)
 
@@ -583,8 +584,8 @@ class Model(ByContent):
             dependent joints of closed loops. Loops are followed from the reference to where they close with
             these; joints that cannot move then are locked, too.
 
-        Bodies behind locked joints are merged with those that carry them. All frames remain. Limits are not
-        looked at.
+        Bodies behind locked joints are merged with those that carry them. All frames remain; of motors and
+        springs, what acts on joints that move. Limits are not looked at.
 
         Raises
         ------
@@ -607,8 +608,8 @@ class Model(ByContent):
 
         Raises
         ------
-        ModelError : there is no such link, it carries nothing that moves, or a loop or coupling ties what it
-            carries to the rest. TypeError : not a name.
+        ModelError : there is no such link, it carries nothing that moves, or a loop, coupling or spring ties
+            what it carries to the rest. TypeError : not a name.
         """
         return Model.of(carried(self.kinematics, link), self.gravity)
 

@@ -6,6 +6,7 @@ space of the rows of G of these joints.
 """
 
 import pickle
+from dataclasses import replace
 
 import jax.numpy as jnp
 import numpy as np
@@ -323,3 +324,39 @@ def test_names_of_strangers_are_described_in_80_columns():
         mechanism.add_joint("j" * 300 + str(number), parent, body, mb.Free(), limits=limits)
     text = mechanism.build().describe()
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text and "jjj..jjjjjj1" in text
+
+
+# --- what acts on joints -----------------------------------------------------------------------------------
+
+
+def _driven(model):
+    """The arm with motors, one of them on two joints, and springs, one of them across two joints."""
+    first, second, third = model.joint_names[:3]
+    motors = [
+        mb.Motor("drive", {first: 9.0}, force=(-2.0, 3.0)),
+        mb.Motor("differential", {second: 2.0, third: -1.0}),
+        mb.Motor("jet", frame=model.body_names[0], wrench=(0.0, 0.0, 0.0, 1.0, 0.0, 0.2)),
+    ]
+    belt = mb.Spring("belt", {second: 0.3, third: -0.2}, 50.0, (0.01, 0.02), 0.5)
+    passive = mb.Passive((belt,), {first: 0.1, third: 0.4}, {second: 0.3}, ("fluid",))
+    return model.with_motors(motors).with_passive(passive)
+
+
+def test_motors_springs_and_what_is_left_out_are_described():
+    text = _driven(mb.example("arm")).describe()
+    assert "\nMotors\n  drive: 9 turn; -2 to 3\n  differential: 2 lift, -1 bend\n  jet: frame" in text
+    assert text.endswith("\nLeft out of the passive forces\n  fluid")
+
+
+def test_a_subtree_has_the_motors_and_springs_of_its_joints(rng):
+    model = _driven(mb.example("arm"))
+    model = model.with_passive(replace(model.passive, left_out=()))
+    q_all, v_all = rng.standard_normal((2, model.nv))
+    v_all[0] = 0.0
+    part = model.subtree(model.body_names[0])
+    close(part.passive_forces(q_all[1:], v_all[1:]), model.passive_forces(q_all, v_all)[1:])
+    close(part.motor_matrix(q_all[1:]), model.motor_matrix(q_all)[1:, 1:])
+    with pytest.raises(
+        ModelError, match=f"spring 'belt' ties what '{model.body_names[1]}' carries to the rest"
+    ):
+        model.subtree(model.body_names[1])

@@ -5,11 +5,14 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import numpy as np
+
 from connections.checks import ModelError
 from connections.multibody.assembly.assembly import assemble
 from connections.multibody.definition.frames import frame_of
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import GROUND, Tree, subtree
+from connections.multibody.joints.motors import motors_without, passive_without
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.loops.condition_rows import bodies_between
@@ -25,14 +28,14 @@ def carried(kinematics: Kinematics | ClosedKinematics, link: str) -> Kinematics 
 
     Raises
     ------
-    ModelError : there is no such link, it carries nothing that moves, or a loop or coupling ties what it
-        carries to the rest. TypeError : `link` is no text.
+    ModelError : there is no such link, it carries nothing that moves, or a loop, coupling or spring ties
+        what it carries to the rest. TypeError : `link` is no text.
     """
-    frame_of(kinematics.tree, link)
-    tree = subtree(kinematics.tree, link)
+    whole = kinematics.tree
+    frame_of(whole, link)
+    tree = _with_forces(whole, subtree(whole, link), link)
     if not isinstance(kinematics, ClosedKinematics):
         return Kinematics(tree)
-    whole = kinematics.tree
     ties = [replace(tie, independent=None) for tie in kinematics.ties if _within(whole, tree, tie, link)]
     if not ties:
         return Kinematics(tree)
@@ -49,6 +52,22 @@ def carried(kinematics: Kinematics | ClosedKinematics, link: str) -> Kinematics 
         reference,
         chosen=[name for name in kinematics.joint_names if name in tree.joint_names],
     )
+
+
+def _with_forces(whole: Tree, part: Tree, link: str) -> Tree:
+    """The part with the motors, springs and dampers of the whole that act on it.
+
+    Of a motor on joints of both, the share that acts on the part is left; the length of a spring on joints of
+    both is not known.
+    """
+    outside = {name: np.zeros(0) for name in whole.joint_names if name not in part.joint_names}
+    motors = motors_without([m for m in whole.motors if m.frame in (None, *part.placements)], outside)
+    springs = [spring for spring in whole.passive.springs if set(spring.joints) - set(outside)]
+    for spring in springs:
+        if set(spring.joints) & set(outside):
+            raise _tied("spring", spring.name, link)
+    passive = passive_without(replace(whole.passive, springs=tuple(springs)), outside)
+    return replace(part, motors=motors, passive=passive)
 
 
 def _within(whole: Tree, part: Tree, tie: Loop | Coupling, link: str) -> bool:
