@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Array = np.ndarray
 _WEIGHTS = np.vstack([A, E])
+_COMFORTABLE = 1e-8  # least pivot of H, relative to its diagonal, that needs no second look
 
 
 class HostRobot:
@@ -45,6 +46,7 @@ class HostRobot:
     ) -> None:
         self._kinematics, self._program, self._nothing = kinematics, program, np.zeros(kinematics.nv)
         self.nq, self._weight = kinematics.nq, weight
+        self._massless = not kinematics.tree.inertias[:, 5, 5].all()
         # The joints with a quaternion; X depends on q in their blocks only.
         self._turning = [each for each in kinematics.elements if each.joint.quaternion is not None]
         # The tree's slots, and for `motion_rows` the result, the stages' rates and y, k each, and two more.
@@ -76,9 +78,12 @@ class HostRobot:
         return q
 
     def require(self, q: Array) -> None:
-        """Raise the error of loops that do not close at q (nq,)."""
-        if self._program.loops is not None:  # every recursion solves the loops first; one is enough
-            self._program.evaluate("mass_matrix", (q,), None)
+        """Raise the error of loops that do not close at q (nq,), or of H if it is singular for want of mass."""
+        if self._program.loops is None and not self._massless:
+            return
+        H = self._program.evaluate("mass_matrix", (q,), None)  # every recursion solves the loops first
+        if self._massless and not _is_comfortable(H):
+            self._program.require_regular(self._program.close(q))
 
     def frame_matrix(self, q: Array) -> Array:
         """X(q), (nq, nv): qdot = X v, pdot = R v and 2 quaternion_dot = quaternion * (omega, 0)."""
@@ -201,3 +206,12 @@ class HostRobot:
             if result is not None:
                 return result
         raise InputRefused(self._program.functions[name], arguments)
+
+
+def _is_comfortable(H: Array) -> bool:
+    """Whether H (n, n) is far from singular, so that no more has to be asked."""
+    try:
+        pivots = np.diagonal(np.linalg.cholesky(H)) ** 2
+    except np.linalg.LinAlgError:
+        return False
+    return bool((pivots > _COMFORTABLE * np.diagonal(H)).all())
