@@ -78,7 +78,7 @@ class HostRobot:
         return q
 
     def require(self, q: Array) -> None:
-        """Raise the error of loops that do not close at q (nq,), or of H if it is singular for want of mass."""
+        """Raise the error of loops that are open at q (nq,), or of an H that is singular for want of mass."""
         if self._program.loops is None and not self._massless:
             return
         H = self._program.evaluate("mass_matrix", (q,), None)  # every recursion solves the loops first
