@@ -23,7 +23,7 @@ class OfLoops(NamedTuple):
     closure: ndarray
     clusters: ndarray
     solved: bool  #: whether it takes solutions of the loops in place of q
-    solve: Callable[[Any], Any]  #: q -> the solution
+    solve: Callable[[Any], Any]  #: q -> the solution, if it takes that
     of_closed: Callable[..., Any]  #: of a `Closed` likewise
     bias_rates: Callable[..., Any]  #: of a solution and v
     kinematics: Any
@@ -48,7 +48,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         (q,) = apart((q,), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, result):
                     return result
                 refused = out is not None
@@ -76,7 +76,7 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         (q,) = apart((q,), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, choices[choice], result):
                     return result
                 refused = out is not None
@@ -104,7 +104,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x = apart((q, x), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, result):
                     return result
                 refused = out is not None
@@ -132,7 +132,7 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x = apart((q, x), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, choices[choice], result):
                     return result
                 refused = out is not None
@@ -162,7 +162,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x, y = apart((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, result):
                     return result
                 refused = out is not None
@@ -192,7 +192,7 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x, y = apart((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, choices[choice], result):
                     return result
                 refused = out is not None
@@ -222,7 +222,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x, y, z = apart((q, x, y, z), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, z, result):
                     return result
                 refused = out is not None
@@ -252,7 +252,7 @@ def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x, y = apart((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, bias_rates(point, x), result):
                     return result
                 refused = out is not None
@@ -282,7 +282,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
                     result = out
                     if inverse:
                         q, x, y = apart((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q)
+                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(
                     memory,
                     closure,

@@ -683,16 +683,12 @@ class _Calls(dict[str, Call]):
             arrays[1],
             arrays[2],
             not loops.linear,
-            _as_it_is if loops.linear else loops.solve,
+            loops.solve,
             coordinates_of if loops.linear else solution_of,
             loops.bias_rates,
             loops.closed,
         )
         return closed_call(len(row.vectors), choices is not None, row.bias_rates, direct, of_loops)
-
-
-def _as_it_is(q: Any) -> Any:
-    return q
 
 
 def _chosen_before(rest: tuple[Any, ...]) -> tuple[Any, Any]:
