@@ -22,6 +22,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ModelError
+from connections.multibody.program.closure_conditions import HostConditions
 
 
 def close(a, b, tolerance=1e-9):
@@ -167,6 +168,37 @@ def test_a_dependent_joint_rests(name, rng):
     N = N @ np.linalg.inv(np.concatenate([G[whole.velocity_slice(name)] for name in ours.joint_names]) @ N)
     close(mb.mass_matrix(ours, q), N.T @ mb.mass_matrix(model, q_all) @ N, 1e-7)
     close(mb.gravity(ours, q), N.T @ mb.gravity(model, q_all), 1e-7)
+
+
+@pytest.mark.parametrize("name", always(["planar robot", "legged robot", "belt leg"], "planar robot"))
+def test_accelerations_are_those_with_multipliers(name, rng):
+    """[H_s, K^T; K, 0] [a_s, lambda] = [tau_s - g_s, 0] at rest, a row of K for each locked velocity.
+
+    The forces tau act on joints that are independent before and after.
+    """
+    model, joint = PLANS[name]().build(), DEPENDENT[name]
+    q_all = mb.displace(model, model.neutral(), 0.02 * rng.standard_normal(model.nv))
+    angles, tree = model.spanning_configuration(q_all), model.spanning_tree
+    ours = model.with_locked({joint: angles[joint]})
+    q, q_s = (np.concatenate([angles[name] for name in each.joint_names]) for each in (ours, tree))
+    common = [name for name in ours.joint_names if name in model.joint_names]
+    tau, tau_s, tau_all = np.zeros(ours.nv), np.zeros(tree.nv), np.zeros(model.nv)
+    for name in common:
+        force = rng.standard_normal(tau[ours.velocity_slice(name)].shape)
+        for each, forces in ((ours, tau), (tree, tau_s), (model, tau_all)):
+            forces[each.velocity_slice(name)] = force
+    kinematics = model.kinematics
+    K = HostConditions(tree.kinematics, kinematics.rows, kinematics.functions).at(q_s)[1]
+    K = np.concatenate([K, np.eye(tree.nv)[tree.velocity_slice(joint)]])
+    system = np.block([[mb.mass_matrix(tree, q_s), K.T], [K, np.zeros((len(K), len(K)))]])
+    right = np.concatenate([tau_s - mb.gravity(tree, q_s), np.zeros(len(K))])
+    a_s = np.linalg.lstsq(system, right, rcond=1e-13)[0]
+    a = mb.forward_dynamics(ours, q, np.zeros(ours.nv), tau)
+    for name in ours.joint_names:
+        close(a[ours.velocity_slice(name)], a_s[: tree.nv][tree.velocity_slice(name)], 1e-7)
+    free = mb.forward_dynamics(model, q_all, np.zeros(model.nv), tau_all)  # a control
+    change = [free[model.velocity_slice(each)] - a[ours.velocity_slice(each)] for each in common]
+    assert np.abs(np.concatenate(change)).max() > 1e-2
 
 
 def test_joints_that_no_motion_is_left_to_are_locked_too():
