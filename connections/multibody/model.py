@@ -486,8 +486,8 @@ class Model(ByContent):
 
         Raises
         ------
-        ModelError : there is no such joint, it has several coordinates and a spring, or a number is negative,
-            not finite or of another shape. TypeError.
+        ModelError : there is no such joint, it has several coordinates and a spring, a friction is negative,
+            or a number is not finite or of another shape. TypeError.
         """
         require_type("passive", passive, Passive)
         tree = self.kinematics.tree

@@ -190,12 +190,12 @@ BAD = {
         "spring 's': joint 'ball' has 4 coordinates, expected one",
     ),
     "negative": (
-        lambda m: m.with_passive(mb.Passive(damping={"hinge": -1.0})),
-        "joint 'hinge': damping is negative: -1",
+        lambda m: m.with_passive(mb.Passive(friction={"hinge": -1.0})),
+        "joint 'hinge': friction is negative: -1",
     ),
     "stiffness": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, -2.0),))),
-        "spring 's': stiffness is negative: -2",
+        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, np.inf),))),
+        "spring 's': stiffness",
     ),
     "rest": (
         lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, 2.0, (1.0, 0.0)),))),
@@ -210,6 +210,19 @@ def test_wrong_motors_and_springs_are_refused_by_name(case, load):
     change, message = BAD[case]
     with pytest.raises(ModelError, match=message):
         change(model)
+
+
+def test_what_mujoco_reads_is_read(load, rng):
+    """Springs that push away, negative damping, and motors that do nothing."""
+    text = TREE.replace('stiffness="3"', 'stiffness="-3"').replace('damping="0.7"', 'damping="-0.7"')
+    text = text.replace('stiffness="11"', 'stiffness="-11"').replace(
+        'frictionloss="0.4"', 'frictionloss="-1"'
+    )
+    text = text.replace('gear="0.1 0.2 1 0.3 -0.4 0.5"', 'gear="0"')
+    model, compiled = load(text)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    np.testing.assert_allclose(model.passive_forces_at(q, v), theirs(model, compiled, q, v)[1], atol=1e-12)
+    assert [motor.name for motor in model.motors] == ["a", "b", "c", "d"] and not model.passive.friction
 
 
 SPATIAL = '<spatial name="cable" stiffness="2"><site site="rotor"/><site site="o"/></spatial>'

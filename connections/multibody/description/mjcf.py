@@ -200,7 +200,10 @@ def refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
     """Raise `ModelError` for the first armature in the file that couples joints."""
     for number in np.flatnonzero(compiled.tendon_armature):
         name = compiled.tendon(number).name or f"number {number}"
-        raise ModelError(f"tendon '{name}' has armature, which couples joints: not yet supported")
+        raise ModelError(
+            f"tendon '{name}' has armature, which couples joints: not yet supported. Without it, or if\n"
+            '<joint armature="..."/> of its joints stands for it, its <tendon> is written with armature="0"'
+        )
     for number in np.flatnonzero(compiled.actuator_armature):
         if not _on_joint(mujoco, compiled, number):
             name = compiled.actuator(number).name or f"number {number}"

@@ -94,7 +94,8 @@ class MJCFForces:
         given: dict[str, Any] = {} if force is None else {"force": force}
         if kind == kinds.mjTRN_SITE and reference < 0:
             wrench = np.concatenate([gear[3:], gear[:3]])
-            return Motor(name, {}, self.sites[target], wrench, **given) if target in self.sites else None
+            acts = target in self.sites and wrench.any()
+            return Motor(name, {}, self.sites[target], wrench, **given) if acts else None
         if kind in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT):
             joints = self._on_joint(target, gear, kind == kinds.mjTRN_JOINTINPARENT)
             if isinstance(joints, str):
@@ -134,7 +135,7 @@ class MJCFForces:
         friction = {
             name: compiled.dof_frictionloss[dof]
             for name, dof in dofs.items()
-            if compiled.dof_frictionloss[dof]
+            if compiled.dof_frictionloss[dof] > 0.0  # others are none in MuJoCo
         }
         springs += self._tendons(not flags & disabled.mjDSBL_SPRING, damped)
         return Passive(tuple(springs), damping, friction, tuple(self._others()))

@@ -48,7 +48,7 @@ class Spring:
     ----------
     name : for messages.
     joints : {joint of one coordinate: a_i}; m/rad for a tendon, or one joint with 1.
-    stiffness : k, N/m or N m/rad.
+    stiffness : k, N/m or N m/rad; negative if the spring pushes away from its rest length.
     rest : L_0, m or rad: a number, or (2,) the least and the largest length without tension.
     damping : d, N s/m or N m s/rad.
     """
@@ -120,16 +120,15 @@ def passive_of(passive: Passive, joints: Joints) -> Passive:
 
     Raises
     ------
-    ModelError : there is no such joint, it has several coordinates and a spring, or a number is negative, not
-        finite or of another shape. The message names the joint or spring.
+    ModelError : there is no such joint, it has several coordinates and a spring, a friction is negative, or a
+        number is not finite or of another shape. The message names the joint or spring.
     """
     springs = tuple(_spring_of(spring, joints) for spring in passive.springs)
     damping = _of_joints("passive", "damping", passive.damping, joints)
     friction = _of_joints("passive", "friction", passive.friction, joints)
-    for what, numbers in (("damping", damping), ("friction", friction)):
-        for name, value in numbers.items():
-            if (value < 0.0).any():
-                raise ModelError(f"joint '{name}': {what} is negative: {value.min():g}")
+    for name, value in friction.items():
+        if (value < 0.0).any():
+            raise ModelError(f"joint '{name}': friction is negative: {value.min():g}")
     return Passive(springs, damping, friction, tuple(passive.left_out))
 
 
@@ -175,8 +174,6 @@ def _spring_of(spring: Spring, joints: Joints) -> Spring:
             numbers[word] = as_number(word, getattr(spring, word))
         except (TypeError, ValueError) as error:
             raise ModelError(f"{what}: {error}") from error
-        if numbers[word] < 0.0:
-            raise ModelError(f"{what}: {word} is negative: {numbers[word]:g}")
     lower, upper = np.broadcast_to(_array(what, "rest", spring.rest, ()), (2,)).tolist()
     if lower > upper:
         raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
