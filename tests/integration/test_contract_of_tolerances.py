@@ -153,6 +153,18 @@ def test_bad_options_are_named(name, value):
         of_oscillators(**{name: value})
 
 
+@pytest.mark.parametrize("option", [{"first_step": 10.0}, {"breakpoints": np.array([1.0, 7.0])}])
+def test_what_does_not_fit_the_times_is_named_inside_jit(option):
+    def end(v, times):
+        return cn.geodesic(systems.SPHERE_NABLA, np.array([1.2, 0.3]), v, times, **option).q[-1]
+
+    v = np.array([0.1, 0.2])
+    with pytest.raises(ValueError, match=next(iter(option))):
+        jax.jit(lambda v: end(v, [0.0, 5.0]))(v)
+    with pytest.raises(ValueError, match=next(iter(option))):
+        jax.grad(lambda v: end(v, np.array([0.0, 5.0]))[0])(v)
+
+
 # --- every component by itself -----------------------------------------------------------------------------
 
 

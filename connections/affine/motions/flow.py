@@ -312,6 +312,8 @@ class Trajectories(Parametrized):
         if is_traced_now(times, *arrays):
             if solver.events:
                 raise ValueError(f"{name}: events are found outside of jit, grad and vmap only")
+            if not is_traced(times, since):
+                solver.require_within(np.asarray(times) + since)
             traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver, since)
             return traced[0], {} if traced[1] is None else {"drift": traced[1]}
         first = arguments[0].name if arguments else ""
