@@ -67,6 +67,7 @@ _AGREED = 1e-6  # gain of a step, of what is left, below which the posture is cl
 _STILL = 1e-10  # rad and m: a step that is shorter leads nowhere
 _HELD = 1e-7  # rad and m: by how much joints of loops may be beyond their limits
 _SHARE = 0.5  # of the way to a limit that a step may go: who runs into limits at once stays there
+_NOTHING = 1e-12  # columns of J below this, of the largest, are round-off
 _TURN = 1.0  # rad: the most that a joint turns in a step, so that the result is near the start
 _START, _LEAST, _MOST = 1e-2, 1e-9, 1e10  # lambda
 
@@ -445,6 +446,8 @@ class _Search:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """J^T J, J^T r and |r|^2 / 2 with weights, and with the posture's."""
         e, J, w = at.error[rows], at.J[rows], self._weights
+        sizes = np.abs(J).max(axis=1)  # what only round-off moves would turn very far
+        J = np.where((sizes > _NOTHING * sizes.max(axis=1, keepdims=True))[:, None], J, 0.0)
         weighted = np.swapaxes(w[:, None] * J, 1, 2)
         H, g = weighted @ J, np.einsum("knm,km->kn", weighted, e)
         merit = 0.5 * (e * e) @ w

@@ -112,6 +112,21 @@ def test_a_floating_base_and_four_feet_are_placed_together(rng):
         np.testing.assert_allclose(pose if target.ndim == 2 else pose[:3, 3], target, atol=1e-8)
 
 
+def test_a_joint_that_moves_its_frame_by_round_off_alone_does_not_hold_the_others(rng):
+    """A hand on a ball joint: its origin does not move as the ball turns, but to the last digit."""
+    mechanism = mb.Mechanism()
+    for name, parent, joint in (
+        ("base", "world", mb.Free()),
+        ("arm", "base", mb.Revolute((0, 1, 0))),
+        ("hand", "arm", mb.Spherical()),
+    ):
+        mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
+        mechanism.add_joint(name, parent, name, joint, placed(0.1, 0.2, 0.3))
+    robot = mechanism.build()
+    found = mb.inverse_kinematics(robot, {"hand": [0.3, 0.2, 0.5]}, robot.random(rng)).require()
+    np.testing.assert_allclose(mb.frame_pose(robot, found.q, "hand")[:3, 3], [0.3, 0.2, 0.5], atol=1e-8)
+
+
 # --- what is not reached -----------------------------------------------------------------------------------
 
 
