@@ -131,6 +131,8 @@ def _recursion(name: str) -> Callable[[Any], Any]:
 ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
     "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: p, q, 1e-3),
+    "closure_forces": lambda q: mb.closure_forces(mb.example("four_bar"), q[:1], [1.0], [1.0]),
+    "joint_forces": lambda q: mb.joint_forces(robot(), q, *VECTORS[:2])["shoulder"],
     "inverse_kinematics": lambda q: mb.inverse_kinematics(robot(), {"tool": TOOL}, q).q,
     "audit_coriolis": lambda q: mb.audit_coriolis(
         robot(), partial(mb.coriolis_matrix, robot()), q, VECTORS[0]

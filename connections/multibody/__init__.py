@@ -8,6 +8,7 @@ from connections.affine.independent_forms import SelectedForms, independent_form
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
+from connections.multibody.constraint_forces import closure_forces, joint_forces
 from connections.multibody.curvature_extremes import CurvatureExtremes, extreme_sectional_curvatures
 from connections.multibody.curvatures import (
     curvature_with_torsion,
@@ -143,6 +144,7 @@ __all__ = [
     "christoffel_derivatives",
     "christoffel_symbols",
     "close_loops",
+    "closure_forces",
     "coriolis_matrix",
     "coriolis_matrix_rate",
     "coriolis_product",
@@ -179,6 +181,7 @@ __all__ = [
     "inverse_dynamics_second_derivatives",
     "inverse_kinematics",
     "inverse_mass_matrix",
+    "joint_forces",
     "linearize",
     "load",
     "load_c",

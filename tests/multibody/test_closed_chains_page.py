@@ -6,4 +6,4 @@ from pages import run_page
 
 @pytest.mark.further
 def test_the_page_runs() -> None:
-    run_page("closed_chains.md", blocks=7, assertions=12)
+    run_page("closed_chains.md", blocks=8, assertions=14)

@@ -192,6 +192,7 @@ PUBLIC = {
     "ricci": lambda q: mb.ricci(robot(), q),
     "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
     "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
+    "joint_forces": lambda q: list(mb.joint_forces(robot(), q, *_state(2)).values()),
     "inverse_kinematics": lambda q: (
         mb.inverse_kinematics(robot(), {robot().frame_names[-1]: [0.3, 0.2, 0.5]}, q, limits=False).q
     ),

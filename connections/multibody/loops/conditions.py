@@ -52,7 +52,7 @@ class LoopClosure:
         """phi (p,), the conditions of functions last, and K = L_X phi, (p, n_d + n_i), at q_s (nq_s,).
 
         The columns of K are the dependent and then the independent spanning velocities. A row of K is a
-        wrench applied to the relative twist of two bodies (`_wrenches`); functions are differentiated by JAX.
+        wrench applied to the relative twist of two bodies (`wrenches_of`); JAX differentiates functions.
         """
         columns = np.concatenate([self.dependent, self.independent])
         T = self._transforms_at(q_s)
@@ -65,7 +65,7 @@ class LoopClosure:
         coordinate = self.spanning.coordinate_of[columns]
         linear = np.where(coordinate < 0, 0.0, self.rows.coefficients[:, coordinate])
         phi = _values(self.rows, T, q_s)
-        K = self.rows.scales[:, None] * (_wrenches(self.rows, T) @ twists.T * relative + linear)
+        K = self.rows.scales[:, None] * (wrenches_of(self.rows, T) @ twists.T * relative + linear)
         if not self.functions:
             return phi, K
 
@@ -171,7 +171,7 @@ def _values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
     return phi
 
 
-def _wrenches(rows: Rows, T: jax.Array) -> jax.Array:
+def wrenches_of(rows: Rows, T: jax.Array) -> jax.Array:
     """f (p, 6) of each row: phi' = f . (V_b - V_a), V twists in world axes at the world origin."""
     p_a, p_b, u, w = _points(rows, T)
     kind = rows.kinds[:, None]

@@ -428,4 +428,31 @@ MUTANTS = (
         ),
         "the steps minimize another sum than that which is judged",
     ),
+    Mutant(
+        "closures-without-centrifugal-terms",
+        "multibody/constraint_forces.py",
+        'np.einsum("ksn,kn->ks", G, a) + np.einsum("ksjn,kj,kn->ks", LG, v, v)',
+        'np.einsum("ksn,kn->ks", G, a) + 0.0 * np.einsum("ksjn,kj,kn->ks", LG, v, v)',
+        ("multibody/test_constraint_forces.py::test_a_swing_hangs_half_on_each_rope",),
+        "closures do not hold what loops add to the accelerations of dependent joints",
+    ),
+    Mutant(
+        "closures-on-one-body-alone",
+        "multibody/constraint_forces.py",
+        "((force.body_b, 1.0), (force.body_a, -1.0))",
+        "((force.body_b, 1.0), (force.body_a, 1.0))",
+        ("multibody/test_constraint_forces.py::test_a_swing_hangs_half_on_each_rope",),
+        "both bodies of a closure meet the same wrench, instead of opposite ones",
+    ),
+    Mutant(
+        "closures-about-the-origin",
+        "multibody/constraint_forces.py",
+        "wrench[:3] - np.cross(point, wrench[3:])",
+        "wrench[:3]",
+        (
+            "multibody/test_constraint_forces.py::"
+            "test_motors_and_closures_explain_the_motion_of_the_spanning_tree",
+        ),
+        "the moment of a closure is about the world's origin",
+    ),
 )

@@ -1,0 +1,264 @@
+"""Forces in joints: of closures, by multipliers, and of bearings, by what the bodies' motion needs.
+
+The spanning tree of a closed chain moves as the chain does with forces tau_s of its joints and multipliers
+of the conditions phi(q_s) = 0, whose derivative is K,
+
+    H_s vdot_s + C_s v_s + g_s = tau_s + K^T lambda,    v_s = G v,    vdot_s = G vdot + Gdot v.
+
+Motors drive the independent joints, so that tau_s is tau there and zero elsewhere; since K G = 0, this is
+tau = G^T (H_s vdot_s + C_s v_s + g_s), and K^T lambda is what is left. A row of K is a wrench applied to the
+relative twist of two bodies, so the closure's wrench is the sum of these by lambda. Where conditions are
+redundant, as those of a revolute closure in a planar loop, only their sum in K^T lambda is determined: the
+least multipliers are returned, in rad and the size of the cluster.
+
+What body b needs is I_b Vdot_b + V_b x* I_b V_b - I_b [0; R_b^T g]; its joint transmits that, and what the
+bodies that it carries need, less the wrenches of closures on them.
+Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapters 5 and 8.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from connections.checks import require_untraced
+from connections.engines.arguments import as_rows
+from connections.geometry.rigid.host_groups import cross
+from connections.multibody.clusters import LINEAR, TWIST
+from connections.multibody.functions import (
+    body_jacobians,
+    forward_dynamics,
+    forward_kinematics,
+    frame_jacobian_rate,
+    inverse_dynamics,
+)
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.loops.condition_rows import FunctionLoop
+from connections.multibody.loops.conditions import wrenches_of
+from connections.multibody.loops.lengths import velocity_units
+from connections.multibody.model import Model, require_model, solved
+from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closure_conditions import HostConditions
+
+_RANK = 1e-9  # singular values of K^T below this, of the largest, are those of redundant conditions
+
+
+def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None) -> dict[str, np.ndarray]:
+    """The wrenches [n; f] in the closures of loops, and the multipliers of couplings, by name.
+
+    Parameters
+    ----------
+    model : the robot; without loops and couplings there are none.
+    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
+    tau : (..., nv) in place of a: forces of the motors, which are at the independent joints, N m and N.
+
+    Returns
+    -------
+    {loop: (..., 6)}, the wrench that the body of frame a exerts on that of frame b, about the origin of frame
+    b, in world axes, N m and N; the other body meets its opposite. {coupling: (..., k)}, multipliers: joint i
+    meets the force coefficient_i lambda, or (dfunction / dq_i)^T lambda of a coupling by a function.
+
+    Where the closures of a loop are redundant, as a revolute one in a planar loop, forces that do no work in
+    any motion are not determined; these are zero, as far as they can be.
+
+    Raises
+    ------
+    ShapeError, NonFiniteError, PointError, ClosureError : as `inverse_dynamics`; MetricError : tau is given,
+    and H is singular; TypeError : neither a nor tau is given, or both; JAX traces an argument.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("four_bar")
+    >>> forces = mb.closure_forces(robot, robot.neutral(), [1.0], tau=[0.0])
+    >>> {loop: wrench.shape for loop, wrench in forces.items()}
+    {'loop': (6,)}
+
+    Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 8.
+    """
+    motion = _Motion.of("closure_forces", model, q, v, a, tau)
+    rows = _closures(model, motion)
+    return {
+        name: np.stack([row[owner].components for row in rows]).reshape(*motion.batch, -1)
+        for owner, name in enumerate(_names(model))
+    }
+
+
+def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None) -> dict[str, np.ndarray]:
+    """The wrenches [n; f] that joints transmit, bearings and motors together, by the names of all joints.
+
+    Parameters
+    ----------
+    model : the robot.
+    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    v : (..., nv) velocities in the model's frame, rad/s and m/s.
+    a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
+    tau : (..., nv) in place of a: forces of the motors, which are at the independent joints, N m and N.
+
+    Returns
+    -------
+    {joint: (..., 6)}, the wrench that the parent exerts on the body that the joint moves, in the axes of that
+    body, about its origin, N m and N; dependent joints of loops included. Its part along a joint's motion is
+    the motor's force, less that which its own armature meets; closures are in `closure_forces`.
+
+    Raises
+    ------
+    As `closure_forces`.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> at_rest = mb.joint_forces(robot, robot.neutral(), [0.0] * 6, [0.0] * 6)
+    >>> weight = 9.81 * mb.total_mass(robot)
+    >>> bool(abs(at_rest[robot.joint_names[0]][5] - weight) < 1e-9)
+    True
+
+    Source: [W] VI-C; Featherstone, Rigid Body Dynamics Algorithms, chapter 5.
+    """
+    motion = _Motion.of("joint_forces", model, q, v, a, tau)
+    tree, q_s = model.spanning_tree, motion.q
+    poses = forward_kinematics(tree, q_s)
+    A = body_jacobians(tree, q_s).reshape(len(q_s), -1, 6, tree.nv)
+    rates = np.stack([frame_jacobian_rate(tree, q_s, motion.v, name) for name in tree.body_names], axis=1)
+    V = np.einsum("kbin,kn->kbi", A, motion.v)
+    V_dot = np.einsum("kbin,kn->kbi", A, motion.a) + np.einsum("kbin,kn->kbi", rates, motion.v)
+    V_dot[..., 3:] -= np.einsum("kbji,j->kbi", poses[:, :, :3, :3], model.gravity)
+    inertias = model.kinematics.tree.inertias
+    momentum = np.einsum("bij,kbj->kbi", inertias, V)
+    f = np.einsum("bij,kbj->kbi", inertias, V_dot)
+    f[..., :3] += cross(V[..., :3], momentum[..., :3]) + cross(V[..., 3:], momentum[..., 3:])
+    f[..., 3:] += cross(V[..., :3], momentum[..., 3:])
+    for row, forces in enumerate(_closures(model, motion)):
+        for force in forces:
+            for body, sign in ((force.body_b, 1.0), (force.body_a, -1.0)):
+                if body >= 0:
+                    R, p = poses[row, body, :3, :3], poses[row, body, :3, 3]
+                    n, along = force.components[:3], force.components[3:]
+                    f[row, body] -= sign * np.concatenate(
+                        [R.T @ (n + np.cross(force.point - p, along)), R.T @ along]
+                    )
+    parents = model.kinematics.tree.parents
+    for body in reversed(range(len(parents))):
+        parent = parents[body]
+        if parent >= 0:
+            back = np.swapaxes(poses[:, parent, :3, :3], 1, 2)
+            turn = back @ poses[:, body, :3, :3]
+            arm = np.einsum("kij,kj->ki", back, poses[:, body, :3, 3] - poses[:, parent, :3, 3])
+            n, along = (np.einsum("kij,kj->ki", turn, part) for part in (f[:, body, :3], f[:, body, 3:]))
+            f[:, parent] += np.concatenate([n + cross(arm, along), along], axis=1)
+    return {name: f[:, body].reshape(*motion.batch, 6) for body, name in enumerate(tree.joint_names)}
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+class _Motion(NamedTuple):
+    """k motions of the spanning tree at one instant."""
+
+    batch: tuple[int, ...]
+    q: np.ndarray  #: (k, nq_s)
+    v: np.ndarray  #: (k, nv_s)
+    a: np.ndarray  #: (k, nv_s)
+    excess: np.ndarray  #: (k, nv_s) K^T lambda: what the joints' forces do not explain
+
+    @classmethod
+    def of(cls, name: str, model: Model, q: Any, v: Any, a: Any, tau: Any) -> _Motion:
+        """The motion with these accelerations, or with these forces of the motors."""
+        require_model(name, model)
+        if (a is None) == (tau is None):
+            raise TypeError(f"{name}: give accelerations a, or tau=forces of the motors, one of them")
+        require_untraced(q=coordinates_of(q, model.kinematics), v=v, a=a, tau=tau)
+        closed = solved(model, q)
+        if a is None:
+            a = forward_dynamics(model, closed, v, tau)
+        driven = np.asarray(inverse_dynamics(model, closed, v, a))
+        batch = driven.shape[:-1]
+        of_q, v, a, driven = (as_rows(np.asarray(x, float), batch) for x in (closed.q, v, a, driven))
+        if not isinstance(model.kinematics, ClosedKinematics):
+            return cls(batch, of_q, v, a, np.zeros_like(driven))
+        q_s, G, LG = (np.asarray(part) for part in model.program.solution(closed))
+        axes = len(closed.q.shape) - 1
+        q_s, G, LG = (
+            np.broadcast_to(part, (*batch, *part.shape[axes:])).reshape(len(v), *part.shape[axes:])
+            for part in (q_s, G, LG)
+        )
+        v_s = np.einsum("ksn,kn->ks", G, v)
+        a_s = np.einsum("ksn,kn->ks", G, a) + np.einsum("ksjn,kj,kn->ks", LG, v, v)
+        excess = np.array(inverse_dynamics(model.spanning_tree, q_s, v_s, a_s))
+        excess[:, model.kinematics.v_columns] -= driven
+        return cls(batch, q_s, v_s, a_s, excess)
+
+
+class _Force(NamedTuple):
+    """What a loop or coupling exerts."""
+
+    components: np.ndarray  #: (6,) the wrench on body b, about `point`, in world axes; (k,) multipliers
+    #: bodies, -1 for the ground, and for both of a coupling
+    body_a: int = -1
+    body_b: int = -1
+    point: np.ndarray = np.zeros(3)  #: (3,) m, in the world
+
+
+def _names(model: Model) -> tuple[str, ...]:
+    return model.kinematics.names if isinstance(model.kinematics, ClosedKinematics) else ()
+
+
+def _closures(model: Model, motion: _Motion) -> list[list[_Force]]:
+    """For each row, the forces of all loops and couplings."""
+    kinematics = model.kinematics
+    if not isinstance(kinematics, ClosedKinematics):
+        return [[] for _ in motion.q]
+    conditions = HostConditions(kinematics.spanning, kinematics.rows, kinematics.functions)
+    units = velocity_units(kinematics.spanning, kinematics.clusters.of_body, kinematics.clusters.sizes)
+    found = []
+    for q, excess in zip(motion.q, motion.excess, strict=True):
+        K = conditions.at(q)[1]
+        multipliers = np.linalg.lstsq((K * units).T, excess * units, rcond=_RANK)[0]
+        found.append(_of_owners(kinematics, conditions, q, multipliers))
+    return found
+
+
+def _of_owners(
+    kinematics: ClosedKinematics, conditions: HostConditions, q: np.ndarray, multipliers: np.ndarray
+) -> list[_Force]:
+    """The forces of all loops and couplings at q (nq_s,), by the multipliers of the rows of K."""
+    rows, placed = kinematics.rows, conditions.placed(q)
+    T = placed.transforms
+    own = multipliers[: len(rows.kinds)] * rows.scales
+    wrenches = own[:, None] * np.asarray(wrenches_of(rows, jnp.asarray(T)))
+    forces: dict[int, _Force] = {}
+    for owner in dict.fromkeys(rows.owners.tolist()):
+        mine = np.flatnonzero(rows.owners == owner)
+        if rows.kinds[mine[0]] == LINEAR:
+            forces[owner] = _Force(own[mine])
+            continue
+        first = mine[rows.kinds[mine] != TWIST][0]
+        body_b = int(rows.bodies_b[first])
+        point = T[body_b, :3, :3] @ rows.points_b[first] + T[body_b, :3, 3]
+        wrench = _about(point, wrenches[mine].sum(axis=0))
+        forces[owner] = _Force(wrench, int(rows.bodies_a[first]), body_b, point)
+    start = len(rows.kinds)
+    for function in kinematics.functions:
+        size = function.size(kinematics.spanning)
+        of_function = slice(start, start + size)
+        start += size
+        if not isinstance(function, FunctionLoop):
+            forces[function.owner] = _Force(multipliers[of_function] * function.scale)
+            continue
+        moves = np.zeros((len(T), 6))  # of a tree whose six velocities are the twists of body b
+        moves[function.body_b] = 1.0
+        rates = function.residual_and_derivative(placed._replace(columns=np.eye(6)), moves, q)[1]
+        point = (T[function.body_b] @ function.frame_b)[:3, 3]
+        wrench = _about(point, multipliers[of_function] @ rates)
+        forces[function.owner] = _Force(wrench, function.body_a, function.body_b, point)
+    return [forces[owner] for owner in range(len(kinematics.names))]
+
+
+def _about(point: np.ndarray, wrench: np.ndarray) -> np.ndarray:
+    """A wrench (6,) about the world's origin, about this point instead."""
+    return np.concatenate([wrench[:3] - np.cross(point, wrench[3:]), wrench[3:]])
