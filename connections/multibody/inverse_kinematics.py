@@ -145,9 +145,11 @@ def inverse_kinematics(
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError : an argument is wrong; ClosureError : the loops do not close at
-    q0; ModelError : there is no such frame, a pose is not rigid, or a lower limit is above the upper one;
-    TypeError, ValueError : an argument of another kind; ImportError : limits bind, and DAQP is missing.
+    ShapeError, NonFiniteError, PointError : an argument is wrong.
+    ClosureError : the loops do not close at q0.
+    ModelError : there is no such frame, a pose is not rigid, or a lower limit is above the upper one.
+    TypeError, ValueError : an argument of another kind.
+    ImportError : limits bind, and DAQP is missing.
 
     Examples
     --------
