@@ -202,6 +202,7 @@ FUNCTIONS = {
 }
 
 
+@pytest.mark.further
 @pytest.mark.parametrize(
     "name", ["four-bar with branches", *map(further, ("legged robot", "belt leg", "cam"))]
 )
