@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.checks import ShapeError, as_array, require_finite, require_function
+from connections.checks import ShapeError, as_array, is_traced, require_finite, require_function
 from connections.integration.tolerances import ATOL, DRIFT, MAX_STEPS, RTOL
 
 EVENT = "(t, q, v) -> a number"
@@ -163,6 +163,8 @@ class Solver:
         first = self.settings.first_step
         if np.isfinite(first) and len(times) > 1 and first > ends[1] - ends[0]:
             raise ValueError(f"first_step: {first:g} is longer than the interval, {ends[1] - ends[0]:g}")
+        if is_traced(self.breakpoints):  # found inside `jit`, where a curve does something brief
+            return
         outside = self.breakpoints[(self.breakpoints < ends[0]) | (self.breakpoints > ends[1])]
         if len(outside):
             raise ValueError(f"breakpoints: {outside[0]:g} is outside of [{ends[0]:g}, {ends[1]:g}]")

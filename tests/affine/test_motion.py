@@ -149,7 +149,6 @@ def test_a_pytree_that_is_put_together_again(move):
     assert names[:3] == [".times", ".q", ".v"]
 
 
-@pytest.mark.further
 def test_inside_jit_and_vmap(move):
     """As outside, to what compiling the whole changes; each member has its own times then."""
     outside = move(*START, TIMES)

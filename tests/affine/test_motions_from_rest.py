@@ -165,7 +165,6 @@ def test_in_a_batch():
             close(v[row, :, 0], own + speed, DIGITS[name])
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("name", always(PULSES, "sin^4", "jumps"))
 def test_inside_jit(name, rng):
     """By window and by speed, under `vmap`; with three clocks."""

@@ -142,7 +142,6 @@ def test_options_as_people_write_them():
             cn.exponential(PLANE, np.zeros(2), np.ones(2), **options)
 
 
-@pytest.mark.further
 def test_breakpoints_inside_jit():
     """One of them at a requested time, on a clock far from zero: a force that jumps, as outside of `jit`."""
 

@@ -261,7 +261,6 @@ def test_short_windows_for_any_number_of_requested_times(rng):
     np.testing.assert_allclose(end, space("half plane")[2], **NEAR)
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("name", always(["half plane", "rotations"], "half plane"))
 def test_short_windows_inside_jit(name, rng):
     """With derivatives: the holonomy of the whole loop does not depend on its window."""
@@ -356,7 +355,6 @@ def test_samples_in_a_batch(name, rng):
     np.testing.assert_allclose(cn.holonomy(nabla, (t, rows[0])), end[0], **NEAR)
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("name", always([name for name in SPACES if name != "robot"], "half plane"))
 def test_inside_jit(name, rng):
     """Holonomy by windows, and transport for three clocks, under `vmap`."""

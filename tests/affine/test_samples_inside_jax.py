@@ -52,7 +52,6 @@ def carried(times, points):
     return cn.parallel_transport(NABLA, (times, points), Z, ENDS)
 
 
-@pytest.mark.further
 def test_transport_along_traced_samples():
     expected = carried(T, POINTS)
     assert np.abs(expected[-1] - Z).max() > 0.1

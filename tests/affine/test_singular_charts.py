@@ -185,7 +185,6 @@ def test_in_a_batch_that_may_fail_in_part(name):
     require_right(chart, motion.q[2], rows[2], times, ACCURATE)
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("name", always(DEFAULT, "interval"))
 def test_inside_jit(name):
     """NaN from there on, alone and under `vmap`; forwards and backwards."""
