@@ -67,8 +67,9 @@ def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = No
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError, ClosureError : as `inverse_dynamics`; MetricError : tau is given,
-    and H is singular; TypeError : neither a nor tau is given, or both; JAX traces an argument.
+    ShapeError, NonFiniteError, PointError, ClosureError : as `inverse_dynamics`.
+    MetricError : tau is given, and H is singular.
+    TypeError : neither a nor tau is given, or both; JAX traces an argument.
 
     Examples
     --------
