@@ -103,7 +103,7 @@ class _Cache(FunctionCache):
         stamp(self, fingerprint(function))
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
-        return index_key(self, sig, codegen)
+        return index_key(sig, codegen)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         found = None

@@ -70,6 +70,16 @@ def test_the_filter_is_the_exact_solution_between_samples():
     np.testing.assert_allclose(low_pass(t, 0.0 * t + 5.0, rate, 5.0), 5.0, atol=1e-14)
 
 
+def test_the_filter_of_a_cubic_is_exact_over_long_steps_too():
+    """y is the sum of (-1 / rate)^k times the k-th derivative, less what that is at first, decaying."""
+    t, rate = np.array([0.0, 0.1, 0.3, 2.3, 2.6, 6.6, 7.4]), 5.0  # steps times rate: 0.5 to 20
+    p = np.polynomial.Polynomial([1.0, -2.0, 0.5, 0.3])
+    expected = p - p.deriv(1) / rate + p.deriv(2) / rate**2 - p.deriv(3) / rate**3
+    y = low_pass(t, p(t), rate)
+    np.testing.assert_allclose(y, expected(t) - expected(0.0) * np.exp(-rate * t), rtol=0.0, atol=1e-11)
+    assert np.abs(low_pass(t, p(t), rate, smooth=False) - y).max() > 0.1  # negative control
+
+
 @pytest.mark.parametrize("consistent", [True, False])
 def test_exact_data_give_what_the_robot_does_on_another_motion(consistent):
     found = identified(torques(arm(), FRICTION), friction=True, consistent=consistent)

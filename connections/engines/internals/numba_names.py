@@ -102,12 +102,12 @@ def stamp(cache: Any, text: str) -> None:
     cache._cache_file._source_stamp = cache._impl.stamp = text
 
 
-def index_key(cache: Any, signature: Any, codegen: Any) -> Any:
-    """The types, the processor, and the text of a cache's `stamp`.
+def index_key(signature: Any, codegen: Any) -> Any:
+    """The types and the processor that machine code is for; its file's `stamp` says whether it is current.
 
-    Numba puts a hash of the function's closure there, which differs between processes.
+    Numba adds a hash of the function's closure, which differs between processes.
     """
-    return signature, codegen.magic_tuple(), cache._impl.stamp
+    return signature, codegen.magic_tuple()
 
 
 def compiled_from(value: Any) -> dict[str, Any] | None:
