@@ -132,7 +132,7 @@ def test_a_file_of_an_installed_package(rng):
     assert mb.load("example-robot-data:ur5_robot.urdf", floating_base=True).nv == 12
     with pytest.raises(ModelError, match="there is no installed package 'example-robots'.*pip install"):
         mb.load("example-robots:ur5.urdf")
-    with pytest.raises(ModelError, match=r"there is no file 'ur7.urdf'.* and \d+ more"):
+    with pytest.raises(ModelError, match=r"none of its \d+ files of robots ends with 'ur7.urdf'.*ur3.urdf"):
         mb.load("example-robot-data:ur7.urdf")
     with pytest.raises(TypeError, match="name: expected text, got the number 5"):
         mb.load(5)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import pkgutil
-from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ from connections.multibody.description.mjcf import from_mjcf
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.model import Model
 
-_NAMED = 5  # most files that a message lists
+_NAMED = 5  # files that a message names
 _ROBOTS = "robot_descriptions"
 
 
@@ -54,20 +54,17 @@ def _file_of_package(package: str, path: str) -> Path:
     robots = [file for file in files if file.suffix in (".urdf", ".xml")]
     found = [file for file in robots if f"/{file.as_posix()}".endswith(f"/{path}")]
     if not found:
-        raise ModelError(f"package {package!r}: {no_such('file', path, _shortened(robots))}")
+        alike = difflib.get_close_matches(path, {file.name for file in robots}, _NAMED, 0.0)
+        raise ModelError(
+            f"package {package!r}: none of its {len(robots)} files of robots ends with {path!r}; "
+            f"the most alike are {', '.join(alike)}"
+        )
     if len(found) > 1:
         raise ModelError(
             f"package {package!r} has {len(found)} files {path!r}; write more of the path, such as "
             f"'{package}:{'/'.join(found[0].parts[-2:])}'"
         )
     return Path(str(found[0].locate()))
-
-
-def _shortened(files: Sequence[Any]) -> list[str]:
-    """The names of files, up to `_NAMED`, and how many more there are."""
-    names = sorted({file.name for file in files})
-    more = [f"and {len(names) - _NAMED} more"] if len(names) > _NAMED else []
-    return [*names[:_NAMED], *more]
 
 
 def _file_of_module(name: str) -> Path:
