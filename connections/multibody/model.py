@@ -311,7 +311,10 @@ class Model(ByContent):
         return motor_matrix_at(self.kinematics, q)
 
     def motor_matrix(self, q: Any) -> Array:
-        """B, (..., nv, nu): the generalized forces of motors with the forces u are B u.
+        """B = G^T B_s + sum J_f^T w, (..., nv, nu): the generalized forces of motors are B u, N m and N.
+
+        B_s are the ratios on joints, G the Jacobian of the loops (1 of a tree); a motor on a frame f has the
+        wrench u w in the axes of the frame.
 
         Parameters
         ----------
@@ -321,7 +324,7 @@ class Model(ByContent):
         ------
         ShapeError, NonFiniteError, PointError, ClosureError.
 
-        Source: `applied_forces`.
+        Source: MuJoCo's documentation, Computation; the equations are derived in `applied_forces`.
         """
         q = coordinates_of(q, self.kinematics)
         return evaluate(self, self.motor_matrix_at, Argument("q", q, (self.nq,)))
@@ -332,19 +335,22 @@ class Model(ByContent):
         return passive_forces_at(self.kinematics, q, v)
 
     def passive_forces(self, q: Any, v: Any) -> Array:
-        """The generalized force of springs and dampers, (..., nv), MuJoCo's ``qfrc_passive``.
+        """The generalized force of springs and dampers, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
+
+        It is -G^T (d v_s + sum_k a_k (k_k s_k + d_k a_k . v_s)), v_s = G v, with springs on lengths a_k . q_s
+        that are stretched by s_k beyond their rest lengths.
 
         Parameters
         ----------
         q : (..., nq) configurations, or a `Closed`.
-        v : (..., nv) velocities.
+        v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
         Raises
         ------
         ModelError : the description has other passive forces, which are not computed; the message names one.
         ShapeError, NonFiniteError, PointError, ClosureError.
 
-        Source: `applied_forces`.
+        Source: MuJoCo's documentation, Computation; the equations are derived in `applied_forces`.
         """
         q = coordinates_of(q, self.kinematics)
         arguments = Argument("q", q, (self.nq,)), Argument("v", v, (self.nv,))
