@@ -58,7 +58,8 @@ def stages_at(
 
     def stage(K: jax.Array, own: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         i, row, node = own
-        return K.at[i].set(rate(s + node * h, y + (h * row) @ K)), None
+        f = rate(s + node * h, y + (h * row) @ K)
+        return jax.lax.dynamic_update_index_in_dim(K, f, i, 0), None
 
     K, first = jnp.zeros((len(nodes), len(y))), 0 if f is None else 1
     if f is not None:
