@@ -56,6 +56,7 @@ def trace(transformation: str, function: Callable[..., Any], arguments: list[Any
 JUDGES = {
     "ContorsionFamily.beta_of",
     "GroupAction.require_action",
+    "MatrixLieGroup.logarithm",
     "ReducedSystem.checks",
     "ReducedSystem.require",
     "audit_coriolis",

@@ -4,8 +4,10 @@ from connections.evaluation.parameters import ParametricFunction
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
-from connections.geometry.groups import SE3Frame, SO3Frame
+from connections.geometry.groups import SE2Frame, SE3Frame, SO3Frame
+from connections.geometry.invariant_metrics import LeftInvariantMetric
 from connections.geometry.matrix_frame import MatrixFrame
+from connections.geometry.matrix_group import MatrixLieGroup
 from connections.geometry.metrics import (
     ChangedMetric,
     ConstantMetric,
@@ -23,13 +25,16 @@ __all__ = [
     "CoordinateFrame",
     "FrameField",
     "InducedMetric",
+    "LeftInvariantMetric",
     "MatrixFrame",
+    "MatrixLieGroup",
     "MatrixMetric",
     "Metric",
     "ParametricFunction",
     "ProductFrame",
     "ProductMetric",
     "PullbackMetric",
+    "SE2Frame",
     "SE3Frame",
     "SO3Frame",
     "SampledCurve",

@@ -1,7 +1,8 @@
 """Rotations and rigid motions: unit quaternions (x, y, z, w), body angular velocity, body twists.
 
 ``SO3Frame`` and ``SE3Frame`` hold the left-invariant fields of the two groups in quaternion coordinates, so
-nq = n + 1 and no orientation is singular. Twists are ordered [omega; v], body frame.
+nq = n + 1 and no orientation is singular; ``SE2Frame`` holds those of motions of a plane. Twists are ordered
+[omega; v], body frame. Other groups are `matrix_group.MatrixLieGroup`.
 """
 
 from __future__ import annotations
@@ -91,6 +92,61 @@ class SO3Frame(FrameField):
         """Raise `PointError` for a quaternion of norm other than one."""
         require_finite("q", q)
         self.require_near("q", q)
+
+
+@dataclass(frozen=True)
+class SE2Frame(FrameField):
+    """Left-invariant frame of SE(2): q = [x, y, theta], v = body twist [omega; v_x, v_y].
+
+    (x, y) [m] is the body origin in the fixed frame, theta [rad] the body's angle; omega [rad/s] and v [m/s]
+    are in body axes. theta counts full turns: poses that differ by one are different points.
+
+    [X_0, X_1] = X_2, [X_0, X_2] = -X_1, [X_1, X_2] = 0.
+
+    Examples
+    --------
+    A body that has turned by a quarter moves along y if it moves ahead.
+
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> X = cn.SE2Frame().matrix([0.0, 0.0, np.pi / 2])
+    >>> (X @ [0.0, 1.0, 0.0]).round(12)
+    array([0., 1., 0.])
+    """
+
+    dim: int = field(default=3, init=False)
+    ambient_dim: int = field(default=3, init=False)
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """Velocity of the origin R v, rate of the angle omega, (3, 3)."""
+        c, s, zero, one = jnp.cos(q[2]), jnp.sin(q[2]), jnp.zeros_like(q[2]), jnp.ones_like(q[2])
+        return jnp.stack([jnp.stack(row) for row in ((zero, c, -s), (zero, s, c), (one, zero, zero))])
+
+    def dual_at(self, q: jax.Array) -> jax.Array:
+        """The columns of X are orthonormal: X^T, (3, 3)."""
+        return self.matrix_at(q).T
+
+    def structure_functions_at(self, q: jax.Array) -> jax.Array:
+        """The brackets of the class, (3, 3, 3)."""
+        return jnp.asarray(SE2_STRUCTURE)
+
+    def structure_terms_at(self, q: jax.Array) -> jax.Array:
+        """Their absolute values, (3, 3, 3)."""
+        return jnp.asarray(np.abs(SE2_STRUCTURE))
+
+    def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
+        """The pose times exp(xi): a turn about a fixed point; its chord is at half of the angle."""
+        c, s = jnp.cos(q[2] + 0.5 * xi[0]), jnp.sin(q[2] + 0.5 * xi[0])
+        chord = jnp.sinc(xi[0] / (2.0 * jnp.pi))
+        return q + jnp.stack([chord * (c * xi[1] - s * xi[2]), chord * (s * xi[1] + c * xi[2]), xi[0]])
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Every pose is valid."""
+        return jnp.asarray(True)
+
+    def explain(self, q: Any) -> None:
+        """Raise `NonFiniteError` for numbers that are not finite."""
+        require_finite("q", q)
 
 
 @dataclass(frozen=True)
@@ -193,5 +249,13 @@ def _se3_structure() -> np.ndarray:
     return s
 
 
+def _se2_structure() -> np.ndarray:
+    s = np.zeros((3, 3, 3))
+    s[2, 0, 1], s[2, 1, 0] = 1.0, -1.0  # [omega, v_x] = v_y
+    s[1, 2, 0], s[1, 0, 2] = 1.0, -1.0  # [v_y, omega] = v_x
+    return s
+
+
+SE2_STRUCTURE = _se2_structure()
 SE3_STRUCTURE = _se3_structure()
 _SO3 = SO3Frame()

@@ -105,6 +105,7 @@ CONSTRAINED = cn.ConstrainedConnection(METRIC, basis, forms=forms)
 ROLLING = cn.NonholonomicSystem(CONSTRAINED, inputs=inputs)
 ACTION = translations(3, (2,))
 REDUCED = cn.ReducedSystem(ROLLING, ACTION, lambda q: q[:2], lambda r: jnp.append(r, 0.0))
+HEISENBERG = cn.MatrixLieGroup(np.eye(9)[[1, 5, 2]].reshape(3, 3, 3))
 PRODUCT = cn.ProductFrame(cn.CoordinateFrame(1), cn.CoordinateFrame(2))
 AUDITED = cn.audit_coriolis(
     lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC)),
@@ -210,7 +211,15 @@ CALLS: dict[str, Call] = {
     "FrameField.change": Call(lambda q: OF_FIELDS.change(change).structure_functions(q), Q),
     "ProductFrame.split_point": Call(PRODUCT.split_point, Q),
     "ProductFrame.split_vector": Call(PRODUCT.split_vector, ("v",)),
+    "MatrixLieGroup.exponential": Call(HEISENBERG.exponential, Q),
+    "MatrixLieGroup.logarithm": Call(lambda q: HEISENBERG.logarithm(HEISENBERG.exponential(q)), Q),
+    "MatrixLieGroup.inverse": Call(lambda q: HEISENBERG.inverse(HEISENBERG.exponential(q)), Q),
+    "MatrixLieGroup.adjoint": Call(lambda q: HEISENBERG.adjoint(HEISENBERG.exponential(q)), Q),
+    "MatrixLieGroup.product": Call(
+        lambda q, p: HEISENBERG.product(HEISENBERG.exponential(q), HEISENBERG.exponential(p)), ("q", "p")
+    ),
     # metrics
+    "LeftInvariantMetric": Call(lambda H: cn.LeftInvariantMetric(FRAME, H).matrix(Q0), ("H",), False),
     "Metric.matrix": Call(METRIC.matrix, Q),
     "Metric.inner": Call(METRIC.inner, QVW),
     "Metric.change": Call(lambda q: METRIC.change(change).matrix(q), Q),
@@ -354,6 +363,7 @@ Q0 = ARGUMENTS["q"][0]
 NOT_CALLED = {
     "explain",
     "explain_regular",
+    "identity",
     "require_near",
     "require_times",
     "arguments",

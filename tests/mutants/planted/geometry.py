@@ -54,6 +54,38 @@ MUTANTS = (
     ),
     # geometry
     Mutant(
+        "right-invariant-brackets",
+        "geometry/matrix_group.py",
+        'return c if self.invariant == "left" else -c',
+        "return c",
+        ("geometry/test_matrix_groups.py::test_brackets_of_the_fields",),
+        "right-invariant fields have the brackets of left-invariant ones",
+    ),
+    Mutant(
+        "projection-along-the-group",
+        "geometry/matrix_group_equations.py",
+        "g = g + (step - along @ (along.T @ step)).reshape(g.shape)",
+        "g = g + step.reshape(g.shape)",
+        ("geometry/test_matrix_groups.py::test_the_projection_is_the_nearest_element",),
+        "a matrix is also moved along the group",
+    ),
+    Mutant(
+        "exponential-of-two-rows-series",
+        "geometry/numerics/matrix_exponential.py",
+        "ratio = sum(near**k / math.factorial(2 * k + 1) for k in range(_TERMS))",
+        "ratio = sum(near**k / math.factorial(2 * k + 1) for k in range(2))",
+        ("geometry/test_matrix_groups.py::test_exponential_of_two_rows",),
+        "sinh(x) / x has two terms near zero",
+    ),
+    Mutant(
+        "plane-exponential-chord",
+        "geometry/groups.py",
+        "chord = jnp.sinc(xi[0] / (2.0 * jnp.pi))",
+        "chord = jnp.sinc(xi[0] / jnp.pi)",
+        ("geometry/test_matrix_groups.py::test_motions_of_a_plane",),
+        "the chord of a turn is that of twice the angle",
+    ),
+    Mutant(
         "bracket-of-fields-sign",
         "geometry/frames.py",
         'return along + jnp.einsum("kij,i,j->k", self.structure_functions_at(q), x, y)',
