@@ -3,7 +3,6 @@
 import ast
 import importlib
 import inspect
-import sys
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 
 import pytest
 from cases import always, further
+from names import named, public_names
 
 TESTS = Path(__file__).parent
 TABLE = TESTS / "claims.md"
@@ -59,20 +59,9 @@ def read(text: str) -> Claims:
 
 
 @cache
-def public_names() -> set[str]:
-    """Every public name with the room that exports it first, as in docs/api.md."""
-    sys.path.insert(0, str(TESTS.parent / "docs"))
-    try:
-        api_build = importlib.import_module("api_build")
-    finally:
-        sys.path.pop(0)
-    return {f"{room}.{name}" for room, names in api_build.public_names().items() for name in names}
-
-
-@cache
 def quantities() -> set[str]:
     """Methods of public classes that have a definition, as `matrix` has `matrix_at`, each where it begins."""
-    classes = {thing: name for name in public_names() if inspect.isclass(thing := _named(name))}
+    classes = {thing: name for name in public_names() if inspect.isclass(thing := named(name))}
     found = set()
     for kind, name in classes.items():
         above = [other for other in kind.__mro__[1:] if other in classes]
@@ -81,11 +70,6 @@ def quantities() -> set[str]:
             if _is_quantity(kind, method) and not of_bases:
                 found.add(f"{name}.{method}")
     return found
-
-
-def _named(name: str) -> Any:
-    room, _, own = name.rpartition(".")
-    return getattr(importlib.import_module(room), own)
 
 
 def _is_quantity(kind: type, method: str) -> bool:
@@ -101,7 +85,7 @@ def faults_of_names(claims: Claims) -> list[str]:
     found = [f"{name}: no row in {TABLE.name}" for name in sorted(missing)]
     for name in sorted(listed - public_names()):
         of, _, method = name.rpartition(".")
-        if of not in public_names() or not hasattr(_named(of), method):
+        if of not in public_names() or not hasattr(named(of), method):
             found.append(f"{name}: no such public name")
     return found
 

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import abc
 import functools
+import inspect
 import operator
 from collections.abc import Callable
 from types import FunctionType, MethodType
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -26,6 +27,8 @@ import numpy as np
 from connections._jax import Value
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.content import ByContent
+
+_T = TypeVar("_T")
 
 DERIVED = "_derived"  # the attribute that caches values derived from the others
 
@@ -166,8 +169,17 @@ def _copied(array: np.ndarray) -> np.ndarray:
 class _Owning(abc.ABCMeta):
     """Replace each attribute by `as_attribute` of it, after `__init__`."""
 
-    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
-        thing = super().__call__(*args, **kwargs)
+    @property
+    def __signature__(cls) -> inspect.Signature:
+        """How an object is made, as `__init__` says: help and editors would show that of `__call__`."""
+        made_by: Any = cls.__init__  # type: ignore[misc]
+        if made_by is object.__init__:  # an abstract class
+            return inspect.Signature()
+        whole = inspect.signature(made_by)
+        return whole.replace(parameters=list(whole.parameters.values())[1:])
+
+    def __call__(cls: type[_T], *args: Any, **kwargs: Any) -> _T:
+        thing: _T = super().__call__(*args, **kwargs)  # type: ignore[misc]
         attributes = thing.__dict__
         for name in _attributes(thing):
             attributes[name] = as_attribute(attributes[name])

@@ -1,0 +1,120 @@
+"""The reference: every public class and function says how it is called, and has an example that runs."""
+
+import doctest
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from names import called
+
+#: Rooms in which some public names have no example yet.
+NOT_YET = {
+    "connections",
+    "connections.affine",
+    "connections.checks",
+    "connections.control",
+    "connections.control.tracking_example",
+    "connections.coriolis",
+    "connections.explorer",
+    "connections.geometry",
+    "connections.interop",
+    "connections.multibody",
+    "connections.plots",
+    "connections.sweeps",
+    "connections.symbolic",
+    "connections.systems",
+    "connections.verify",
+}
+
+FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+
+
+def example_of(name: str, thing: Any) -> doctest.DocTest:
+    """What stands behind the prompts of a docstring, to be run in an empty namespace."""
+    return doctest.DocTestParser().get_doctest(inspect.getdoc(thing) or "", {}, name, None, None)
+
+
+def fault_of_example(name: str, thing: Any) -> str | None:
+    """Why an example is none: it is missing, outside of its section, or shows no result."""
+    heads = re.findall(r"^Examples\n-{8}$", inspect.getdoc(thing) or "", re.MULTILINE)
+    lines = example_of(name, thing).examples
+    if len(heads) != 1 or not lines:
+        return f"{name}: no section Examples with >>>"
+    if not any(line.want or line.exc_msg for line in lines):
+        return f"{name}: its example shows no result"
+    return None
+
+
+def failures(name: str, thing: Any) -> str:
+    """What an example printed in place of what it shows; empty if nothing."""
+    told: list[str] = []
+    doctest.DocTestRunner(verbose=False, optionflags=FLAGS).run(example_of(name, thing), out=told.append)
+    return "".join(told)
+
+
+def fault_of_signature(name: str, thing: Any) -> str | None:
+    """Why a signature does not say how something is called: there is none, or a parameter has no type."""
+    if inspect.isclass(thing) and issubclass(thing, BaseException):
+        return None  # raised by the library, and not called by its users
+    try:
+        signature = inspect.signature(thing)
+    except ValueError:
+        return f"{name}: no signature"
+    untyped = [name for name, each in signature.parameters.items() if each.annotation is each.empty]
+    if untyped:
+        return f"{name}: no type of {', '.join(untyped)}"
+    kinds = [each.kind for each in signature.parameters.values()]
+    if kinds == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+        return f"{name}: its signature is {signature}"
+    if not inspect.isclass(thing) and signature.return_annotation is signature.empty:
+        return f"{name}: no type of what it returns"
+    return None
+
+
+def test_every_public_name_has_an_example() -> None:
+    pairs = [(name, thing) for name, thing in called().items() if name.rpartition(".")[0] not in NOT_YET]
+    assert [fault for pair in pairs if (fault := fault_of_example(*pair))] == []
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("name", called())
+def test_example_runs(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert failures(name, called()[name]) == ""
+
+
+def test_every_public_name_has_a_signature_with_types() -> None:
+    assert [fault for pair in called().items() if (fault := fault_of_signature(*pair))] == []
+
+
+def right(a: float) -> float:
+    """Twice a number.
+
+    Examples
+    --------
+    >>> right(1.0)
+    2.0
+    """
+    return a
+
+
+def without_result(a: float) -> float:
+    """Twice a number.
+
+    Examples
+    --------
+    >>> a = 1.0
+    """
+    return a
+
+
+def test_what_is_missing_is_noticed() -> None:
+    assert fault_of_example("right", right) is None and fault_of_signature("right", right) is None
+    assert "NameError" in failures("right", right)
+    assert "no result" in str(fault_of_example("without_result", without_result))
+    assert "no section" in str(fault_of_example("f", lambda a: a))
+    assert "no type of a" in str(fault_of_signature("f", lambda a: a))
+    vague = type("Vague", (), {"__init__": lambda self, *args, **kwargs: None})
+    assert fault_of_signature("Vague", vague) is not None
