@@ -61,7 +61,7 @@ class HostMechanics(Protocol):
     def judged(
         self, found: Array, state: Array, scales: Array, points: int, lengths: Array, tolerances: Any
     ) -> Array:
-        """`integration.tolerances.judged` of steps of w motions of one group, (7, w, k).
+        """`integration.tolerances.with_error_ratios` of steps of w motions of one group, (7, w, k).
 
         Parameters
         ----------

@@ -29,7 +29,7 @@ from connections.checks import (
     require_finite,
     require_untraced,
 )
-from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.frames import FrameField, PointFunction
@@ -388,7 +388,7 @@ class GroupAction(Parametrized):
         moved = self.require_action(q, g)
         if owner is not self:
             for points in (q, moved):
-                evaluate(owner, the_point, Argument("q", points, (None,)))
+                evaluate(owner, projected_point, Argument("q", points, (None,)))
         arguments, checked = self._arguments(q, g), owner is not self
         return worst_check(name, evaluate(owner, at, *arguments, checked=checked), tol)
 

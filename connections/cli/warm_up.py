@@ -32,7 +32,7 @@ def run(options: argparse.Namespace) -> int:
     start, folder = time.perf_counter(), warm_up.cache_folder()
     count, missing = warm_up.processes_given(options.processes), warm_up.not_compiled()
     if missing:
-        minutes = max(1, round(warm_up.about(missing, count) / 60.0))
+        minutes = max(1, round(warm_up.seconds_to_compile(missing, count) / 60.0))
         print(f"{len(missing)} of {len(compiled.names)} functions are to be compiled: about {minutes} min")
     for number, name in enumerate(warm_up.compile_together(missing, count), start=1):
         passed = time.perf_counter() - start

@@ -28,7 +28,7 @@ def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
     return False
 
 
-def numbers(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
+def as_float64(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:
     """`value` (..., k) as a float64 array; a float64 array is returned as it is."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.shape[-1:] == core:
         return value
@@ -48,7 +48,7 @@ def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     return base_ndarray(vector.reshape(math.prod(batch), vector.shape[-1]))
 
 
-def apart(given: Iterable[Any], out: np.ndarray) -> list[Any]:
+def copied_if_overlapping(given: Iterable[Any], out: np.ndarray) -> list[Any]:
     """The values; arrays that may overlap `out` are copied, because they are read while `out` is filled."""
     return [x.copy() if isinstance(x, np.ndarray) and np.may_share_memory(x, out) else x for x in given]
 

@@ -48,7 +48,7 @@ class Registry:
         if name not in functions:
             with _lock, _without_collection():
                 if name not in functions:
-                    functions[name] = _ready(*self._find(name), partial(self._announce, name))
+                    functions[name] = _compiled_for(*self._find(name), partial(self._announce, name))
         return functions[name]
 
     def function(self, name: str) -> Any:
@@ -66,7 +66,7 @@ class Registry:
         """Whether machine code of the function `name` from the present sources is in memory or on disk."""
         with _lock, contextlib.suppress(_NotKept):
             if name not in self.__dict__:
-                self.__dict__[name] = _ready(*self._find(name), _refuse)
+                self.__dict__[name] = _compiled_for(*self._find(name), _refuse)
             return True
         return False
 
@@ -94,7 +94,7 @@ def _refuse() -> None:
     raise _NotKept
 
 
-def _ready(function: Any, arguments: Sequence[Any], on_missing: Callable[[], None]) -> Any:
+def _compiled_for(function: Any, arguments: Sequence[Any], on_missing: Callable[[], None]) -> Any:
     """The function, compiled for the types of `arguments`; calls `on_missing` first if it is not cached."""
     from numba import typeof
 

@@ -16,7 +16,7 @@ _FIRST = 8 * LANES  # rows that are timed
 ONE_PIECE = 2 * _FIRST  # so many rows are not divided
 
 
-def in_pieces(count: int, fill: Callable[[slice], bool]) -> bool:
+def fill_chunks(count: int, fill: Callable[[slice], bool]) -> bool:
     """Call `fill` on chunks of `count` rows, in several threads if that pays; whether all calls succeeded.
 
     The caller's thread computes the first rows and measures the time. The other rows are divided among so

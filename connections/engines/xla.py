@@ -55,7 +55,7 @@ Write = Callable[[Any, Any, Any], None]
 
 
 @dataclass(frozen=True)
-class Work:
+class WorkCopy:
     """An argument of which every call gets a copy of its own, followed by zeros, to work in.
 
     Parameters
@@ -69,8 +69,8 @@ class Work:
 
 
 @dataclass(frozen=True)
-class Filled:
-    """Like `Work`, but some entries of the copy are made of the last vector of the call.
+class FilledCopy:
+    """Like `WorkCopy`, but some entries of the copy are made of the last vector of the call.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ class Filled:
 
 
 @dataclass(frozen=True)
-class Read:
+class ReadArray:
     """An argument that all calls read, (k,) float64."""
 
     array: np.ndarray
@@ -121,7 +121,7 @@ class Lanes:
     slots: int
 
 
-Constant = Work | Filled | Read | Flag | Numbers | NumbersByLanes | Lanes
+Constant = WorkCopy | FilledCopy | ReadArray | Flag | Numbers | NumbersByLanes | Lanes
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
 # At most so many numbers are an argument of a callback: JAX lets the threads that may be waiting for
@@ -151,10 +151,10 @@ def operation(
     shape : shape of the result for one vector each.
     before, after : the arguments before and behind the vectors; constants of the operation.
     vectors : the arguments (k,) of this call; (..., k) with the same leading axes for a function of rows, but
-        one vector (m,) for all rows if `before` has a `Filled`.
+        one vector (m,) for all rows if `before` has a `FilledCopy`.
     rows : whether it is a function of rows, which runs in several threads if there are many.
     each : whether a function of one configuration is called for each row of vectors (..., k), each with its
-        own numbers of a `Filled`; in several threads, too.
+        own numbers of a `FilledCopy`; in several threads, too.
     """
     batch = vectors[0].shape[:-1] if rows or each else ()
     result = _result_type((*batch, *shape))
@@ -223,7 +223,15 @@ class Form:
         return cls(before, int(vectors), after, int(axes), calls)
 
 
-_LETTERS = {"W": Work, "D": Filled, "R": Read, "F": Flag, "N": Numbers, "B": NumbersByLanes, "L": Lanes}
+_LETTERS = {
+    "W": WorkCopy,
+    "D": FilledCopy,
+    "R": ReadArray,
+    "F": Flag,
+    "N": Numbers,
+    "B": NumbersByLanes,
+    "L": Lanes,
+}
 
 
 def _letters(constants: Sequence[Constant]) -> str:
@@ -253,11 +261,11 @@ def handler(name: str, function: Any, form: str, write: Write) -> int:
     ----------
     name, function : as in `operation`.
     form : the text of its `Form`.
-    write : of a `Filled`, if there is one.
+    write : of a `FilledCopy`, if there is one.
     """
     with _lock:
         read = Form.of(form)
-        filled = Filled in map(_LETTERS.__getitem__, read.before)
+        filled = FilledCopy in map(_LETTERS.__getitem__, read.before)
         address: int = _handler(name, function, read, write if filled else None).address
         return address
 
@@ -321,7 +329,7 @@ def _callback(
         out = np.empty((len(given[0]), *shape))
         first, last = [_argument_of(constant) for constant in before], [_argument_of(c) for c in after]
         constants = zip(first, before, strict=True)
-        filled = [(work, constant) for work, constant in constants if isinstance(constant, Filled)]
+        filled = [(work, constant) for work, constant in constants if isinstance(constant, FilledCopy)]
         numbers = given.pop() if filled else np.empty((1, 0))
 
         def compute(at: Any) -> bool:
@@ -342,9 +350,9 @@ def _callback(
 def _argument_of(constant: Constant) -> Any:
     """The compiled function's argument, for one call of the operation."""
     match constant:
-        case Work(array, size) | Filled(array, size):
+        case WorkCopy(array, size) | FilledCopy(array, size):
             return np.concatenate([array, np.zeros(size - len(array))])
-        case Read(array) | Numbers(array):
+        case ReadArray(array) | Numbers(array):
             return array
         case NumbersByLanes(arrays):
             return arrays[WIDTHS.index(LANES)]
@@ -356,16 +364,16 @@ def _argument_of(constant: Constant) -> Any:
 
 def _writer(before: Sequence[Constant]) -> Write | None:
     """What the last vector of a call is for, if it is not an argument of the compiled function."""
-    return next((constant.write for constant in before if isinstance(constant, Filled)), None)
+    return next((constant.write for constant in before if isinstance(constant, FilledCopy)), None)
 
 
 def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
     match constant:
-        case Work(array, size):
+        case WorkCopy(array, size):
             return array, np.array([float(size)])
-        case Filled(array, size, constants):
+        case FilledCopy(array, size, constants):
             return array, np.array([float(size)]), constants
-        case Read(array) | Numbers(array):
+        case ReadArray(array) | Numbers(array):
             return (array,)
         case NumbersByLanes(arrays):
             return arrays
@@ -395,7 +403,7 @@ def _objection_of_trial() -> str:
     except RuntimeError:
         return ""  # JAX runs on other devices only, and calls nothing
     read = np.array([1.0, 2.0, 4.0])
-    before, after = (Work(np.array([0.5, 0.25]), 3), Read(read)), (Flag(True),)
+    before, after = (WorkCopy(np.array([0.5, 0.25]), 3), ReadArray(read)), (Flag(True),)
     x, y = np.array([[1.0, 2.0], [-1.0, 2.0], [3.0, 5.0]]), np.arange(9.0).reshape(3, 3)
     expected = x[:, :, None] * read - y[:, None] + 0.75
     expected[1] = np.nan  # refused
@@ -588,7 +596,7 @@ def _length(frame, axis):
 
 
 @_internal
-def _mark(good, out):
+def _fill_with_nan(good, out):
     """Fill `out` with NaN if a recursion refused its input."""
     if not good:
         out[:] = np.nan
@@ -596,9 +604,9 @@ def _mark(good, out):
 
 # How a constant is read, and its number of attributes.
 _READERS = {
-    Work: (_work, 2),
-    Filled: (_work, 3),
-    Read: (_attribute, 1),
+    WorkCopy: (_work, 2),
+    FilledCopy: (_work, 3),
+    ReadArray: (_attribute, 1),
     Flag: (_flag, 1),
     Numbers: (_whole_numbers, 1),
     NumbersByLanes: (_whole_numbers_by_lanes, len(WIDTHS)),
@@ -668,11 +676,11 @@ def _shape(axes: int) -> Any:
     return shape
 
 
-def _filling(form: Form, write: Write | None) -> tuple[Any, int]:
-    """A compiled function that writes to a `Filled`, and the number of vectors that are left.
+def _writer_of_filled(form: Form, write: Write | None) -> tuple[Any, int]:
+    """A compiled function that writes to a `FilledCopy`, and the number of vectors that are left.
 
-    It takes a frame, the constants before the vectors, of which the `Filled` is the first, and the row of the
-    last vector, which is no argument of the operation's function then.
+    It takes a frame, the constants before the vectors, of which the `FilledCopy` is the first, and the row of
+    the last vector, which is no argument of the operation's function then.
     """
     if write is None:
         return _none, form.vectors
@@ -689,7 +697,7 @@ def _piece_of_each(entry: Any, form: Form, write: Write | None) -> Any:
     """A function (frame, first, stop) that computes rows by a function of one configuration."""
     before, number = _constants(form.before)
     after, _ = _constants(form.after, number)
-    fill, count = _filling(form, write)
+    fill, count = _writer_of_filled(form, write)
     (vectors, row_of), shape_of, axes = _vectors(count), _shape(form.axes), form.axes
 
     def piece(frame, first, stop):
@@ -697,7 +705,7 @@ def _piece_of_each(entry: Any, form: Form, write: Write | None) -> Any:
         given, out = vectors(frame, first, stop), _result(frame, axes, first, stop)
         for row in range(stop - first):
             fill(frame, head, first + row)
-            _mark(entry(head, row_of(given, row), tail, out[row].reshape(shape)), out[row])
+            _fill_with_nan(entry(head, row_of(given, row), tail, out[row].reshape(shape)), out[row])
 
     return piece
 
@@ -706,7 +714,7 @@ def _piece_of_rows(entry: Any, form: Form, write: Write | None) -> Any:
     """A function (frame, first, stop) that computes rows by a function of rows."""
     before, number = _constants(form.before)
     after, _ = _constants(form.after, number)
-    fill, count = _filling(form, write)
+    fill, count = _writer_of_filled(form, write)
     (vectors, _), axes = _vectors(count), form.axes
 
     def piece(frame, first, stop):
@@ -715,7 +723,7 @@ def _piece_of_rows(entry: Any, form: Form, write: Write | None) -> Any:
         if not entry(head, vectors(frame, first, stop), tail, out):
             for row in range(first, stop):  # those that are refused are found one by one
                 out = _result(frame, axes, row, row + 1)
-                _mark(entry(head, vectors(frame, row, row + 1), tail, out), out[0])
+                _fill_with_nan(entry(head, vectors(frame, row, row + 1), tail, out), out[0])
 
     return piece
 
@@ -756,7 +764,7 @@ _yield: Any = types.ExternalFunction("sched_yield", types.int32())
 
 
 @intrinsic
-def _added(typing_context: Any, job: Any, word: Any, number: Any) -> Any:
+def _atomic_add(typing_context: Any, job: Any, word: Any, number: Any) -> Any:
     """Add a number to a word of a job, as one step for all threads; the word before."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
@@ -807,7 +815,7 @@ def _address(symbol: str) -> Any:
 
 
 @_internal
-def _asked(frame, function, words, arguments):
+def _call_interface(frame, function, words, arguments):
     """Call a function of XLA's interface with a frame's context. Returns whether it succeeded.
 
     arguments : int64, words 0 and 2 are written: the structure's size, and the context.
@@ -822,28 +830,28 @@ def _asked(frame, function, words, arguments):
 
 
 @_internal
-def _work_off(job):
+def _take_pieces(job):
     """Take pieces of a job until there is none."""
     rows, size = job[_ROW_COUNT], job[_SIZE]
     while True:
-        first = _added(job, _NEXT, size)
+        first = _atomic_add(job, _NEXT, size)
         if first >= rows:
             return
         _call_piece(job[_FUNCTION], job[_FRAME], first, min(first + size, rows))
-        _added(job, _DONE, min(size, rows - first))
+        _atomic_add(job, _DONE, min(size, rows - first))
 
 
 @_internal
-def _leave(job, address):
+def _release_job(job, address):
     """The end of a user of a job; the last one frees it."""
-    if _added(job, _USERS, -1) == 1:
+    if _atomic_add(job, _USERS, -1) == 1:
         _free(address)
 
 
 def _task(job):
     """What XLA's threads call."""
-    _work_off(job)
-    _leave(job, _address_of(job))
+    _take_pieces(job)
+    _release_job(job, _address_of(job))
 
 
 @intrinsic
@@ -871,7 +879,7 @@ def _in_pieces(frame, rows, function):
     threads = np.ones(1, np.int64)
     if rows >= 2 * _PIECE:
         arguments[3] = threads.ctypes.data
-        if not _asked(frame, call_frame.API_NUM_THREADS, 4, arguments):
+        if not _call_interface(frame, call_frame.API_NUM_THREADS, 4, arguments):
             threads[0] = 1
     if threads[0] == 1:
         _call_piece(function, _address_of(frame), 0, rows)
@@ -884,9 +892,9 @@ def _in_pieces(frame, rows, function):
     job[_FRAME], job[_ROW_COUNT], job[_SIZE], job[_FUNCTION] = _address_of(frame), rows, size, function
     for _ in range(helpers):
         arguments[1], arguments[3], arguments[4] = 0, _task_address(), address
-        if not _asked(frame, call_frame.API_SCHEDULE, 5, arguments):
-            _leave(job, address)
-    _work_off(job)
-    while _added(job, _DONE, 0) < rows:
+        if not _call_interface(frame, call_frame.API_SCHEDULE, 5, arguments):
+            _release_job(job, address)
+    _take_pieces(job)
+    while _atomic_add(job, _DONE, 0) < rows:
         _yield()
-    _leave(job, address)
+    _release_job(job, address)

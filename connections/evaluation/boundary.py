@@ -88,7 +88,9 @@ def evaluate(
             what = f"{_name(definition)} of {type(owner).__name__}"
             require_room_for_one(largest_array_size, what)
             values, ok = (
-                pair[0](*arrays) if one else _called(pair[1], arguments, arrays, largest_array_size, what)
+                pair[0](*arrays)
+                if one
+                else _batch_values(pair[1], arguments, arrays, largest_array_size, what)
             )
     except _BatchError:
         _raise_batch_error(arguments, arrays)
@@ -173,7 +175,7 @@ def _pair_of(
     owner: Any, definition: Any, arguments: Sequence[Argument], checked: bool
 ) -> tuple[Compiled, Compiled]:
     """The compiled definition, of one point and of batches, cached with the owner."""
-    function, things = _parts(definition)
+    function, things = _function_and_owners(definition)
     shape = tuple((item.core, item.batched) for item in arguments)
     key = (
         function,
@@ -196,7 +198,7 @@ def _pair_of(
     return found[0], found[1]
 
 
-def _parts(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+def _function_and_owners(definition: Any) -> tuple[Callable[..., Any], tuple[Any, ...]]:
     """The function of a definition, and the things that it is bound to."""
     if isinstance(definition, MethodType):
         return definition.__func__, (definition.__self__,)
@@ -281,7 +283,7 @@ def _finite_at(ok: Any, *numbers: Any) -> Any:
     return ok
 
 
-def _called(
+def _batch_values(
     function: Compiled, arguments: Sequence[Argument], arrays: Sequence[Any], numbers: int, what: str
 ) -> tuple[Any, Any]:
     """The values of a batch and their validity, in chunks if it is large."""
@@ -310,10 +312,10 @@ def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str)
 
 def _name(definition: Any) -> str:
     """The public name of a definition: ``torsion`` for ``torsion_at``."""
-    return _parts(definition)[0].__name__.removesuffix("_at").lstrip("_")
+    return _function_and_owners(definition)[0].__name__.removesuffix("_at").lstrip("_")
 
 
-def the_point(q: jax.Array) -> jax.Array:
+def projected_point(q: jax.Array) -> jax.Array:
     """The identity as a definition: `evaluate` of it gives the projected point."""
     return q
 

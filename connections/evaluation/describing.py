@@ -26,11 +26,11 @@ class Described:
 
     def __repr__(self) -> str:
         text = "; ".join(f"{name}: {part}" for name, part in parts_of(self))
-        lines = [heading_of(self), f"  frame: {short(self.frame)}", f"  {text}"]
-        return "\n".join(fitting(line) for line in lines if line.strip())
+        lines = [heading_of(self), f"  frame: {short_text(self.frame)}", f"  {text}"]
+        return "\n".join(cut_to_width(line) for line in lines if line.strip())
 
     def _repr_html_(self) -> str:
-        rows = [("frame", short(self.frame)), *parts_of(self, IN_TABLE), *self._rows()]
+        rows = [("frame", short_text(self.frame)), *parts_of(self, IN_TABLE), *self._rows()]
         return html_table(heading_of(self), rows)
 
     def _rows(self) -> list[tuple[str, str]]:
@@ -47,16 +47,16 @@ def heading_of(thing: Any) -> str:
 def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
     """Name and short description of each part of an object except its frame; small arrays are in full."""
     names = [name for name in thing.__dict__ if not name.startswith("_") and name != "frame"]
-    parts = ((name.removesuffix("_function"), short(getattr(thing, name), few)) for name in names)
+    parts = ((name.removesuffix("_function"), short_text(getattr(thing, name), few)) for name in names)
     return [(name, part) for name, part in parts if part]
 
 
-def fitting(line: str) -> str:
+def cut_to_width(line: str) -> str:
     """The line, cut to the width of a terminal."""
     return line if len(line) <= WIDTH else f"{line[: WIDTH - 4]} ..."
 
 
-def short(value: Any, few: int = _FEW) -> str:
+def short_text(value: Any, few: int = _FEW) -> str:
     """A short description of a part of an object; empty for None."""
     if value is None:
         return ""
@@ -71,7 +71,7 @@ def short(value: Any, few: int = _FEW) -> str:
                 return text
         return f"array {value.shape}"
     if isinstance(value, ParametricFunction):
-        return f"{short(value.function)} with parameters"
+        return f"{short_text(value.function)} with parameters"
     if callable(value) and not hasattr(value, "frame"):
         return _name_of(value)
     return repr(value) if not isinstance(value, Described) and len(repr(value)) < 40 else type(value).__name__

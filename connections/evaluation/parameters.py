@@ -118,13 +118,13 @@ class PytreePartial(Generic[Value]):
 
     def tree_flatten(self) -> tuple[Any, Any]:
         """`things`, in which all but the leaves is `Static`; and the function."""
-        return _marked(self.things), self.function
+        return _with_static_parts(self.things), self.function
 
     @classmethod
     def tree_unflatten(cls, function: Any, things: Any) -> PytreePartial[Any]:
         """The same function of `things` with other leaves."""
         result: PytreePartial[Any] = object.__new__(cls)
-        result.function, result.things = function, _unmarked(tuple(things))
+        result.function, result.things = function, _without_static_parts(tuple(things))
         return result
 
 
@@ -136,7 +136,7 @@ def as_attribute(value: Any) -> Any:
     if isinstance(value, Parametrized | Function | PytreePartial):
         return value
     if isinstance(value, np.ndarray):
-        return _copied(value)
+        return _immutable_copy(value)
     if isinstance(value, MethodType) and isinstance(value.__self__, Parametrized):
         return PytreePartial(value.__func__, value.__self__)
     functions = (FunctionType, MethodType, functools.partial)
@@ -149,10 +149,12 @@ def as_attribute(value: Any) -> Any:
         return value if same and isinstance(value, tuple) else jax.tree_util.tree_unflatten(tree, parts)
     if value is None or isinstance(value, jax.Array | float | int | str) or jax.tree_util.all_leaves([value]):
         return value
-    return jax.tree_util.tree_map(lambda leaf: _copied(leaf) if isinstance(leaf, np.ndarray) else leaf, value)
+    return jax.tree_util.tree_map(
+        lambda leaf: _immutable_copy(leaf) if isinstance(leaf, np.ndarray) else leaf, value
+    )
 
 
-def _copied(array: np.ndarray) -> np.ndarray:
+def _immutable_copy(array: np.ndarray) -> np.ndarray:
     """The array, or a copy of it, in the memory of a `bytes`: any other memory can be made writable."""
     owner: Any = array
     while isinstance(owner, np.ndarray):
@@ -166,7 +168,7 @@ def _copied(array: np.ndarray) -> np.ndarray:
     return np.ndarray(array.shape, array.dtype, array.tobytes())
 
 
-class _Owning(abc.ABCMeta):
+class _HoldsCopies(abc.ABCMeta):
     """Replace each attribute by `as_attribute` of it, after `__init__`."""
 
     @property
@@ -186,7 +188,7 @@ class _Owning(abc.ABCMeta):
         return thing
 
 
-class Parametrized(metaclass=_Owning):
+class Parametrized(metaclass=_HoldsCopies):
     """An object that is a pytree of JAX. It must not change after it was made.
 
     A subclass declares nothing: its attributes are the children, without cached values (`cached_property`,
@@ -279,28 +281,28 @@ def _flatten(thing: Any) -> tuple[Any, Any]:
     cached = cache_of(thing).get(_flatten)
     if cached is None:
         names = tuple(_attributes(thing))
-        parts = tuple(_marked(thing.__dict__[name]) for name in names)
+        parts = tuple(_with_static_parts(thing.__dict__[name]) for name in names)
         cached = cache_of(thing)[_flatten] = parts, names
     children, fixed = cached
     return children, fixed
 
 
-def _marked(value: Any) -> Any:
+def _with_static_parts(value: Any) -> Any:
     """The tree with everything but leaves wrapped in `Static`."""
-    return jax.tree_util.tree_map(_mark, value, is_leaf=_says_itself)
+    return jax.tree_util.tree_map(_mark, value, is_leaf=_flattens_itself)
 
 
-def _unmarked(value: Any) -> Any:
+def _without_static_parts(value: Any) -> Any:
     return jax.tree_util.tree_map(
-        lambda part: part.value if isinstance(part, Static) else part, value, is_leaf=_says_itself
+        lambda part: part.value if isinstance(part, Static) else part, value, is_leaf=_flattens_itself
     )
 
 
 def _mark(value: Any) -> Any:
-    return value if is_number(value) or _says_itself(value) else Static(value)
+    return value if is_number(value) or _flattens_itself(value) else Static(value)
 
 
-def _says_itself(node: Any) -> bool:
+def _flattens_itself(node: Any) -> bool:
     """Whether a node of a tree is a pytree of this library, which flattens itself."""
     return isinstance(node, Parametrized | PytreePartial | Function | Static)
 
@@ -313,7 +315,7 @@ def _flatten_with_names(thing: Any) -> tuple[list[tuple[Any, Any]], Any]:
 def _unflatten(cls: type, names: tuple[str, ...], parts: Any) -> Any:
     result: Any = object.__new__(cls)
     for name, part in zip(names, parts, strict=True):
-        result.__dict__[name] = _unmarked(part)
+        result.__dict__[name] = _without_static_parts(part)
     result.__dict__[DERIVED] = {_flatten: (tuple(parts), names)}  # JAX also unflattens placeholder leaves
     return result
 

@@ -34,8 +34,8 @@ from connections.evaluation.boundary import (
     admit_at,
     as_given,
     evaluate,
+    projected_point,
     require_admissible,
-    the_point,
 )
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized
@@ -310,7 +310,7 @@ def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
                 require_admissible(owner, name, row)
             raise
         return points
-    return np.asarray(evaluate(owner, the_point, Argument(name, q, q.shape[-1:])))
+    return np.asarray(evaluate(owner, projected_point, Argument(name, q, q.shape[-1:])))
 
 
 def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:

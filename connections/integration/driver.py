@@ -25,14 +25,14 @@ from connections.integration.tolerances import (
     SHORTEST,
     at_beginning,
     clock_counts,
-    drifts,
     is_taken,
     next_length,
+    relative_drift,
 )
 
 Array = NDArray[np.float64]
 #: (which motions (w,), s (w,), h (w,), state (STATE, w, k), grain (w,)) -> (STATE + 1, w, k): a step of each,
-#: judged (`tolerances.judged`).
+#: judged (`tolerances.with_error_ratios`).
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
 #: Called after every accepted step, (motion, s before, s after, state before, state after), (STATE, k)
 #: each; the time and state at which the motion ends, or None if it goes on.
@@ -154,14 +154,17 @@ def follow(
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift if looked_at else math.inf
     run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
-    with keeping(found), np.errstate(all="ignore"):  # what is not finite only makes the next step shorter
+    with (
+        kept_on_interrupt(found),
+        np.errstate(all="ignore"),
+    ):  # what is not finite only makes the next step shorter
         start = _first_states(attempts, at_beginning(y0, origin), places)
         _follow(attempts, start, places, run, _Number if m == 1 else _Row)
     return found
 
 
 @contextmanager
-def keeping(found: Followed) -> Iterator[None]:
+def kept_on_interrupt(found: Followed) -> Iterator[None]:
     """A block that Ctrl-C ends with what was found until then."""
     try:
         yield
@@ -317,7 +320,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             taken = of.numbers(is_taken(of.column(length), tried, state, leaving))
             taken = short & (error >= 1.0) & taken
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
-        again = _looked_ahead(run, of, short > kept, which, sign * s, state, looked)
+        again = _on_other_tolerances(run, of, short > kept, which, sign * s, state, looked)
         if again is not None:
             short, h = of.where(again, False, short), of.where(again, run.longest, h)
         if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
@@ -327,16 +330,16 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         kept_by.see(tried, which, of.row(kept))
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
         later = of.where(kept, of.where(ends, goal, s + length), s)
-        over = _watched(run, of, kept, which, sign, (s, later), (state, tried))
-        s, state = later, _moved(of, kept, tried, state)
+        over = _event_in_step(run, of, kept, which, sign, (s, later), (state, tried))
+        s, state = later, _accepted_states(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
         drifted, drift = False, no_grain
         if count % LOOK == 0 or of.any(arrived):
-            drift = kept_by.drifts(state, which)
+            drift = kept_by.relative_drift(state, which)
             drifted = of.numbers(drift > run.most_drift)  # not if it is unknown: the state then is no state
             arrived = arrived > drifted  # of booleans: and not
         if over is not None:  # an event at the requested time itself is on time
-            arrived = arrived > (over & of.numbers(_early(run, which, sign * later)))
+            arrived = arrived > (over & of.numbers(_ended_by_event(run, which, sign * later)))
         if of.any(arrived):  # at a requested time: record the state, and aim at the next time
             rows, at = np.flatnonzero(arrived), of.row(target)
             found.states[which[rows], at[rows]] = state[0, rows]
@@ -392,7 +395,7 @@ class _Conserved:
         self._first = np.zeros(len(first)) if self._empty else first[:, 0].copy()
         self._scale = np.zeros(len(first)) if self._empty else first[:, -1].copy()
 
-    def drifts(self, state: Array, which: NDArray[np.int64]) -> Array:
+    def relative_drift(self, state: Array, which: NDArray[np.int64]) -> Array:
         """The relative change (w,) of these motions."""
         if self._empty or not self._looked_at:
             return np.zeros(len(which))
@@ -400,7 +403,7 @@ class _Conserved:
             value, at = float(state[5, 0, 0]), which[0]
             change = abs(value - self._first[at])
             return np.array([change / (self._scale[at] or 1.0)])
-        return np.asarray(drifts(state[5, :, 0], self._scale[which], self._first[which]))
+        return np.asarray(relative_drift(state[5, :, 0], self._scale[which], self._first[which]))
 
     def record(self, found: Followed, state: Array, which: NDArray[np.int64], rows: Any, at: Any) -> None:
         """Write what these rows have at requested times, with these indices."""
@@ -436,7 +439,7 @@ def stop_at_drifts(
     """
     value, scale = conserved
     largest = np.maximum.accumulate(np.nan_to_num(scale), axis=1)
-    drift = drifts(value, largest, value[:, :1])
+    drift = relative_drift(value, largest, value[:, :1])
     found.drift[:] = np.fmax(found.drift, drift)
     for row in np.flatnonzero((drift > most).any(axis=1)):
         at = int(np.argmax(drift[row] > most))
@@ -447,7 +450,7 @@ def stop_at_drifts(
         found.states[row, at:] = found.drift[row, at:] = np.nan
 
 
-def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:
+def _accepted_states(of: Any, kept: Any, tried: Array, state: Array) -> Array:
     """The states after a step, where it is accepted."""
     if of is _Number:
         return tried[:-1] if kept else state
@@ -455,7 +458,7 @@ def _moved(of: Any, kept: Any, tried: Array, state: Array) -> Array:
     return moved
 
 
-def _looked_ahead(
+def _on_other_tolerances(
     run: _Run, of: Any, lost: Any, which: NDArray[np.int64], s: Any, state: Array, looked: set[int]
 ) -> Any:
     """Which of the motions that are lost go on with other tolerances; None if there is none."""
@@ -471,14 +474,14 @@ def _looked_ahead(
     return of.numbers(again)
 
 
-def _early(run: _Run, which: NDArray[np.int64], s: Any) -> NDArray[np.bool_]:
+def _ended_by_event(run: _Run, which: NDArray[np.int64], s: Any) -> NDArray[np.bool_]:
     """Whether events end motions before the time s, the end of their steps."""
     ends = [run.found.ended.get(int(motion), math.inf) for motion in which]
     early: NDArray[np.bool_] = np.array(ends) != s
     return early
 
 
-def _watched(
+def _event_in_step(
     run: _Run,
     of: Any,
     kept: Any,

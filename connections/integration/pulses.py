@@ -26,7 +26,7 @@ _DIFFERENCE = np.array([(-1.0) ** k * comb(2 * _HALF, k) for k in range(2 * _HAL
 _DIFFERENCE /= _DIFFERENCE[_HALF]
 
 
-def brief(values: Any, rates: Any, numpy: Any = np) -> tuple[Any, Any, Any]:
+def pulse_breakpoints(values: Any, rates: Any, numpy: Any = np) -> tuple[Any, Any, Any]:
     """Breakpoints for a function of time, and the longest step.
 
     Parameters
@@ -39,7 +39,7 @@ def brief(values: Any, rates: Any, numpy: Any = np) -> tuple[Any, Any, Any]:
     (16,) breakpoints as parts of the whole time; (16,) whether each is one: the others are multiples of 1/32
     of the whole time, where steps of the default length end; and the longest step, infinite for any.
     """
-    runs = numpy.pad(_runs(values, rates, numpy), 1)
+    runs = numpy.pad(_is_rough(values, rates, numpy), 1)
     begins, ends = runs[1:] & ~runs[:-1], runs[:-1] & ~runs[1:]
     order, which = numpy.cumsum(begins), numpy.arange(1, _ROOM + 1)[:, None]
     count = order[-1]
@@ -55,7 +55,7 @@ def brief(values: Any, rates: Any, numpy: Any = np) -> tuple[Any, Any, Any]:
     return numpy.where(found, at, regular).ravel(), found.ravel(), longest
 
 
-def _runs(values: Any, rates: Any, numpy: Any) -> Any:
+def _is_rough(values: Any, rates: Any, numpy: Any) -> Any:
     """Whether anything brief happens within `_HALF` looks of each look but the first and last `_HALF`."""
     count, shifts = LOOKS - 2 * _HALF, range(2 * _HALF + 1)
     rough = numpy.abs(sum(_DIFFERENCE[k] * rates[k : k + count] for k in shifts))

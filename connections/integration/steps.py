@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.integration.dop853 import A_DENSE, C_DENSE, A, C, E
-from connections.integration.tolerances import Layout, judged
+from connections.integration.tolerances import Layout, with_error_ratios
 
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array, Array], None]  # (s, y, out)
@@ -130,14 +130,14 @@ def judging(
     Parameters
     ----------
     attempts : (which motions (w,), s (w,), h (w,), y (w, k), dy/ds (w, k)) -> (6, w, k), as of `Attempt`.
-    scales, layout, tolerances : as of `tolerances.judged`; scales (2, m, k) of all motions.
+    scales, layout, tolerances : as of `tolerances.with_error_ratios`; scales (2, m, k) of all motions.
     """
 
     def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
         y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
         found = attempts(which, s, h, y, f)
         elapsed, step = np.abs(s + h)[:, None], np.abs(h)[:, None]
-        judgement: Array = judged(
+        judgement: Array = with_error_ratios(
             found, state, scales[:, which], layout, elapsed, step, grain[:, None], tolerances
         )
         return judgement

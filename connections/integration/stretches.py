@@ -1,8 +1,8 @@
 """One motion from requested time to requested time; the steps between are one compiled call.
 
 A call of a compiled function takes as long as ten steps of a small motion. So the loop over steps in Python
-(`driver`) is left to batches, to events, and to rates that are not JAX's. Each call (`traced.advanced`) rests
-after some hundred steps, so that Ctrl-C ends a long motion.
+(`driver`) is left to batches, to events, and to rates that are not JAX's. Each call (`traced.after_steps`)
+rests after some hundred steps, so that Ctrl-C ends a long motion.
 """
 
 from __future__ import annotations
@@ -19,24 +19,24 @@ from connections.integration.driver import (
     Stopped,
     Tick,
     drift_in_words,
-    keeping,
+    kept_on_interrupt,
     too_many,
 )
 from connections.integration.solver import Settings
-from connections.integration.tolerances import drifts
-from connections.integration.traced import DRIFTED, Underway
+from connections.integration.tolerances import relative_drift
+from connections.integration.traced import DRIFTED, MotionInProgress
 
 Array = NDArray[np.float64]
 #: (where the motion is, the next requested times (GOALS,), how many of them are real, the count of steps at
 #: which to rest) -> where it is then.
-Advance = Callable[[Underway, Array, int, int], Underway]
+Advance = Callable[[MotionInProgress, Array, int, int], MotionInProgress]
 GOALS = 33  # requested times in one call, and the one before them
 STEPS = 256  # in one call
 
 
 def follow_stretches(
     advance: Advance,
-    begin: Underway,
+    begin: MotionInProgress,
     clock: Array,
     settings: Settings,
     look_ahead: LookAhead | None = None,
@@ -56,14 +56,14 @@ def follow_stretches(
     KeyboardInterrupt : and it has what was found (`checks.keep_motion`), `Followed`.
     """
     found = Followed.at_beginning(np.asarray(begin.states[:1]), len(clock))
-    with keeping(found):
+    with kept_on_interrupt(found):
         _follow(advance, begin, clock, settings, look_ahead, conserved, tick, found)
     return found
 
 
 def _follow(
     advance: Advance,
-    at: Underway,
+    at: MotionInProgress,
     clock: Array,
     settings: Settings,
     look_ahead: LookAhead | None,
@@ -90,7 +90,7 @@ def _follow(
         state = np.asarray(at.state)
         if ended == DRIFTED:
             first = float(at.first)
-            drift = float(drifts(state[5, 0], float(at.scale), first))
+            drift = float(relative_drift(state[5, 0], float(at.scale), first))
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)

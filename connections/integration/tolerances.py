@@ -105,7 +105,7 @@ class Tolerances(NamedTuple):
     atol: Any = ATOL
 
 
-def judged(
+def with_error_ratios(
     found: Any,
     state: Any,
     scales: Any,
@@ -186,7 +186,7 @@ def expected_sizes(rates: Any, units: Any, duration: Any, layout: Layout, numpy:
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
 
 
-def drifts(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
+def relative_drift(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
     """The relative change of what is conserved; zero where nothing is.
 
     Parameters
@@ -206,7 +206,7 @@ def clock_counts(found: Any, state: Any, whole: Any, numpy: Any = np) -> Any:
 
     Parameters
     ----------
-    found, state : after and before the step, as of `judged`.
+    found, state : after and before the step, as of `with_error_ratios`.
     whole : the whole time.
     numpy : NumPy, or a module with the same functions.
     """
@@ -220,7 +220,7 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
     Parameters
     ----------
     step : its length.
-    found : (STATE + 1, ..., k) after the step, as of `judged`.
+    found : (STATE + 1, ..., k) after the step, as of `with_error_ratios`.
     state : (STATE, ..., k) before it.
     leaving : (..., k) or a boolean, whether a component leaves rest since such a step, and has hardly moved.
     """

@@ -30,10 +30,10 @@ from connections.integration.tolerances import (
     LayoutKey,
     at_beginning,
     clock_counts,
-    drifts,
     is_taken,
-    judged,
     next_length,
+    relative_drift,
+    with_error_ratios,
 )
 
 BLOCK = 64  # reverse mode stores the state before every block of so many steps
@@ -43,7 +43,7 @@ MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 Function = Callable[[jax.Array, jax.Array], jax.Array]
 
 
-class Underway(NamedTuple):
+class MotionInProgress(NamedTuple):
     """A motion at the beginning of a step."""
 
     s: jax.Array
@@ -58,7 +58,7 @@ class Underway(NamedTuple):
     ended: jax.Array  # 0 while it goes on, `DRIFTED`, or 1 for any other reason
     states: jax.Array  # (T + 1, k) at the requested times; the last is for states that are not wanted
     drift: jax.Array  # (T + 1,) of what is conserved, there
-    steps: Any  # marks and steps of `_Kept`, or nothing
+    steps: Any  # marks and steps of `_StoredMotion`, or nothing
 
 
 def solve(
@@ -78,7 +78,7 @@ def solve(
     ----------
     rate, scales_at : the rate and the scales of `step_at`; they may contain what JAX is differentiating.
     y0 : (k,) where the motion begins.
-    scales, layout : as of `tolerances.judged`.
+    scales, layout : as of `tolerances.with_error_ratios`.
     clock : (T,) the requested times, monotone from zero.
     settings : of the steps.
     """
@@ -101,12 +101,12 @@ def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., ja
     return plain, tuple(jaxpr.consts)
 
 
-class Course(NamedTuple):
+class StepControl(NamedTuple):
     """What a motion keeps to, besides its rate.
 
     Parameters
     ----------
-    scales : as of `tolerances.judged`.
+    scales : as of `tolerances.with_error_ratios`.
     clock : (T,) the requested times.
     count : how many of them are real; the others fill up a length.
     whole, sign : how long the motion is, and the direction of time.
@@ -126,18 +126,18 @@ class Course(NamedTuple):
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
 def _solve(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> tuple[jax.Array, jax.Array]:
-    found = _followed(functions, y0, clock, constants, others, 0)
+    found = _by_steps(functions, y0, clock, constants, others, 0)
     return found.states, found.drift
 
 
 @partial(_solve.defjvp, symbolic_zeros=True)
 def _solve_jvp(functions: Any, primals: Any, tangents: Any) -> Any:
-    kept = _kept(functions, *primals)
+    kept = _stored_motion(functions, *primals)
     states = _tangents(functions[0], kept, primals, tangents)[0]
     return (kept.states, kept.drift), (states, jnp.zeros_like(kept.drift))
 
 
-class _Kept(NamedTuple):
+class _StoredMotion(NamedTuple):
     """A motion and the steps by which it was found.
 
     Parameters
@@ -157,25 +157,25 @@ class _Kept(NamedTuple):
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _kept(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> _Kept:
-    found = _followed(functions, y0, clock, constants, others, MOST)
+def _stored_motion(functions: Any, y0: Any, clock: Any, constants: Any, others: Any) -> _StoredMotion:
+    found = _by_steps(functions, y0, clock, constants, others, MOST)
     marks, steps = found.steps
-    return _Kept(found.states, found.drift, marks, steps, found.kept)
+    return _StoredMotion(found.states, found.drift, marks, steps, found.kept)
 
 
-@partial(_kept.defjvp, symbolic_zeros=True)
-def _kept_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[_Kept, _Kept]:
-    kept = _kept(functions, *primals)
+@partial(_stored_motion.defjvp, symbolic_zeros=True)
+def _kept_jvp(functions: Any, primals: Any, tangents: Any) -> tuple[_StoredMotion, _StoredMotion]:
+    kept = _stored_motion(functions, *primals)
     states, marks = _tangents(functions[0], kept, primals, tangents)
     integer: Any = np.zeros((), jax.dtypes.float0)
     drift, steps = jnp.zeros_like(kept.drift), jnp.zeros_like(kept.steps)
-    return kept, _Kept(states, drift, marks, steps, integer)
+    return kept, _StoredMotion(states, drift, marks, steps, integer)
 
 
-def _followed(
+def _by_steps(
     functions: Any, y0: jax.Array, clock: jax.Array, constants: Any, others: Any, room: int
-) -> Underway:
-    """The motion; if `room` is not zero, also its first `room` kept steps, as in `_Kept`."""
+) -> MotionInProgress:
+    """The motion; if `room` is not zero, also its first `room` kept steps, as in `_StoredMotion`."""
     plain_rate, plain_units, key = functions
     scales, unit_constants, settings = others
 
@@ -189,14 +189,14 @@ def _followed(
 
     whole = jnp.abs(clock[-1])
     first, longest = settings.lengths(whole, FIRST_STEP, jnp)
-    course = Course(scales, clock, len(clock), whole, jnp.sign(clock[-1]), first, longest, settings)
+    course = StepControl(scales, clock, len(clock), whole, jnp.sign(clock[-1]), first, longest, settings)
     begin = beginning(y0, course, room, jnp)
-    found = advanced(rate, units, key.layout, course, begin, np.inf)
+    found = after_steps(rate, units, key.layout, course, begin, np.inf)
     steps = tuple(array[:-1] for array in found.steps)
     return found._replace(states=found.states[:-1], drift=found.drift[:-1], steps=steps)
 
 
-def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underway:
+def beginning(y0: Any, course: StepControl, room: int = 0, numpy: Any = np) -> MotionInProgress:
     """A motion before its first step.
 
     Parameters
@@ -211,7 +211,7 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
     if room:
         steps = numpy.zeros((room // BLOCK + 1, len(y0))), numpy.zeros((room + 1, 3))
     later = numpy.full((len(course.clock), len(y0)), numpy.nan)
-    return Underway(
+    return MotionInProgress(
         s=numpy.zeros(()),
         h=course.sign * course.first,
         state=at_beginning(y0, course.scales[0], numpy),
@@ -228,28 +228,33 @@ def beginning(y0: Any, course: Course, room: int = 0, numpy: Any = np) -> Underw
     )
 
 
-def advanced(
-    rate: Function, scales_at: Function, layout: Layout, course: Course, begin: Underway, until: Any
-) -> Underway:
+def after_steps(
+    rate: Function,
+    scales_at: Function,
+    layout: Layout,
+    course: StepControl,
+    begin: MotionInProgress,
+    until: Any,
+) -> MotionInProgress:
     """A motion at its last requested time, where it ends, or after `until` steps; JAX-traceable.
 
     Parameters
     ----------
     rate, scales_at : the rate and the scales of `step_at`.
-    layout : as of `tolerances.judged`.
+    layout : as of `tolerances.with_error_ratios`.
     course : what the motion keeps to.
     begin : where it is.
-    until : the count of steps, of `Underway.tried`, at which it rests.
+    until : the count of steps, of `MotionInProgress.tried`, at which it rests.
     """
     scales, clock, count, whole, sign, _, longest, settings = course
     last, room = len(clock), len(begin.steps[1]) - 1 if begin.steps else 0
     shortest = SHORTEST * whole
 
-    def goes_on(at: Underway) -> jax.Array:
+    def goes_on(at: MotionInProgress) -> jax.Array:
         going: jax.Array = (at.target < count) & (at.ended == 0) & (at.tried < until)
         return going
 
-    def step(at: Underway) -> Underway:
+    def step(at: MotionInProgress) -> MotionInProgress:
         goal, first = clock[at.target], at.tried < 0
         ends = (jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
@@ -257,13 +262,15 @@ def advanced(
         tried = step_at(rate, scales_at, at.s, h, before[0], before[1])
         grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
-        found = judged(tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp)
+        found = with_error_ratios(
+            tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp
+        )
         counts = clock_counts(found, before, whole, jnp)
         # A step of length zero, to find the first rate or between two equal times, has no errors.
         error = jnp.where(length == 0.0, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
         error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
-        drift = drifts(conserved, scale, at.first, jnp)
+        drift = relative_drift(conserved, scale, at.first, jnp)
         drifted = (drift > settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first
         leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
@@ -275,8 +282,8 @@ def advanced(
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)
             row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target)])
-            steps = _written(at.steps[0], mark, before[0]), _written(at.steps[1], place, row)
-        return Underway(
+            steps = _with_row(at.steps[0], mark, before[0]), _with_row(at.steps[1], place, row)
+        return MotionInProgress(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
             h=sign * longer,
             state=jnp.where(kept, found[:-1], before),
@@ -289,22 +296,24 @@ def advanced(
             ended=jnp.where(
                 kept & drifted, DRIFTED, (~kept & short) | (at.tried >= settings.max_steps)
             ).astype(jnp.int32),
-            states=_written(at.states, recorded, found[0]),
-            drift=_written(at.drift, recorded, drift),
+            states=_with_row(at.states, recorded, found[0]),
+            drift=_with_row(at.drift, recorded, drift),
             steps=steps,
         )
 
-    found: Underway = jax.lax.while_loop(goes_on, step, begin)
+    found: MotionInProgress = jax.lax.while_loop(goes_on, step, begin)
     return found
 
 
-def _written(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:
+def _with_row(array: jax.Array, place: Any, row: jax.Array) -> jax.Array:
     """The array with this row at `place`; the last place is for rows that are not used."""
     written: jax.Array = jax.lax.dynamic_update_index_in_dim(array, row, place, 0)
     return written
 
 
-def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+def _tangents(
+    plain_rate: Any, kept: _StoredMotion, primals: Any, tangents: Any
+) -> tuple[jax.Array, jax.Array]:
     """Tangents of `kept.states` and `kept.marks`: the same steps are differentiated, from mark to mark."""
     (_, clock, constants, _), (y0_dot, clock_dot, constants_dot, _) = primals, tangents
     (times, k), room = kept.states.shape, len(kept.steps)
@@ -346,7 +355,7 @@ def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tupl
             y_dot, ends_dot = jax.jvp(along, point, direction)[1]
             return y_dot, states_dot.at[place].set(ends_dot, unique_indices=True)
 
-        return jax.lax.cond(anywhere(real[0]), go_on, lambda same: same, carried), carried[0]
+        return jax.lax.cond(anywhere_in_batch(real[0]), go_on, lambda same: same, carried), carried[0]
 
     begin = y0_dot, jnp.zeros((times + BLOCK, k)).at[0].set(y0_dot)
     rows = jax.tree_util.tree_map(lambda a: a.reshape(-1, BLOCK), (instants, instants_dot, place, real))
@@ -356,7 +365,7 @@ def _tangents(plain_rate: Any, kept: _Kept, primals: Any, tangents: Any) -> tupl
     return jnp.where(reached, states_dot[:times], 0.0) + lost * last, marks_dot
 
 
-def _instants(kept: _Kept, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:
+def _instants(kept: _StoredMotion, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Begin and length of the steps, as functions of the clock: in proportion between requested times."""
     begins, lengths, targets = kept.steps.T
     ends = jax.lax.stop_gradient(begins + lengths)
@@ -381,7 +390,7 @@ def _is_constant(tangent: Any) -> bool:
 # --- one condition for all members of a batch ------------------------------------------------------------
 
 
-def anywhere(flag: jax.Array) -> jax.Array:
+def anywhere_in_batch(flag: jax.Array) -> jax.Array:
     """`flag`; under `vmap`, whether it holds anywhere in the batch: then `cond` does not become `select`."""
     return _anywhere(flag)
 

@@ -50,7 +50,7 @@ from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.program.closed import Closed, coordinates_of, in_numpy
+from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
 from connections.multibody.program.regularity import require_semidefinite
 from connections.multibody.traced_model import TracedModel
 
@@ -729,7 +729,7 @@ def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
 def solved(model: Model, q: Any) -> Closed:
     """q as a `Closed`, for functions that ask several recursions; in NumPy, unless JAX traces it."""
     closed = close_loops(model, q)
-    return closed if is_traced(closed) else in_numpy(closed)
+    return closed if is_traced(closed) else with_numpy_arrays(closed)
 
 
 jax.tree_util.register_static(Model)  # a constant of what JAX compiles, wherever it is an argument

@@ -15,7 +15,7 @@ from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import MARGIN, free_of_conjugate_points
 from connections.affine.logarithms.misses import distance
 from connections.affine.logarithms.ray_guesses import by_fan, directions
-from connections.affine.logarithms.search import searched
+from connections.affine.logarithms.search import shortest_geodesics
 from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
@@ -38,7 +38,7 @@ def test_random_pairs(name, rng):
     space = distances.SPACES[name]() if name != "S^3" else S3
     count = 4 if name == "ellipsoid" else 8
     q0, q1 = space.pairs(rng, count)
-    v, reason = searched(space.nabla, q0, q1)
+    v, reason = shortest_geodesics(space.nabla, q0, q1)
     assert np.count_nonzero(reason) <= count // 8
     found = np.flatnonzero(reason == 0)
     lengths = Shooting.of(space.nabla).ground(q0[found]).norm(v[found])

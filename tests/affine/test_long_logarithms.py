@@ -20,7 +20,7 @@ import connections as cn
 from connections.affine.logarithms import broken
 from connections.affine.logarithms.broken import SENSITIVE, by_pieces
 from connections.affine.logarithms.chord_guesses import Chords
-from connections.affine.logarithms.misses import blur
+from connections.affine.logarithms.misses import position_blur
 from connections.affine.logarithms.search import _Search
 from connections.affine.logarithms.shooting import Shooting
 from connections.checks import ConvergenceError
@@ -129,9 +129,9 @@ def test_coordinates_without_digits_are_named():
 def test_how_much_points_are_blurred():
     """By the round-off of coordinates, and by that of entries of H that cancel."""
     small = Shooting.of(systems.HALF_PLANE_NABLA).ground(np.array([[1.0, 1.0], [1.0, 1e-17], [0.0, 1e-17]]))
-    assert blur(small)[0] < 1e-14 < 1.0 < blur(small)[1] and blur(small)[2] < 1e-14
+    assert position_blur(small)[0] < 1e-14 < 1.0 < position_blur(small)[1] and position_blur(small)[2] < 1e-14
     q = closed_form("hyperboloid", 0.7, [5.0, 20.0])[0]
-    skew = blur(Shooting.of(connection("hyperboloid")).ground(q))
+    skew = position_blur(Shooting.of(connection("hyperboloid")).ground(q))
     assert skew[0] < 1e-10 and skew[1] > 1e-2
 
 
@@ -161,7 +161,7 @@ def test_pieces_are_one_geodesic_up_to_the_conjugate_point():
     for turn in (0.9 * np.pi, 1.2 * np.pi):
         _, v, points = great_circle(turn)
         bent = points + 0.01 * np.sin(np.arange(65) / 64.0 * np.pi)[:, None]
-        found = broken._joined(Shooting.of(S3.nabla), bent, 0.0)
+        found = broken._broken_geodesic(Shooting.of(S3.nabla), bent, 0.0)
         assert found.free == (turn < np.pi) and found.inside and found.growth < 1.1 < SENSITIVE
         np.testing.assert_allclose(found.w * 1.25 / 2.0, v, atol=1e-10)
         assert found.gaps.max() < 1e-11 and np.abs(found.error).max() < 1e-10

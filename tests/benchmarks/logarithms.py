@@ -30,7 +30,7 @@ import distances
 from robots import robot_path
 
 from connections import multibody as mb
-from connections.affine.logarithms.search import searched
+from connections.affine.logarithms.search import shortest_geodesics
 from connections.affine.logarithms.shooting import Shooting
 from connections.checks import ConvergenceError
 from connections.interop import to_geomstats
@@ -50,7 +50,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 def lengths(nabla: Any, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
     """Lengths of the geodesics; NaN where refused."""
-    v, reason = searched(nabla, q0, q1)
+    v, reason = shortest_geodesics(nabla, q0, q1)
     return np.where(reason == 0, Shooting.of(nabla).ground(q0).norm(v), np.nan)
 
 
@@ -86,7 +86,7 @@ def row(name: str, one: Any, many: Any, pairs: np.ndarray, expected: np.ndarray 
 
 def robot_report(model: mb.Model, pairs: np.ndarray, found: np.ndarray) -> str:
     """Misses of the geodesics integrated by SciPy, and how many pairs have a shorter path."""
-    v, reason = searched(model.connection, *pairs)
+    v, reason = shortest_geodesics(model.connection, *pairs)
     answered = np.flatnonzero(reason == 0)
     misses = np.array([np.linalg.norm(_end(model, pairs[0, i], v[i]) - pairs[1, i]) for i in answered])
     ratios = np.array([_shortest(model, *pairs[:, i]) for i in answered]) / found[answered]

@@ -114,7 +114,10 @@ def test_processes_are_a_positive_whole_number(wrong: object) -> None:
 def test_every_function_has_a_place_and_no_process_is_idle() -> None:
     names = sorted(compiled.names)
     for processes in (1, 2, 5):
-        shares = warm_up._shares(names, processes)
+        shares = warm_up._names_for_each(names, processes)
         assert sum(shares, []) == names and len(shares) == processes
-        assert warm_up.about(names, processes) < 1.5 * warm_up.about(names, 1) / processes
-    assert warm_up._shares([], 2) == [] and warm_up.about([], 2) == 0.0
+        assert (
+            warm_up.seconds_to_compile(names, processes)
+            < 1.5 * warm_up.seconds_to_compile(names, 1) / processes
+        )
+    assert warm_up._names_for_each([], 2) == [] and warm_up.seconds_to_compile([], 2) == 0.0

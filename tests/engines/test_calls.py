@@ -8,7 +8,7 @@ import pytest
 from numba import njit
 
 from connections.engines import registry, thread_chunks
-from connections.engines.arguments import apart, as_rows, base_ndarray
+from connections.engines.arguments import as_rows, base_ndarray, copied_if_overlapping
 from connections.engines.threads import get_num_threads, set_num_threads
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 
@@ -85,9 +85,9 @@ def test_pieces_cover_all_rows_once(monkeypatch, worth):
                     filled[piece] += 1
                 return True
 
-            assert thread_chunks.in_pieces(rows, fill) and (filled == 1).all()
-            assert thread_chunks.in_pieces(rows, lambda piece: piece.stop < 900) is (rows < 900)
-            assert not thread_chunks.in_pieces(rows, lambda piece: piece.start > 0)
+            assert thread_chunks.fill_chunks(rows, fill) and (filled == 1).all()
+            assert thread_chunks.fill_chunks(rows, lambda piece: piece.stop < 900) is (rows < 900)
+            assert not thread_chunks.fill_chunks(rows, lambda piece: piece.start > 0)
     set_num_threads(threads)
 
 
@@ -95,5 +95,5 @@ def test_arguments_made_ready():
     x = np.arange(6.0).reshape(2, 3)
     assert as_rows(x, (4, 2)).shape == (8, 3) and as_rows(x, (4, 2)).flags.c_contiguous
     assert base_ndarray(x) is x and base_ndarray(x.T) is not x.T and base_ndarray(x.T).flags.c_contiguous
-    one, other = apart((x, np.ones(2)), x[:1])
+    one, other = copied_if_overlapping((x, np.ones(2)), x[:1])
     assert not np.shares_memory(one, x) and (one == x).all() and other.shape == (2,)

@@ -395,7 +395,7 @@ def operation():
     work, read = np.array([0.5, 0.25]), np.array([1.0, 3.0, 7.0])
 
     def call(x, y):
-        before = [xla.Work(work, 3), xla.Read(read)]
+        before = [xla.WorkCopy(work, 3), xla.ReadArray(read)]
         return xla.operation("test_product", function, (2, 3), before, [x, y], [xla.Flag(True)])
 
     return call
@@ -498,7 +498,7 @@ def test_numbers_of_a_call_fill_an_argument(kind: str, rng, monkeypatch) -> None
     expected = 3.0 * x + (numbers if kind == "each" else numbers[0])
     expected[1] = np.nan
     given = {"one": (x[0], numbers[0]), "each": (x, numbers), "rows": (x, numbers[0])}[kind]
-    before = [xla.Filled(np.array([3.0, 0.0]), 2, np.array([1.0]), write_at)]
+    before = [xla.FilledCopy(np.array([3.0, 0.0]), 2, np.array([1.0]), write_at)]
     how = {"rows": kind == "rows", "each": kind == "each"}
     for objection in ("", "forced"):
         monkeypatch.setattr(xla, "_objection", lambda objection=objection: objection)

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from connections.integration.pulses import LOOKS, brief
+from connections.integration.pulses import LOOKS, pulse_breakpoints
 
 T = np.linspace(0.0, 1.0, LOOKS)
 SPACING = T[1]
@@ -18,7 +18,7 @@ def bump(begin, length):
 
 
 def found(values, rates, numpy=np):
-    at, which, longest = brief(numpy.asarray(values), numpy.asarray(rates), numpy)
+    at, which, longest = pulse_breakpoints(numpy.asarray(values), numpy.asarray(rates), numpy)
     return np.asarray(at)[np.asarray(which)].reshape(2, -1), float(longest)
 
 
@@ -59,6 +59,6 @@ def test_more_than_there_is_room_for():
 
 def test_what_is_not_found_costs_no_steps():
     """The places of absent breakpoints are ends of steps of 1/32 of the whole time."""
-    at, which, _ = jax.jit(lambda rates: brief(rates, rates, jnp))(jnp.ones((LOOKS, 1)))
+    at, which, _ = jax.jit(lambda rates: pulse_breakpoints(rates, rates, jnp))(jnp.ones((LOOKS, 1)))
     assert not which.any()
     np.testing.assert_array_equal(np.round(32.0 * np.sort(at)), 1.0 + 2.0 * np.arange(16))

@@ -15,7 +15,7 @@ from connections.integration.dop853 import C
 from connections.integration.driver import follow
 from connections.integration.solver import Settings
 from connections.integration.steps import numpy_attempt
-from connections.integration.tolerances import Layout, judged
+from connections.integration.tolerances import Layout, with_error_ratios
 from connections.multibody.as_geometry import host_robot
 from connections.multibody.as_geometry.host_robot import HostRobot
 
@@ -118,7 +118,7 @@ def test_steps_are_judged_alike_by_compiled_code_and_by_numpy(rng):
     layout, tolerances = Layout(np.arange(k) < points, (slice(0, k),)), (1e-9, 2e-10)
     columns = (column[:, None] for column in lengths.T)
     with np.errstate(all="ignore"):
-        expected = judged(found, state, scales, layout, *columns, tolerances)
+        expected = with_error_ratios(found, state, scales, layout, *columns, tolerances)
     ours = host.judged(found, state, scales, points, lengths, tolerances)
     good = np.arange(w) != 3  # with a NaN, the errors are NaN, and so the step is not taken
     np.testing.assert_allclose(ours[:, good], expected[:, good], rtol=1e-12)

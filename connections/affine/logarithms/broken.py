@@ -27,7 +27,7 @@ import numpy as np
 
 from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
-from connections.affine.logarithms.misses import blur, gap_at
+from connections.affine.logarithms.misses import gap_at, position_blur
 from connections.affine.logarithms.shooting import MIDDLE, TIGHT, Ground, Shooting, Shots, on
 
 PIECES = 64
@@ -51,7 +51,7 @@ class Broken(NamedTuple):
     ----------
     w : (n,) its initial velocity for unit time, in the orthonormal basis at q0.
     error : (n,) an estimate of the error of w: the correction of the next step of Newton's method.
-    gaps, blur : (64,) lengths of the gaps at the ends of pieces, and of round-off there (`misses.blur`).
+    gaps, position_blur : (64,) lengths of the gaps at the ends of pieces, and of round-off there.
     inside, free : whether the connection is valid on the way, and proven free of conjugate points.
     growth : the largest singular value of d exp at w, in orthonormal bases.
     """
@@ -59,7 +59,7 @@ class Broken(NamedTuple):
     w: np.ndarray
     error: np.ndarray
     gaps: np.ndarray
-    blur: np.ndarray
+    position_blur: np.ndarray
     inside: bool
     free: bool
     growth: float
@@ -69,9 +69,11 @@ def by_pieces(chords: Chords, pair: int) -> Broken | None:
     """A geodesic that leads from q0 to q1, joined as well as floats can, or None."""
     try:
         with np.errstate(all="ignore"):  # what is not finite only makes the next step shorter
-            curves = [_relaxed(chords, pair, grading) for grading in _GRADINGS]
+            curves = [_least_energy_points(chords, pair, grading) for grading in _GRADINGS]
             x = min(curves, key=lambda curve: curve[0])[1]
-            return _joined(chords.shooting, x, 0.0) or _joined(chords.shooting, x, _COARSEST)
+            return _broken_geodesic(chords.shooting, x, 0.0) or _broken_geodesic(
+                chords.shooting, x, _COARSEST
+            )
     except np.linalg.LinAlgError:
         return None
 
@@ -79,10 +81,10 @@ def by_pieces(chords: Chords, pair: int) -> Broken | None:
 # --- curves of small energy --------------------------------------------------------------------------------
 
 
-def _relaxed(chords: Chords, pair: int, grading: float) -> tuple[float, np.ndarray]:
+def _least_energy_points(chords: Chords, pair: int, grading: float) -> tuple[float, np.ndarray]:
     """The energy of a curve, and its points (65, nq), by steps of Levenberg and Marquardt."""
     shooting, count = chords.shooting, PIECES - 1
-    x = chords.nodes(pair, _graded(grading)).q.copy()
+    x = chords.nodes(pair, _graded_parts(grading)).q.copy()
     x[0], x[-1] = chords.start.q[pair], chords.aim[pair]
     damping, energy = _DAMPING[1], np.inf
     for _ in range(_RELAXATIONS):
@@ -93,7 +95,7 @@ def _relaxed(chords: Chords, pair: int, grading: float) -> tuple[float, np.ndarr
         for _ in range(_RAISES):
             lifted = H + damping * np.diag(np.diagonal(H))
             moved[1:-1] = np.linalg.solve(lifted, -pull).reshape(count, -1)
-            new = _displaced(shooting, x, moved)
+            new = _displaced_points(shooting, x, moved)
             value = float(np.sum(shooting.mapped(_difference_at, new[:-1], new[1:])[0] ** 2))
             if value < energy:
                 break
@@ -107,7 +109,7 @@ def _relaxed(chords: Chords, pair: int, grading: float) -> tuple[float, np.ndarr
     return (energy if np.isfinite(energy) else np.inf), x
 
 
-def _graded(grading: float) -> np.ndarray:
+def _graded_parts(grading: float) -> np.ndarray:
     """Parts (65,) of a line: pieces grow from both ends inwards; the first is `grading` of an even one."""
     t = np.linspace(-1.0, 1.0, PIECES + 1)
     if grading == 1.0:
@@ -131,7 +133,7 @@ def _normal_equations(differences: np.ndarray, slopes: np.ndarray) -> tuple[np.n
     return H[1:-1, :, 1:-1].reshape(size, size), pull[1:-1].ravel()
 
 
-def _displaced(shooting: Shooting, x: np.ndarray, moved: np.ndarray) -> np.ndarray:
+def _displaced_points(shooting: Shooting, x: np.ndarray, moved: np.ndarray) -> np.ndarray:
     """Points (65, nq) moved by (65, n), by less if there may be a singularity on the way."""
     new = shooting.mapped(_moved_at, x, moved)
     way = shooting.mapped(_way_at, x, new)
@@ -148,11 +150,11 @@ def _displaced(shooting: Shooting, x: np.ndarray, moved: np.ndarray) -> np.ndarr
 # --- pieces of geodesics -----------------------------------------------------------------------------------
 
 
-def _joined(shooting: Shooting, x: np.ndarray, coarsest: float) -> Broken | None:
+def _broken_geodesic(shooting: Shooting, x: np.ndarray, coarsest: float) -> Broken | None:
     """The broken geodesic near points (65, nq); round-off up to `coarsest` makes a piece less accurate."""
     n, end = shooting.n, shooting.ground(x[-1:])
-    floor = np.minimum(blur(shooting.ground(x[1:])), coarsest)
-    start, u = shooting.ground(x[:-1]), _aimed(shooting, x, np.maximum(MIDDLE, floor))
+    floor = np.minimum(position_blur(shooting.ground(x[1:])), coarsest)
+    start, u = shooting.ground(x[:-1]), _aiming_velocities(shooting, x, np.maximum(MIDDLE, floor))
     tol, best, part, step, found = MIDDLE, np.inf, 1.0, None, None
     trial = start, u
     for _ in range(_NEWTON_STEPS):
@@ -171,7 +173,7 @@ def _joined(shooting: Shooting, x: np.ndarray, coarsest: float) -> Broken | None
                         w=PIECES * on(start.root[:1], u[:1])[0],
                         error=PIECES * step[0, n:],
                         gaps=np.linalg.norm(gaps, axis=1),
-                        blur=blur(ends),
+                        position_blur=position_blur(ends),
                         inside=bool(shooting.ground(shots.pieces.q[:, 1]).ok.all()),
                         free=False,
                         growth=np.inf,
@@ -195,7 +197,7 @@ def _joined(shooting: Shooting, x: np.ndarray, coarsest: float) -> Broken | None
     return broken._replace(free=free, growth=growth)
 
 
-def _aimed(shooting: Shooting, x: np.ndarray, tol: np.ndarray) -> np.ndarray:
+def _aiming_velocities(shooting: Shooting, x: np.ndarray, tol: np.ndarray) -> np.ndarray:
     """Velocities (64, n) at points (65, nq), with which each piece ends near the next point."""
     n, start, ends = shooting.n, shooting.ground(x[:-1]), shooting.ground(x[1:])
     u: np.ndarray = on(start.dual, x[1:] - x[:-1])

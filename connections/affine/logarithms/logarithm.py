@@ -20,12 +20,12 @@ import numpy as np
 
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
-from connections.affine.logarithms.search import logarithms, searched
+from connections.affine.logarithms.search import logarithms, shortest_geodesics
 from connections.affine.logarithms.shooting import Shooting
 from connections.affine.motions.geodesics import exponential
 from connections.checks import as_array, is_traced, require_type
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, the_point
+from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, projected_point
 from connections.evaluation.compilation import TreeKey, compiled, flattened
 
 _MISSED = 1e-5  # of its length: a geodesic that ends farther from q1 has no derivative
@@ -64,7 +64,7 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
         rows = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for q in (q0, q1)]
         admitted = compiled(_admitted_at, nabla)(*rows)
         return jax.vmap(partial(_logarithm, *flattened(nabla)))(*admitted).reshape(batch + (nabla.frame.dim,))
-    points = [evaluate(nabla, the_point, argument) for argument in arguments]
+    points = [evaluate(nabla, projected_point, argument) for argument in arguments]
     hosts = [np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points]
     v: np.ndarray = logarithms(nabla, *hosts).reshape(batch + (nabla.frame.dim,))
     return as_given(v, q0, q1)
@@ -151,6 +151,6 @@ def _of_member(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
     starts, ends = (q.reshape(-1, q.shape[-1]) for q in (q0, q1))
     v = np.full((len(starts), nabla.frame.dim), np.nan)
     valid = np.flatnonzero(np.isfinite(starts).all(axis=1) & np.isfinite(ends).all(axis=1))
-    found, reason = searched(nabla, starts[valid], ends[valid])
+    found, reason = shortest_geodesics(nabla, starts[valid], ends[valid])
     v[valid] = np.where(reason[:, None] == 0, found, np.nan)
     return v.reshape(*q0.shape[:-1], -1)

@@ -39,7 +39,7 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
     return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1) + scale**2 * jnp.sum(normal**2, axis=-1))
 
 
-def blur(ground: Ground) -> np.ndarray:
+def position_blur(ground: Ground) -> np.ndarray:
     """By how much points (m,) are blurred, as lengths: the round-off of coordinates and of entries of H.
 
     If entries of H cancel, a length is as wrong as the condition number, in units in which H has the diagonal

@@ -63,12 +63,12 @@ def directions(n: int, count: int) -> np.ndarray:
     if n <= 2:
         angle = 2.0 * np.pi * np.arange(count if n == 2 else 2) / count
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :n]
-    normal = np.vectorize(NormalDist().inv_cdf)(_evenly(n, count // 2))
+    normal = np.vectorize(NormalDist().inv_cdf)(_even_points(n, count // 2))
     unit = normal / np.linalg.norm(normal, axis=1)[:, None]
     return np.concatenate([unit, -unit])
 
 
-def _evenly(n: int, count: int) -> np.ndarray:
+def _even_points(n: int, count: int) -> np.ndarray:
     """Points (count, n) of the unit cube: 1/2 + k (x^-1, .., x^-n) modulo 1, with x^(n + 1) = x + 1.
 
     For n = 1, x is the golden ratio, and no multiples of a number fill the interval more evenly.

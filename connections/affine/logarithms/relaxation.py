@@ -62,7 +62,7 @@ def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
         points, along = ground.q, chords.length[pair] * (ground.frame @ ground.basis)
         mine: list[tuple[int, np.ndarray, np.ndarray]] = []
         for bend in bends:
-            y = _least(chords, points, along, bend, chords.length[pair] ** 2)
+            y = _least_energy_series(chords, points, along, bend, chords.length[pair] ** 2)
             # At s = 0 the derivative of sin(k pi s) / (k pi) is 1: every mode adds its y_k to the velocity.
             w = chords.velocity[pair] + chords.length[pair] * y.sum(axis=0)
             # Several starts may end in one minimum, which is kept once.
@@ -77,7 +77,7 @@ def by_relaxation(chords: Chords, pairs: np.ndarray, starts: int) -> Curves:
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _least(
+def _least_energy_series(
     chords: Chords, points: np.ndarray, along: np.ndarray, bend: np.ndarray, size: float
 ) -> np.ndarray:
     """The series (modes, n) of least energy by L-BFGS, starting with `bend`."""

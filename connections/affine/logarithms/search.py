@@ -18,7 +18,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.broken import SENSITIVE, Broken, by_pieces
 from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
-from connections.affine.logarithms.misses import blur, gap_at
+from connections.affine.logarithms.misses import gap_at, position_blur
 from connections.affine.logarithms.ray_guesses import by_fan
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
 from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
@@ -48,7 +48,7 @@ def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
     ------
     ConvergenceError : names the first pair for which no geodesic was found.
     """
-    v, reason = searched(nabla, q0, q1)
+    v, reason = shortest_geodesics(nabla, q0, q1)
     for row in np.flatnonzero(reason):
         start, end = (np.array2string(q[row], precision=4, threshold=8) for q in (q0, q1))
         what = f"no minimizing geodesic from {start} to {end} was found"
@@ -56,7 +56,9 @@ def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
     return v
 
 
-def searched(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def shortest_geodesics(
+    nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """v (m, n), and for each pair 0, or the index of the reason in `_REASONS` why there is none."""
     v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
     order = np.lexsort(q0.T)  # equal starts beside each other share a fan
@@ -136,14 +138,14 @@ class _Search:
     def _joins(self, found: Broken) -> bool:
         """Whether a broken geodesic is one geodesic, inside the domain, without conjugate points."""
         length = np.linalg.norm(found.w)
-        allowed = LOG_TOLERANCE * length + np.minimum(found.blur, BLURRED * length)
+        allowed = LOG_TOLERANCE * length + np.minimum(found.position_blur, BLURRED * length)
         near = (found.gaps <= allowed).all()
         sharp = np.linalg.norm(found.error) <= allowed[-1]
         return bool(near and sharp and found.inside and found.free)
 
     def _unresolved(self, pair: int) -> bool:
         """Whether q1 and H there have too few digits."""
-        return bool(blur(self.end)[pair] > BLURRED * self.chords.length[pair])
+        return bool(position_blur(self.end)[pair] > BLURRED * self.chords.length[pair])
 
     def _settle(self, found: _Guesses) -> None:
         """Prove the shortest geodesics found, and store for each pair the shortest one that is proven."""
@@ -183,7 +185,7 @@ class _Search:
             damping[todo[~better]] /= 3.0
             near = miss <= _NEAR * np.linalg.norm(w, axis=1)
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
-            alive &= ~_follow(pair, w, miss) & ~_longer(pair, w, step, near)
+            alive &= ~_follow(pair, w, miss) & ~_is_longer(pair, w, step, near)
             todo = todo[alive[todo]]
         arrived: np.ndarray = near & ~_follow(pair, w, miss)
         return arrived
@@ -246,7 +248,7 @@ def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
     return behind
 
 
-def _longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
+def _is_longer(pair: np.ndarray, w: np.ndarray, step: np.ndarray, near: np.ndarray) -> np.ndarray:
     """Which velocities (c, n) are longer, by more than their step, than a converged one of the same pair."""
     length, shortest = np.linalg.norm(w, axis=1), np.full(pair.max(initial=0) + 1, np.inf)
     np.minimum.at(shortest, pair[near], length[near])

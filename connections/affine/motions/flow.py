@@ -370,7 +370,7 @@ class Trajectories(Parametrized):
         if isinstance(motions, JaxMotions) and started.y.size and count == 1 and events is None:
             beginning = motions.stretches(float(times[0]), started, scales, float(clock[-1]), settings)
             following = partial(follow_stretches, *beginning, clock, settings, look, name_of)
-        found, interrupt = followed(name, following)
+        found, interrupt = motions_with_progress(name, following)
         if name_of and isinstance(motions, HostMotions) and falls:
             energies = motions.energies(found.states, found.conserved)
             stop_at_drifts(found, clock, name_of, energies, settings.drift)
@@ -394,7 +394,7 @@ class Trajectories(Parametrized):
             lambda leaf: np.asarray(leaf) * alive.reshape(*alive.shape, *(1,) * (np.ndim(leaf) - 2)), values
         )
         if interrupt is not None:
-            keep_motion(interrupt, _until(good, partial_values, more, batch))
+            keep_motion(interrupt, _until_stopped(good, partial_values, more, batch))
             raise interrupt
         if solver.allow_partial and good[:, 0].all():
             return partial_values, more
@@ -410,7 +410,7 @@ class Trajectories(Parametrized):
             self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
         except IntegrationError as error:
             error.failed = tuple(failed)
-            error.motion = _until(good, partial_values, more, batch)
+            error.motion = _until_stopped(good, partial_values, more, batch)
             raise
 
     def _raise(
@@ -519,7 +519,9 @@ def _traced_rows_at(
     return jax.vmap(lambda *row: _traced_at(trajectories, recipe, chosen, times, *row))(*rows)
 
 
-def followed(name: str, following: Callable[..., Followed]) -> tuple[Followed, KeyboardInterrupt | None]:
+def motions_with_progress(
+    name: str, following: Callable[..., Followed]
+) -> tuple[Followed, KeyboardInterrupt | None]:
     """The motions, with progress; if Ctrl-C ends them, what was found before, and the exception.
 
     Parameters
@@ -600,7 +602,7 @@ def _momenta(
         yield f"the momentum of generator {i} of the symmetry", J[..., i], lengths[..., i]
 
 
-def _until(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
+def _until_stopped(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
     """The values of motions (m, T, ...) that ended early, and further fields; of one motion what is good."""
     if not jax.tree_util.tree_leaves(values):
         return None  # nothing is recorded of motions that fail

@@ -25,8 +25,8 @@ from connections.integration.driver import PLACES, Attempts
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
 from connections.integration.stretches import GOALS, Advance
-from connections.integration.tolerances import FIRST_STEP, Layout, LayoutKey, judged
-from connections.integration.traced import Course, Underway, advanced, beginning
+from connections.integration.tolerances import FIRST_STEP, Layout, LayoutKey, with_error_ratios
+from connections.integration.traced import MotionInProgress, StepControl, after_steps, beginning
 
 Array = NDArray[np.float64]
 FEW = 8  # rows of a compiled step for two to eight motions
@@ -34,7 +34,7 @@ PLACES_OF_ROWS = 512  # motions that take their steps together, if all their ste
 ROWS = 256  # states that are recorded together, if there is more than one motion
 
 
-class Started(NamedTuple):
+class InitialStates(NamedTuple):
     """The initial states of m motions.
 
     Parameters
@@ -96,7 +96,7 @@ class OneMotion(NamedTuple):
     def step(
         self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
     ) -> jax.Array:
-        """A step of the method (STATE + 1, k), judged (`tolerances.judged`).
+        """A step of the method (STATE + 1, k), judged (`tolerances.with_error_ratios`).
 
         Parameters
         ----------
@@ -109,7 +109,7 @@ class OneMotion(NamedTuple):
         rate, units = (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.scales))
         found = step_at(rate, units, s, h, state[0], state[1])
         lengths = jnp.abs(s + h), jnp.abs(h), grain
-        step: jax.Array = judged(found, state, scales, layout, *lengths, (rtol, atol), jnp)
+        step: jax.Array = with_error_ratios(found, state, scales, layout, *lengths, (rtol, atol), jnp)
         return step
 
 
@@ -129,20 +129,22 @@ class JaxMotions:
 
     def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
-        self._start, self._record = (compiled(at, make) for at in (_started, _recorded))
+        self._start, self._record = (compiled(at, make) for at in (_initial_states, _records_of_rows))
         if layout is not None:
             self._step, self._stretch = (
-                compiled(at, make, LayoutKey.of(layout)) for at in (_stepped, _stretched)
+                compiled(at, make, LayoutKey.of(layout)) for at in (_step_of_rows, _several_steps)
             )
 
-    def start(self, rows: tuple[Array, ...], count: int) -> Started:
+    def start(self, rows: tuple[Array, ...], count: int) -> InitialStates:
         """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
-        return Started(*by_rows(lambda i: self._start(i, *(array[i] for array in rows)), count, _size(count)))
+        return InitialStates(
+            *by_rows(lambda i: self._start(i, *(array[i] for array in rows)), count, _size(count))
+        )
 
     def attempts(
-        self, t0: float, started: Started, scales: Array, tolerances: tuple[float, float]
+        self, t0: float, started: InitialStates, scales: Array, tolerances: tuple[float, float]
     ) -> Attempts:
-        """Steps of these motions, for `driver.follow`; scales (2, m, k) are those of `judged`."""
+        """Steps of these motions, for `driver.follow`; scales (2, m, k) are those of `with_error_ratios`."""
         count = len(started.y)
         places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
         given, scales = started.given, scales.swapaxes(0, 1)
@@ -163,17 +165,17 @@ class JaxMotions:
         return attempt
 
     def stretches(
-        self, t0: float, started: Started, scales: Array, whole: float, settings: Settings
-    ) -> tuple[Advance, Underway]:
+        self, t0: float, started: InitialStates, scales: Array, whole: float, settings: Settings
+    ) -> tuple[Advance, MotionInProgress]:
         """The steps of the only motion for `follow_stretches`, and its beginning; `whole` has a sign."""
         given, span = [array[0] for array in started.given], abs(whole)
         lengths = settings.lengths(span, FIRST_STEP)
         sign = math.copysign(1.0, whole)
-        course = Course(scales[:, 0], np.zeros(GOALS), GOALS, span, sign, *lengths, settings)
+        course = StepControl(scales[:, 0], np.zeros(GOALS), GOALS, span, sign, *lengths, settings)
 
-        def advance(at: Underway, goals: Array, count: int, until: int) -> Underway:
+        def advance(at: MotionInProgress, goals: Array, count: int, until: int) -> MotionInProgress:
             own = course._replace(clock=goals, count=count)
-            further: Underway = self._stretch(t0, own, at, until, *given)
+            further: MotionInProgress = self._stretch(t0, own, at, until, *given)
             return further
 
         return advance, beginning(started.y[0], course)
@@ -227,16 +229,16 @@ class HostMotions:
         assert self._rows is not None
         return self._rows.energies(states, squares)
 
-    def start(self, rows: tuple[Array, ...], count: int) -> Started:
+    def start(self, rows: tuple[Array, ...], count: int) -> InitialStates:
         """As `JaxMotions.start`; raises the error of an initial point that is not valid."""
         if self._rows:
-            return Started(*self._rows.start_rows(*rows))
+            return InitialStates(*self._rows.start_rows(*rows))
         started = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
         given, y, origin, near = zip(*started, strict=True)
-        return Started(given, np.stack(y), np.stack(origin), np.array(near))
+        return InitialStates(given, np.stack(y), np.stack(origin), np.array(near))
 
     def attempts(
-        self, t0: float, started: Started, scales: Array, tolerances: tuple[float, float]
+        self, t0: float, started: InitialStates, scales: Array, tolerances: tuple[float, float]
     ) -> Attempts:
         """Steps of these motions; NaN where one raises a `ValueError`, because it meets a singularity."""
         steps, host = self._attempts(t0, started), self._one.host
@@ -254,7 +256,7 @@ class HostMotions:
 
         return attempt
 
-    def _attempts(self, t0: float, started: Started) -> Any:
+    def _attempts(self, t0: float, started: InitialStates) -> Any:
         """Their steps as of `Attempt`, (6, w, k)."""
         given = zip(*started.given, strict=True) if self._rows else started.given
         steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
@@ -340,30 +342,30 @@ def _rows(function: Callable[..., Any], rows: tuple[jax.Array, ...]) -> Any:
     return jax.tree_util.tree_map(lambda leaf: jnp.asarray(leaf)[None], function(*(row[0] for row in rows)))
 
 
-def _started(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) -> Any:
+def _initial_states(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.Array) -> Any:
     """`OneMotion.start` of every row; `index` (w,) gives the number of rows if there are no arguments."""
     motion = make()
     return _rows(lambda _, *given: motion.start(*given), (index, *rows))
 
 
-def _stepped(make: Callable[[], OneMotion], key: LayoutKey, *rows: jax.Array) -> Any:
+def _step_of_rows(make: Callable[[], OneMotion], key: LayoutKey, *rows: jax.Array) -> Any:
     return _rows(partial(make().step, key.layout), rows)
 
 
-def _stretched(
+def _several_steps(
     make: Callable[[], OneMotion],
     key: LayoutKey,
     t0: jax.Array,
-    course: Course,
-    at: Underway,
+    course: StepControl,
+    at: MotionInProgress,
     until: jax.Array,
     *given: jax.Array,
-) -> Underway:
-    """`traced.advanced`, with its functions from outside."""
+) -> MotionInProgress:
+    """`traced.after_steps`, with its functions from outside."""
     motion = make()
     rate, scales_at = (lambda s, y, f=f: f(t0, s, y, *given) for f in (motion.rate, motion.scales))
-    return advanced(rate, scales_at, key.layout, course, at, until)
+    return after_steps(rate, scales_at, key.layout, course, at, until)
 
 
-def _recorded(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
+def _records_of_rows(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
     return _rows(make().record, rows)

@@ -16,7 +16,7 @@ import numpy as np
 from connections._figures import figure_of
 from connections._jax import Array
 from connections.checks import html_table, is_traced
-from connections.evaluation.describing import IN_TABLE, fitting, short
+from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
 
@@ -110,16 +110,16 @@ class Motion:
 
     def __repr__(self) -> str:
         if not self._is_numeric():
-            parts = (f"{name} {short(getattr(self, name))}" for name in self._names())
-            return fitting(f"{type(self).__name__}: {', '.join(parts)}")
+            parts = (f"{name} {short_text(getattr(self, name))}" for name in self._names())
+            return cut_to_width(f"{type(self).__name__}: {', '.join(parts)}")
         names = ", ".join((*self._names(), *self.COMPUTED))
         lines = [self._heading(), f"  {self._summary()}", f"  {names}"]
-        return "\n".join(map(fitting, lines))
+        return "\n".join(map(cut_to_width, lines))
 
     def _repr_html_(self) -> str:
         numeric = self._is_numeric()
         names = (*self._names(), *self.COMPUTED * numeric)
-        rows = [(name, short(getattr(self, name), IN_TABLE)) for name in names]
+        rows = [(name, short_text(getattr(self, name), IN_TABLE)) for name in names]
         if not numeric:
             return html_table(type(self).__name__, rows)
         return html_table(self._heading(), rows, notes=[self._summary()])

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine.motions.flow import Flow, Trajectories, followed
+from connections.affine.motions.flow import Flow, Trajectories, motions_with_progress
 from connections.affine.motions.jax_motions import JaxMotions, OneMotion
 from connections.checks import IntegrationError, keep_motion
 from connections.evaluation.boundary import require_admissible
@@ -54,7 +54,7 @@ def sweep_motions(
     scales = np.stack([started.origin, np.zeros_like(started.origin)])
     attempts = motions.attempts(times[0], started, scales, (settings.rtol, settings.atol))
     equation = attempts, started.y, started.origin, times - times[0], settings
-    found, interrupt = followed("sweep", partial(follow, *equation))
+    found, interrupt = motions_with_progress("sweep", partial(follow, *equation))
     values, _, good = motions.record(times, found.states, started.given)
     if interrupt is not None:
         keep_motion(interrupt, values)

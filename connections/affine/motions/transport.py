@@ -43,7 +43,7 @@ from connections.geometry.numerics.scales import (
     lengths_of,
     sizes_of_array,
 )
-from connections.integration.pulses import LOOKS, brief
+from connections.integration.pulses import LOOKS, pulse_breakpoints
 from connections.integration.solver import Options, Solver
 
 NOT_OF_CURVES = "events", "allow_partial"  # options
@@ -197,7 +197,7 @@ def covariant_derivative_along(
     (on, points), (reading, values) = (_as_data(path, clock) for path in paths)
     recipe = PytreePartial(_reading_flow, nabla, on, reading, len(points))
     try:
-        return _Along.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
+        return _AlongCurve.of(nabla).run("covariant_derivative_along", recipe, (*points, *values), times)
     except IntegrationError:
         for name, path in zip(("curve", "field"), paths, strict=True):
             _require_finite_function("covariant_derivative_along", name, path, clock)
@@ -213,20 +213,20 @@ def _with_estimate(solve: Callable[[Solver], Any], solver: Solver) -> Any:
     return Estimated(value, abs(value - solve(solver.closer()))) if solver.estimate else value
 
 
-class _Along(Trajectories):
+class _AlongCurve(Trajectories):
     """Integrations whose first argument is not a point: the curve's own points are validated instead."""
 
     begin_at_a_point: ClassVar[bool] = False
 
 
-def _on(curve: Callable[..., jax.Array], t: jax.Array, *given: jax.Array) -> jax.Array:
+def _point_on_curve(curve: Callable[..., jax.Array], t: jax.Array, *given: jax.Array) -> jax.Array:
     """The curve's own point, (nq,)."""
     return jnp.asarray(curve(t, *given), dtype=jnp.float64)
 
 
 def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Point of the manifold, frame components of the velocity there, and whether the velocity is tangent."""
-    q, q_dot = jax.jvp(lambda s: nabla.frame.project_at(_on(curve, s)), (t,), (jnp.ones_like(t),))
+    q, q_dot = jax.jvp(lambda s: nabla.frame.project_at(_point_on_curve(curve, s)), (t,), (jnp.ones_like(t),))
     X, dual = nabla.frame.matrix_at(q), nabla.frame.dual_at(q)
     v = dual @ q_dot
     terms = jnp.abs(X) @ (jnp.abs(dual) @ jnp.abs(q_dot)) + sizes_of_array(q_dot)
@@ -272,7 +272,7 @@ def _moving(
     """The argument `moving` of `HostReading`."""
     along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
     z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
-    return *along, _on(curve, t, *given[:split]), z, z_dot
+    return *along, _point_on_curve(curve, t, *given[:split]), z, z_dot
 
 
 def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any, solver: Solver) -> jax.Array | None:
@@ -322,26 +322,26 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
             inside = (joints > own.min()) & (joints < own.max())
             solver = replace(solver, breakpoints=np.union1d(solver.breakpoints, joints[inside]))
     elif len(times) > 1:
-        solver = _with_brief(path, times, solver)
+        solver = _with_pulse_breakpoints(path, times, solver)
     if numbers:  # far from zero, floats are too coarse for the times of a step's stages
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
     recipe = PytreePartial(_transport_flow, nabla, path)
     try:
-        return _Along.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
+        return _AlongCurve.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
     except IntegrationError:
         _require_finite_function("parallel_transport", "curve", curve, times)
         raise
 
 
-def _with_brief(curve: Curve, times: Any, solver: Solver) -> Solver:
+def _with_pulse_breakpoints(curve: Curve, times: Any, solver: Solver) -> Solver:
     """The solver with breakpoints where the curve does something brief (`integration.pulses`)."""
     (t0, whole), looks = (times[0], times[-1] - times[0]), np.linspace(0.0, 1.0, LOOKS)
     values, rates = compiled(_points_and_rates_at, curve)(t0 + whole * looks)
     traced = is_traced(values, rates, whole)
     numpy: Any = jnp if traced else np
     values, rates = jax.lax.stop_gradient((values, rates)) if traced else map(np.asarray, (values, rates))
-    at, found, longest = brief(values, rates * whole, numpy)
+    at, found, longest = pulse_breakpoints(values, rates * whole, numpy)
     breakpoints = numpy.clip(t0 + whole * at, *(of(t0, times[-1]) for of in (numpy.minimum, numpy.maximum)))
     if traced:
         breakpoints = jnp.concatenate([jnp.asarray(solver.breakpoints), jax.lax.stop_gradient(breakpoints)])
@@ -379,7 +379,7 @@ def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:
     """The points of the manifold on a curve at times (T,), one or several for each."""
 
     def point(t: jax.Array) -> jax.Array:
-        q = _on(curve, t)
+        q = _point_on_curve(curve, t)
         return frame.project_at(q) if q.ndim == 1 else jax.vmap(frame.project_at)(q.reshape(-1, q.shape[-1]))
 
     return jax.vmap(point)(times)
@@ -387,7 +387,9 @@ def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:
 
 def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
     """Of a curve at times (T,), (T, nq) and (T, nq)."""
-    return jax.vmap(lambda t: jax.jvp(lambda s: _on(curve, s, *given), (t,), (jnp.ones_like(t),)))(times)
+    return jax.vmap(
+        lambda t: jax.jvp(lambda s: _point_on_curve(curve, s, *given), (t,), (jnp.ones_like(t),))
+    )(times)
 
 
 def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) -> Flow[jax.Array]:
@@ -404,16 +406,20 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     def units(t0: jax.Array, s: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> tuple[jax.Array]:
         if metric is None:
             return (jnp.ones_like(state[0]),)
-        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
+        now, then = (
+            metric.matrix_at(nabla.frame.project_at(_point_on_curve(curve, t, *given))) for t in (t0 + s, t0)
+        )
         return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
     def record(t: jax.Array, state: tuple[jax.Array], *given: jax.Array) -> Record[jax.Array]:
-        return state[0], _on(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
+        return state[0], _point_on_curve(curve, t, *given), _velocity(nabla, lambda s: curve(s, *given), t)[2]
 
     def products(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
         # 1 + the largest change of an inner product of fields, over the lengths of both fields at the start.
         assert metric is not None
-        now, then = (metric.matrix_at(nabla.frame.project_at(_on(curve, t, *given))) for t in (t0 + s, t0))
+        now, then = (
+            metric.matrix_at(nabla.frame.project_at(_point_on_curve(curve, t, *given))) for t in (t0 + s, t0)
+        )
         length = inverse_lengths_of(then)
         change = jnp.abs(state[0].T @ now @ state[0] - then) * jnp.outer(length, length)
         total = 1.0 + jnp.max(change)

@@ -21,7 +21,7 @@ from connections.checks import ShapeError, require_finite, require_function, req
 from connections.control.laws.gains import gain_matrix
 from connections.control.laws.references import FieldReference, output_length, require_output
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry import (
@@ -71,7 +71,7 @@ def trajectory_reference(
     if span is None and trace_state_clean():
         start = np.asarray(compiled(goal)(0.0))
         require_finite("trajectory(0)", start)
-        evaluate(frame, the_point, Argument("trajectory(0)", start, (frame.ambient_dim,)))
+        evaluate(frame, projected_point, Argument("trajectory(0)", start, (frame.ambient_dim,)))
 
     desired = PytreePartial(_desired_at, frame, goal)
     if error is None and frame.dim == frame.ambient_dim:

@@ -16,7 +16,7 @@ from connections.checks import ShapeError, as_array, html_table, require_finite,
 from connections.control.splines.integrand import Effort, costate_at, momentum_at
 from connections.control.splines.pieces import in_calls
 from connections.control.splines.solutions import Solution
-from connections.evaluation.describing import fitting
+from connections.evaluation.describing import cut_to_width
 from connections.geometry.curves import require_within
 from connections.geometry.frames import FIELD
 
@@ -170,7 +170,7 @@ class EffortCurve:
 
     def __repr__(self) -> str:
         heading, *lines = self._lines()
-        return "\n".join(map(fitting, (heading, *("  " + line for line in lines))))
+        return "\n".join(map(cut_to_width, (heading, *("  " + line for line in lines))))
 
     def _repr_html_(self) -> str:
         heading, *lines = self._lines()

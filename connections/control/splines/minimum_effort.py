@@ -38,7 +38,7 @@ from connections.control.splines.integrand import Effort, bent_at
 from connections.control.splines.pieces import Pieces, in_calls
 from connections.control.splines.solutions import FIRST, Start, Task, solutions
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.curves import SampledCurve
@@ -138,7 +138,7 @@ def _points_and_times(system: MechanicalSystem, points: Any, times: Any) -> tupl
     require_finite("times", t)
     if not (np.diff(t) > 0.0).all():
         raise ShapeError("times", "increasing times", t)
-    q = np.array(evaluate(system, the_point, Argument("points", q, (nq,))))
+    q = np.array(evaluate(system, projected_point, Argument("points", q, (nq,))))
     for k in range(1, len(q)):
         q[k] = system.frame.align_at(jnp.asarray(q[k]), jnp.asarray(q[k - 1]))
     return q, t

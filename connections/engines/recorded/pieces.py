@@ -13,7 +13,9 @@ from collections.abc import Sequence
 _VARIABLE = re.compile(r"\bx\d+\b")
 
 
-def in_pieces(before: Sequence[str], lines: Sequence[str], longest: int) -> tuple[list[list[str]], int]:
+def statements_in_pieces(
+    before: Sequence[str], lines: Sequence[str], longest: int
+) -> tuple[list[list[str]], int]:
     """Statements of `c_code.Code` in pieces, and how many entries ``kept`` has.
 
     Parameters

@@ -16,7 +16,7 @@ from geomstats.numerics.geodesic import ExpSolver, LogSolver
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.checks import FrameError, ShapeError
-from connections.evaluation.boundary import Argument, evaluate, the_point
+from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.parameters import PytreePartial, cache_of
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
@@ -247,7 +247,7 @@ def _pushed_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
 
 def points(frame: FrameField, q: Any) -> np.ndarray:
     """The points of the manifold next to q (..., nq)."""
-    return np.asarray(evaluate(frame, the_point, _q(frame, q)))
+    return np.asarray(evaluate(frame, projected_point, _q(frame, q)))
 
 
 def _q(frame: FrameField, q: Any) -> Argument:

@@ -11,7 +11,7 @@ from connections.affine.motions.host_motions import HostMotion
 from connections.checks import ClosureError
 from connections.engines.arguments import InputRefused
 from connections.engines.inlined.simd import LANES
-from connections.engines.thread_chunks import in_pieces
+from connections.engines.thread_chunks import fill_chunks
 from connections.engines.workspaces import Workspaces, aligned
 from connections.integration.dop853 import A, E
 from connections.integration.tolerances import LEAST_ERROR, LEAST_TOLERANCE, ROUND_OFF
@@ -156,7 +156,7 @@ class HostRobot:
     def judged(
         self, found: Array, state: Array, scales: Array, points: int, lengths: Array, tolerances: Any
     ) -> Array:
-        """`integration.tolerances.judged` of steps of w motions of one group, (7, w, k), compiled."""
+        """`tolerances.with_error_ratios` of steps of w motions of one group, (7, w, k), compiled."""
         out = np.empty((len(found) + 1, *found.shape[1:]))
         limits = np.array([points, *tolerances, ROUND_OFF, LEAST_TOLERANCE, LEAST_ERROR])
         arrays = map(np.ascontiguousarray, (found, state, scales, lengths))
@@ -191,7 +191,7 @@ class HostRobot:
             self._workspaces.give_back(work)
             return good
 
-        in_pieces(len(y), fill)
+        fill_chunks(len(y), fill)
         return found.swapaxes(0, 1)
 
     def _call(self, name: str, *arguments: Any) -> Array:

@@ -40,7 +40,7 @@ from connections.multibody.loops.condition_rows import (
     tied_by_loop,
 )
 from connections.multibody.loops.lengths import cluster_sizes, coordinate_units, velocity_units
-from connections.multibody.loops.sides import Sides, sides_of, turned_away
+from connections.multibody.loops.sides import Sides, are_turned_away, sides_of
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.loop_solver import Loops
 from connections.multibody.tolerances import CLOSED, SINGULAR
@@ -415,7 +415,7 @@ class _Assembler:
     def _reversed(self, q: np.ndarray) -> bool:
         """Whether a loop closes with a frame turned away from its counterpart, which the equations allow."""
         sides = self.sides
-        return bool(sides) and bool(turned_away(sides, self.conditions.host.placed(q).transforms).any())
+        return bool(sides) and bool(are_turned_away(sides, self.conditions.host.placed(q).transforms).any())
 
     @cached_property
     def sides(self) -> tuple[Sides, ...]:

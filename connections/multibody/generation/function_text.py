@@ -19,7 +19,7 @@ from connections.engines.inlined.vectors import FARTHEST_ANGLE
 from connections.engines.recorded.c_code import Code, Real, code
 from connections.engines.recorded.execution import Interpreter
 from connections.engines.recorded.expressions import Number, Record
-from connections.engines.recorded.pieces import in_pieces
+from connections.engines.recorded.pieces import statements_in_pieces
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.multibody.generation.recording import Recorded
 from connections.multibody.loops.lost_digits import least_pivot
@@ -191,7 +191,7 @@ def _pieces(
     """What sets the angles, the pieces of a long function, and how many numbers they keep for one another."""
     if sum(map(len, body.lines)) <= WHOLE:
         return body.before, (), 0
-    (before, *texts), kept = in_pieces(body.before, body.lines, PIECE)
+    (before, *texts), kept = statements_in_pieces(body.before, body.lines, PIECE)
     read = [*(argument for argument, _ in recorded.sizes), "sines", "cosines"]
     found = []
     for number, lines in enumerate(texts):

@@ -16,7 +16,7 @@ import numpy as np
 from connections._children import environment, program
 from connections._words import no_such
 from connections.checks import ClosureError, MetricError, NonFiniteError, PointError, batch_axes
-from connections.engines.arguments import as_rows, numbers, require_output
+from connections.engines.arguments import as_float64, as_rows, require_output
 from connections.multibody.generation.function_text import STATUSES
 from connections.multibody.generation.project_files import FLAGS
 
@@ -87,7 +87,7 @@ class _CFunction:
 
     def __call__(self, *given: Any, out: Any = None) -> Any:
         require_count(self.__name__, self._arguments, given)
-        arrays = [numbers(*item) for item in zip(self._arguments, given, self._sizes, strict=True)]
+        arrays = [as_float64(*item) for item in zip(self._arguments, given, self._sizes, strict=True)]
         batch = batch_axes(self._arguments, arrays)
         if out is not None:
             require_output(out, (*batch, *self._shape))

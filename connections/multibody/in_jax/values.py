@@ -105,20 +105,24 @@ class Values:
         program, loops, rows = self._program, self._program.loops, given[0].ndim > 1
         arrays = program.arrays_of(name)
         tree = self._tree if arrays is program.arrays else self._tree_with_one_origin
-        before: list[xla.Constant] = [xla.Work(tree, len(arrays[0]))]
+        before: list[xla.Constant] = [xla.WorkCopy(tree, len(arrays[0]))]
         data: tuple[jax.Array, ...] = ()
         each, suffix = False, ""
         if self._data:
             parameters, gravity, armature = given[-len(DATA) :]
             given, data = given[: -len(DATA)], (jnp.concatenate([parameters, gravity, armature], axis=-1),)
-            before = [xla.Filled(tree, len(arrays[0]), self._places, write_data)]
+            before = [xla.FilledCopy(tree, len(arrays[0]), self._places, write_data)]
             each = data[0].ndim > 1  # rows of a vector register have the numbers of one robot
             rows, suffix = rows and not each, OF_EACH if each else OF_DATA
         entry = f"{name}_rows" if rows else f"{name}_at"
         if loops is not None:
             entry = f"closed_{entry}"
             _, closure, clusters = arrays
-            before += [xla.Work(self._closure, len(closure)), xla.Read(clusters), xla.Flag(not loops.linear)]
+            before += [
+                xla.WorkCopy(self._closure, len(closure)),
+                xla.ReadArray(clusters),
+                xla.Flag(not loops.linear),
+            ]
             given = given if loops.linear else given[1:]  # the solution in place of q
             if RECURSIONS[name].bias_rates:
                 given = *given, loops.bias_rates_at(*given[:2])
@@ -167,4 +171,4 @@ def _on_rows(definition: Callable[..., jax.Array], *vectors: jax.Array) -> jax.A
 
 def _constant(choice: Any, value: Any) -> xla.Constant:
     """What the caller chose, as a constant of the operation."""
-    return xla.Flag(value) if choice is BODY_FACTOR else xla.Read(value)
+    return xla.Flag(value) if choice is BODY_FACTOR else xla.ReadArray(value)

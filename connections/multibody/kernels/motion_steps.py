@@ -111,10 +111,10 @@ def linear_at(weights, h, A, y, rate, out):
 
 @compiled_entry
 def judge(found, state, scales, lengths, limits, out):
-    """Write `integration.tolerances.judged` of steps of w motions of one group to `out` (7, w, k).
+    """Write `integration.tolerances.with_error_ratios` of steps of w motions of one group to `out` (7, w, k).
 
     found : (6, w, k), each as of `integration.steps.Attempt`.
-    state, scales : (6, w, k) and (2, w, k), as of `judged`.
+    state, scales : (6, w, k) and (2, w, k), as of `with_error_ratios`.
     lengths : (w, 3), the time from the beginning of the motion to the end of the step, how long the step is,
         and by how much the clock may be wrong; not negative.
     limits : how many of the first components are those of a point, rtol, atol, and ROUND_OFF, LEAST_TOLERANCE

@@ -41,7 +41,7 @@ from connections.multibody.loops.condition_rows import FunctionCondition
 from connections.multibody.loops.conditions import LoopClosure
 from connections.multibody.loops.continuation import follow
 from connections.multibody.loops.lengths import coordinate_units, velocity_units
-from connections.multibody.loops.sides import Sides, turned_away
+from connections.multibody.loops.sides import Sides, are_turned_away
 from connections.multibody.tolerances import SINGULAR
 
 _COMFORTABLE = 0.05  # least `_least_sine` of configurations of `random`, or half the reference's
@@ -364,7 +364,7 @@ class ClosedKinematics(Coordinates):
     def turned_at(self, q_s: jax.Array) -> jax.Array:
         """Whether a loop that closes at q_s (nq_s,) has frames that are turned away from each other."""
         transforms = jnp.concatenate([self.spanning.world_transforms_at(q_s), jnp.eye(4)[None]])
-        return jnp.any(turned_away(self.sides, transforms, jnp))
+        return jnp.any(are_turned_away(self.sides, transforms, jnp))
 
     def G_at(self, q_s: jax.Array) -> jax.Array:
         """G (nv_s, nv) at a spanning configuration (nq_s,): v_s = G v."""

@@ -8,7 +8,7 @@ and position r of frame b in frame a: u . r = 0, u . R w = constant, |r|^2 = con
 revolute joint about z, for example, is r = 0, x . R z = 0, y . R z = 0. These also hold if the two z axes
 point in opposite directions. So a closure also has `sides`, k pairs (u, w) whose u . R w add up to more than
 k - 1, by which the assembly rejects that. They add up to k, of a `ConstantVelocity` to 1 + cos(bend); where
-the conditions hold otherwise, to k - 2 or less (`_untwisted` has the other solutions).
+the conditions hold otherwise, to k - 2 or less (`_equal_rotations` has the other solutions).
 Source: [W] VI-C, implicit constraints.
 """
 
@@ -128,30 +128,32 @@ def conditions_of(closure: Closure) -> ClosureConditions:
     """
     match closure:
         case Coincident() | Spherical():
-            return ClosureConditions(_at_rest(*_AXES))
+            return ClosureConditions(_orthogonality(*_AXES))
         case Distance(length):
             return ClosureConditions((Condition(DISTANCE, _NONE, _NONE, length**2),))
         case ConstantVelocity():
             x, y = perpendicular(np.array(closure.axis))
-            return ClosureConditions((*_at_rest(*_AXES), Condition(TWIST, x, y, 0.0, y, x)), ((x, x), (y, y)))
+            return ClosureConditions(
+                (*_orthogonality(*_AXES), Condition(TWIST, x, y, 0.0, y, x)), ((x, x), (y, y))
+            )
         case Fixed():
-            return ClosureConditions(_at_rest(*_AXES) + _untwisted(), _ALIKE)
+            return ClosureConditions(_orthogonality(*_AXES) + _equal_rotations(), _ALIKE)
         case Revolute():
             z = np.array(closure.axis)
-            return ClosureConditions(_at_rest(*_AXES) + _parallel(z), ((z, z),))
+            return ClosureConditions(_orthogonality(*_AXES) + _parallel(z), ((z, z),))
         case Prismatic():
             z = np.array(closure.axis)
-            return ClosureConditions(_at_rest(*perpendicular(z)) + _untwisted(), _ALIKE)
+            return ClosureConditions(_orthogonality(*perpendicular(z)) + _equal_rotations(), _ALIKE)
         case Cylindrical():
             z = np.array(closure.axis)
-            return ClosureConditions(_at_rest(*perpendicular(z)) + _parallel(z), ((z, z),))
+            return ClosureConditions(_orthogonality(*perpendicular(z)) + _parallel(z), ((z, z),))
         case Planar():
             z = _AXES[2]
-            return ClosureConditions(_at_rest(z) + _parallel(z), ((z, z),))
+            return ClosureConditions(_orthogonality(z) + _parallel(z), ((z, z),))
         case Universal():
             first, second = np.array(closure.axis_1), np.array(closure.axis_2)
             return ClosureConditions(
-                _at_rest(*_AXES) + (Condition(DIRECTION, first, second, float(first @ second)),)
+                _orthogonality(*_AXES) + (Condition(DIRECTION, first, second, float(first @ second)),)
             )
     raise ModelError(
         f"no closure for {closure!r}: expected Coincident, Distance, ConstantVelocity, a revolute, "
@@ -160,7 +162,7 @@ def conditions_of(closure: Closure) -> ClosureConditions:
     )
 
 
-def _at_rest(*directions: np.ndarray) -> tuple[Condition, ...]:
+def _orthogonality(*directions: np.ndarray) -> tuple[Condition, ...]:
     """u . r = 0 for each direction u."""
     return tuple(Condition(POSITION, u, _NONE, 0.0) for u in directions)
 
@@ -170,7 +172,7 @@ def _parallel(z: np.ndarray) -> tuple[Condition, ...]:
     return tuple(Condition(DIRECTION, u, z, 0.0) for u in perpendicular(z))
 
 
-def _untwisted() -> tuple[Condition, ...]:
+def _equal_rotations() -> tuple[Condition, ...]:
     """R = 1, or one of seven others: x . R y = y . R z = z . R x = 0.
 
     The others are half turns about an axis, and thirds of a turn, which permute the axes: traces -1 and 0.

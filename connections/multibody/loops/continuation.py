@@ -84,17 +84,17 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
         shorter = ~to_goal & ~flat & ~(arrived & good)
         landed = (node == _AGAIN) & arrived & good
         spacing = jnp.where(cut, LARGEST_REACH / line.way, jnp.where(shorter, 0.2, 1.0) * path.spacing)
-        clear = _pick(cut, leg.clear, path.clear)
+        clear = _select(cut, leg.clear, path.clear)
         samples = jnp.where((jnp.arange(NODES) == node)[:, None], leg.end.q, path.samples)
-        begin = _pick(cut | shorter, clear, leg.end)
+        begin = _select(cut | shorter, clear, leg.end)
         for at, count in ((0, NODES - 1), (_LANDING, NODES)):
-            q_s = _extrapolated(samples[:count], (beyond - path.cut) / path.spacing)
+            q_s = _extrapolation(samples[:count], (beyond - path.cut) / path.spacing)
             point = _Point(beyond, loops.with_independent(loops.projected(q_s), line.at(beyond)))
-            begin = _pick((node == at) & ~shorter, point, begin)
+            begin = _select((node == at) & ~shorter, point, begin)
         return _Path(
             begin=begin,
             clear=clear,
-            last=_pick(to_goal | landed, leg.end, path.last),
+            last=_select(to_goal | landed, leg.end, path.last),
             pivots=jnp.where(flat, before.pivots(), jnp.where(to_goal | landed, pivots, path.pivots)),
             cut=jnp.where(cut, leg.end.t, path.cut),
             spacing=spacing,
@@ -215,7 +215,7 @@ class _Factors(NamedTuple):
         return change
 
 
-def _pick(condition: jax.Array, yes: Any, no: Any) -> Any:
+def _select(condition: jax.Array, yes: Any, no: Any) -> Any:
     """One of two structures of arrays."""
     return jax.tree.map(partial(jnp.where, condition), yes, no)
 
@@ -269,8 +269,8 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
         good &= ~leg.began | (leg.factors.change(loops, K) <= LARGEST_CHANGE)
         accepted, failed = contracts & ends & good, ~contracts | (ends & ~good)
         anew = accepted | failed
-        end = _pick(accepted, _Point(leg.aim, leg.tried), leg.end)
-        K_end, factors = _pick(accepted, (K, factors), (leg.K, leg.factors))
+        end = _select(accepted, _Point(leg.aim, leg.tried), leg.end)
+        K_end, factors = _select(accepted, (K, factors), (leg.K, leg.factors))
         step = jnp.where(accepted & leg.began, 2.0, jnp.where(failed, 0.5, 1.0)) * leg.step
         least = jnp.where(pivot >= SINGULAR, SMALLEST_STEP, SINGULAR_STEP) / line.way
         left = jnp.abs(aim - end.t)
@@ -284,7 +284,7 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
         moved = loops.moved(jnp.where(anew, end.q, leg.tried), velocity)
         return _Leg(
             end=end,
-            clear=_pick(accepted & ((pivot >= CLEAR) | ~leg.began), end, leg.clear),
+            clear=_select(accepted & ((pivot >= CLEAR) | ~leg.began), end, leg.clear),
             K=K_end,
             factors=factors,
             step=jnp.minimum(step, left),
@@ -322,7 +322,7 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
     )
 
 
-def _extrapolated(samples: jax.Array, at: jax.Array) -> jax.Array:
+def _extrapolation(samples: jax.Array, at: jax.Array) -> jax.Array:
     """The polynomial through samples (count, nq_s) at -1, ..., -count, at another point."""
     nodes = np.arange(len(samples))
     weights = [

@@ -39,7 +39,7 @@ def sides_of(tree: Tree, loops: Sequence[Loop]) -> tuple[Sides, ...]:
     return tuple(found)
 
 
-def turned_away(sides: Sequence[Sides], transforms: Any, numpy: Any = np) -> Any:
+def are_turned_away(sides: Sequence[Sides], transforms: Any, numpy: Any = np) -> Any:
     """Whether each loop of `sides` has a frame that is turned away, (..., S).
 
     Parameters

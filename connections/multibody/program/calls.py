@@ -18,14 +18,14 @@ import numpy as np
 from numpy import empty, ndarray
 
 from connections.checks import NonFiniteError, require_finite
-from connections.engines.arguments import apart
+from connections.engines.arguments import copied_if_overlapping
 from connections.multibody.program.closed import Closed
-from connections.multibody.program.closed_definition import Refused
+from connections.multibody.program.closed_definition import InputRefused
 
 Call = Callable[..., ndarray]
 #: Errors of a direct call after which `otherwise` looks at the arguments. Numba raises TypeError, but
 #: ValueError for empty lists; an unknown choice is a KeyError, an argument without `ndim` AttributeError.
-NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, Refused)
+NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, InputRefused)
 
 
 _REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to float64
@@ -65,7 +65,7 @@ def _no_vector(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        (q,) = apart((q,), out)
+                        (q,) = copied_if_overlapping((q,), out)
                 if at(memory, q, result):
                     return result
                 refused = out is not None
@@ -88,7 +88,7 @@ def _no_vector_and_choice(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        (q,) = apart((q,), out)
+                        (q,) = copied_if_overlapping((q,), out)
                 if at(memory, q, choices[choice], result):
                     return result
                 refused = out is not None
@@ -111,7 +111,7 @@ def _one_vector(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x = apart((q, x), out)
+                        q, x = copied_if_overlapping((q, x), out)
                 if at(memory, q, x, result):
                     return result
                 refused = out is not None
@@ -134,7 +134,7 @@ def _one_vector_and_choice(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x = apart((q, x), out)
+                        q, x = copied_if_overlapping((q, x), out)
                 if at(memory, q, x, choices[choice], result):
                     return result
                 refused = out is not None
@@ -157,7 +157,7 @@ def _two_vectors(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 if at(memory, q, x, y, result):
                     return result
                 refused = out is not None
@@ -180,7 +180,7 @@ def _two_vectors_and_choice(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 if at(memory, q, x, y, choices[choice], result):
                     return result
                 refused = out is not None
@@ -203,7 +203,7 @@ def _three_vectors(direct: Direct) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y, z = apart((q, x, y, z), out)
+                        q, x, y, z = copied_if_overlapping((q, x, y, z), out)
                 if at(memory, q, x, y, z, result):
                     return result
                 refused = out is not None

@@ -115,7 +115,7 @@ def solution_of(closed: Closed, kinematics: Kinematics | ClosedKinematics) -> An
     return closed._solution
 
 
-def in_numpy(closed: Closed) -> Closed:
+def with_numpy_arrays(closed: Closed) -> Closed:
     """The same with NumPy arrays that compiled code accepts."""
     found: Closed = jax.tree.map(lambda array: base_ndarray(np.asarray(array, np.float64)), closed)
     return found

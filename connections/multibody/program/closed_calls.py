@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from numpy import empty, ndarray
 
 from connections.checks import ClosureError
-from connections.engines.arguments import apart
+from connections.engines.arguments import copied_if_overlapping
 from connections.multibody.program.calls import NOT_AS_THEY_ARE, Call, Direct, require_finite_each
 from connections.multibody.program.closed import Closed
 
@@ -47,7 +47,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        (q,) = apart((q,), out)
+                        (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, result):
                     return result
@@ -75,7 +75,7 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        (q,) = apart((q,), out)
+                        (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, choices[choice], result):
                     return result
@@ -103,7 +103,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x = apart((q, x), out)
+                        q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, result):
                     return result
@@ -131,7 +131,7 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x = apart((q, x), out)
+                        q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, choices[choice], result):
                     return result
@@ -161,7 +161,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, result):
                     return result
@@ -191,7 +191,7 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, choices[choice], result):
                     return result
@@ -221,7 +221,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y, z = apart((q, x, y, z), out)
+                        q, x, y, z = copied_if_overlapping((q, x, y, z), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, z, result):
                     return result
@@ -251,7 +251,7 @@ def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(memory, closure, clusters, solved, point, x, y, bias_rates(point, x), result):
                     return result
@@ -281,7 +281,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
                 else:
                     result = out
                     if inverse:
-                        q, x, y = apart((q, x, y), out)
+                        q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
                 if at(
                     memory,

@@ -19,7 +19,7 @@ from connections.multibody.program.solution_layout import SolutionLayout
 _OF_SOLUTIONS, _OF_RATES = least_pivot("coriolis_matrix"), least_pivot("inverse_dynamics_derivatives")
 
 
-class Refused(Exception):
+class InputRefused(Exception):
     """The input was refused. The caller that catches this finds out why."""
 
 
@@ -49,7 +49,7 @@ class Definition:
 
         Raises
         ------
-        Refused : q or `start` is not finite, or off the manifold.
+        InputRefused : q or `start` is not finite, or off the manifold.
         ClosureError : loops do not close, or are singular.
         """
         if q.ndim == 1:
@@ -84,11 +84,11 @@ class Definition:
             start = np.broadcast_to(start, (len(bad), start.shape[-1]))[np.argmax(bad)]
             frame = self._closed.joint_frame
             if not (frame.near_at(at) and np.isfinite(start).all() and self._is_near(start)):
-                raise Refused
+                raise InputRefused
             point = np.asarray(frame.project_at(at))
             failure = self._closed.failure_from(point, np.asarray(self._projected(start)), _OF_SOLUTIONS)
             if failure is None:
-                raise Refused
+                raise InputRefused
             self._closed.refuse(point, failure, origin)
 
     def _is_near(self, start: jax.Array | np.ndarray) -> jax.Array:

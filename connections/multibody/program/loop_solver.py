@@ -17,8 +17,8 @@ from connections.engines.workspaces import Workspaces, with_workspace
 from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, LOOP, REFINABLE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.loops.conditions import pivots
-from connections.multibody.loops.sides import turned_away
-from connections.multibody.program.closed_definition import Definition, Refused
+from connections.multibody.loops.sides import are_turned_away
+from connections.multibody.program.closed_definition import Definition, InputRefused
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_refinement, slots_of_rows
@@ -71,7 +71,7 @@ class Loops:
 
         Raises
         ------
-        Refused : q has another shape or is not finite.
+        InputRefused : q has another shape or is not finite.
         ClosureError : a loop does not close or is singular.
         TypeError : q has another dtype (raised by Numba).
         """
@@ -104,7 +104,7 @@ class Loops:
 
         Raises
         ------
-        Refused : a loop is singular, or v has another size.
+        InputRefused : a loop is singular, or v has another size.
         """
         if self.linear:
             return self._nothing if v.ndim == 1 else np.zeros((len(v), self.layout.G_size))
@@ -158,7 +158,7 @@ class Loops:
             slots += slots_of_rows(self.closure, max(xla.WIDTHS))
         elif entry == "closure_rest":
             slots += slots_of_refinement(self.closure)
-        before = [xla.Work(self.closure[:work].copy(), slots)]
+        before = [xla.WorkCopy(self.closure[:work].copy(), slots)]
         rows = vectors[0].ndim > 1
         return xla.operation(entry, compiled.require(entry), shape, before, vectors, rows=rows)
 
@@ -173,7 +173,7 @@ class Loops:
         """
         sides = self.closed.sides
         for row in q_s if sides else ():
-            turned = turned_away(sides, self._conditions.placed(row).transforms)
+            turned = are_turned_away(sides, self._conditions.placed(row).transforms)
             if turned.any():
                 name = self.closed.names[sides[int(np.argmax(turned))].owner]
                 raise ClosureError(
@@ -265,7 +265,7 @@ class Loops:
 
 def _accept(good: bool) -> None:
     if not good:
-        raise Refused
+        raise InputRefused
 
 
 def _constant(at: Any, along: Any) -> jax.Array:

@@ -29,15 +29,15 @@ from connections.checks import (
     text_of_point,
 )
 from connections.engines.arguments import (
-    apart,
+    as_float64,
     as_rows,
     base_ndarray,
+    copied_if_overlapping,
     is_lazy,
-    numbers,
     require_output,
 )
 from connections.engines.inlined.simd import LANES
-from connections.engines.thread_chunks import ONE_PIECE, in_pieces
+from connections.engines.thread_chunks import ONE_PIECE, fill_chunks
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
 from connections.evaluation.memory_chunks import piece_size, require_room
@@ -55,9 +55,15 @@ from connections.multibody.program.calls import (
     require_finite_each,
     require_kept,
 )
-from connections.multibody.program.closed import Closed, coordinates_of, in_numpy, rows_of, solution_of
+from connections.multibody.program.closed import (
+    Closed,
+    coordinates_of,
+    rows_of,
+    solution_of,
+    with_numpy_arrays,
+)
 from connections.multibody.program.closed_calls import OfLoops, closed_call
-from connections.multibody.program.closed_definition import Refused
+from connections.multibody.program.closed_definition import InputRefused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
@@ -207,17 +213,17 @@ class Program:
                 raise TypeError("out: JAX traces the arguments, and its arrays cannot be filled; leave out")
             point = given[0] if closed is None else closed
             return cast("np.ndarray", self._traced().evaluate(name, (point, *given[1:]), chosen))
-        vectors = [numbers(*item) for item in zip(names, given, self.sizes, strict=False)]
+        vectors = [as_float64(*item) for item in zip(names, given, self.sizes, strict=False)]
         batch = batch_axes(names, vectors)
         core = self.cores[name]
         if out is not None:
             require_output(out, (*batch, *core))
-            vectors = apart(vectors, out)
+            vectors = copied_if_overlapping(vectors, out)
         else:
             require_room(8 * math.prod((*batch, *core)), f"{name} of {math.prod(batch)} configurations")
         result = np.empty((*batch, *core)) if out is None else out
         if closed is not None:
-            closed = in_numpy(closed)
+            closed = with_numpy_arrays(closed)
         if self.loops is not None and row.closed is None:
             require_finite_each(names, vectors)
             points = self.close(vectors[0]) if closed is None else closed
@@ -256,7 +262,7 @@ class Program:
         choice = self.choice(name, chosen)
         try:
             good = self._fill(name, [*given], choice, result.reshape(count, math.prod(core)), None)
-        except (TypeError, Refused):  # compiled code takes no arrays of other types
+        except (TypeError, InputRefused):  # compiled code takes no arrays of other types
             return None
         return result if good else None
 
@@ -297,7 +303,7 @@ class Program:
         kinematics, loops = self._kinematics, self.loops
         if loops is None:
             return Closed(kinematics, configuration(kinematics, "q", q), None)
-        q, starts = numbers("q", q, self.sizes[0]), np.zeros((1, 0))  # the reference
+        q, starts = as_float64("q", q, self.sizes[0]), np.zeros((1, 0))  # the reference
         batch = q.shape[:-1]
         if guess is not None:
             start = self._guess(guess)
@@ -355,7 +361,7 @@ class Program:
         if isinstance(guess, Closed):
             coordinates_of(guess, self._kinematics, "guess")
             return np.array(guess.spanning)
-        rows = np.array(numbers("guess", guess, (spanning.nq,)))
+        rows = np.array(as_float64("guess", guess, (spanning.nq,)))
         require_finite("guess", rows)
         for name, at in spanning.quaternions:
             rows[..., at] = unit_quaternions(f"guess: joint '{name}'", rows[..., at])
@@ -582,7 +588,10 @@ class Program:
         rows = [as_rows(vector, batch) for vector in vectors]
         results = result.reshape(len(rows[0]), -1)
         if self.loops is not None and RECURSIONS[name].bias_rates:
-            with suppress(Refused), np.errstate(all="ignore"):  # if they are not finite, there is no result
+            with (
+                suppress(InputRefused),
+                np.errstate(all="ignore"),
+            ):  # if they are not finite, there is no result
                 rates = self.loops.bias_rates(solution_of(rows_of(points, batch), self._kinematics), rows[1])
                 results = np.where(np.isfinite(rates).all(axis=1, keepdims=True), results, np.nan)
         bad = ~np.isfinite(results).all(axis=1)
@@ -628,13 +637,13 @@ def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -
     def tried(chunk: slice) -> bool:
         try:
             return fill(chunk)
-        except Refused:
+        except InputRefused:
             return False
         except ClosureError as error:
             open_loops[chunk.start] = error
             return True
 
-    good = tried(slice(0, count)) if whole else in_pieces(count, tried)
+    good = tried(slice(0, count)) if whole else fill_chunks(count, tried)
     if good and open_loops:
         raise open_loops[min(open_loops)]
     return good

@@ -39,7 +39,7 @@ def warm_up(processes: int | None = None) -> Path:
     """
     count = processes_given(processes)
     folder, names = cache_folder(), not_compiled()
-    announce_compilation(f"{len(names)} functions", about(names, count))
+    announce_compilation(f"{len(names)} functions", seconds_to_compile(names, count))
     for _ in compile_together(names, count):
         pass
     return folder
@@ -71,9 +71,9 @@ def not_compiled() -> list[str]:
     return sorted(missing, key=lambda name: (name.endswith("_rows"), name))
 
 
-def about(names: Sequence[str], processes: int) -> float:
+def seconds_to_compile(names: Sequence[str], processes: int) -> float:
     """About how many seconds so many processes take to compile these functions."""
-    shares = _shares(names, processes)
+    shares = _names_for_each(names, processes)
     return max((sum(map(seconds, share)) for share in shares), default=0.0)
 
 
@@ -88,7 +88,7 @@ def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
     reader, writer = os.pipe()  # of all processes; a line is written at once, so lines do not mix
     workers = [
         subprocess.Popen(python_command(__name__, "work", *share), stdout=writer, env=quiet)
-        for share in _shares(names, processes)
+        for share in _names_for_each(names, processes)
     ]
     os.close(writer)
     try:
@@ -105,7 +105,7 @@ def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
             worker.wait()
 
 
-def _shares(names: Sequence[str], processes: int) -> list[list[str]]:
+def _names_for_each(names: Sequence[str], processes: int) -> list[list[str]]:
     """The names, divided into lists that take about the same time, one for each process."""
     ends = list(accumulate(map(seconds, names)))
     shares: list[list[str]] = [[] for _ in range(processes)]
@@ -115,7 +115,7 @@ def _shares(names: Sequence[str], processes: int) -> list[list[str]]:
     return [share for share in shares if share]
 
 
-def work() -> None:
+def compile_and_report() -> None:
     """A child: compile the functions named in its arguments, and write each name when it is done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the process that started this one
     for name in sys.argv[1:]:
