@@ -29,7 +29,7 @@ from connections.checks import (
     require_finite,
     require_untraced,
 )
-from connections.evaluation.boundary import Argument, as_given, evaluate, the_point
+from connections.evaluation.boundary import Argument, as_given, evaluate, projected_point
 from connections.geometry.frames import FrameField
 from connections.geometry.matrix_group_equations import MatrixGroupEquations, cleaned
 from connections.geometry.numerics.matrix_exponential import matrix_exponential, principal_logarithm
@@ -224,7 +224,7 @@ class MatrixLieGroup(FrameField):
         ------
         ShapeError, NonFiniteError; PointError for a matrix that is not in the group.
         """
-        second = Argument("p", evaluate(self, the_point, self._element("p", p)), (self.ambient_dim,))
+        second = Argument("p", evaluate(self, projected_point, self._element("p", p)), (self.ambient_dim,))
         return evaluate(self, self.product_at, self._element("q", q), second)
 
     def inverse(self, q: Any) -> Array:
@@ -269,7 +269,7 @@ class MatrixLieGroup(FrameField):
         eigenvalue is negative. TypeError : JAX traces q.
         """
         require_untraced(q=q)
-        points = np.asarray(evaluate(self, the_point, self._element("q", q)))
+        points = np.asarray(evaluate(self, projected_point, self._element("q", q)))
         rows = [self._logarithm_of(point) for point in points.reshape(-1, self.ambient_dim)]
         found = np.reshape(rows, (*points.shape[:-1], self.dim))
         return as_given(found, q)

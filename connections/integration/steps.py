@@ -59,7 +59,7 @@ def stages_at(
     def stage(K: jax.Array, own: tuple[jax.Array, jax.Array, jax.Array]) -> tuple[jax.Array, None]:
         i, row, node = own
         f = rate(s + node * h, y + (h * row) @ K)
-        return jax.lax.dynamic_update_index_in_dim(K, f, i, 0), None
+        return jax.lax.dynamic_update_index_in_dim(K, f.astype(K.dtype), i, 0), None
 
     K, first = jnp.zeros((len(nodes), len(y))), 0 if f is None else 1
     if f is not None:
