@@ -191,12 +191,15 @@ class ConstrainedConnection(ConnectionOfMetric):
         brackets += jnp.einsum("abc,bi,cj->aij", base.structure_functions_at(q), A, A)
         return jnp.einsum("ab,bij->aij", self.distribution.complement_at(q), brackets)
 
-    def feasible_rate_at(self, q: jax.Array, V: jax.Array, free: jax.Array) -> jax.Array:
-        """dV/dt (n,) of a feasible velocity V (n,); `free` is dV/dt without constraints.
+    def feasible_rate_at(
+        self, q: jax.Array, V: jax.Array, free: jax.Array, along: jax.Array | None = None
+    ) -> jax.Array:
+        """dV/dt (n,) of a feasible vector V (n,) along the velocity `along`, V if None.
 
-        P (free) - (L_V P_perp) V: if the constraints are given as forms, no basis is needed.
+        P (free) - (L_along P_perp) V, `free` dV/dt without constraints. If these are given as forms, no basis
+        is needed.
         """
-        direction = self.ambient.frame.matrix_at(q) @ V
+        direction = self.ambient.frame.matrix_at(q) @ (V if along is None else along)
         P_perp, turning = jax.jvp(self.distribution.complement_at, (q,), (direction,))
         rate: jax.Array = free - P_perp @ free - turning @ V
         return rate

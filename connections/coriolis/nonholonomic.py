@@ -3,12 +3,16 @@
 In the basis X_k of the distribution vdot^k + Gamma~^k_ij v^i v^j = Y^k_a u^a, qdot = v^k X_k. The constraint
 force is the residual of Newton's law, R = H (nabla_v v) + g - F. It vanishes on the distribution, so
 R = W^T lambda.
-Source: [Z] section 3, eqs. (4), (5).
+
+Constraints may move: V = A vbar + v_0(q), W V = W v_0, of a turntable, of a conveyor. Their force still
+vanishes on the distribution (d'Alembert's principle), so that its power is <R, v_0>, which is the rate of the
+energy. Source: [Z] section 3, eqs. (4), (5); [FS].
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from typing import Any, Unpack
 
 import jax
@@ -42,12 +46,13 @@ from connections.geometry.numerics.scales import inverse_lengths_of
 from connections.integration.solver import Options, Solver
 
 _FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
+DRIFT = "q -> velocity v_0 (n,)"  # in an error
 TOLERANCE = 1e-11  # of a step; smaller than usual, because ambient components change faster than most others
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class NonholonomicSystem(Described, Parametrized):
-    """A mechanical system whose velocity stays in a distribution: v = A vbar.
+    """A mechanical system whose velocity stays in a distribution, V = A vbar, or V = A vbar + v_0.
 
     Parameters
     ----------
@@ -56,28 +61,55 @@ class NonholonomicSystem(Described, Parametrized):
     potential : optional, q (nq,) -> V [J]; JAX-traceable.
     forces : optional, (t, q, vbar) -> F (n,), covector in the ambient metric's frame; JAX-traceable.
     inputs : optional, q -> (a, n), covectors that the controls u (a,) multiply; JAX-traceable.
+    drift : optional, q (nq,) -> v_0 (n,), in the ambient metric's frame: the velocity for vbar = 0 where what
+        constrains the system moves itself, as a turntable or a conveyor does; JAX-traceable. The forms W of
+        the connection then mean W (V - v_0) = 0.
 
     Attributes
     ----------
     controls : a, the number of controls; n if no inputs are given.
     frame, metric : those of the connection.
-    reduced : the system in the basis of the distribution, a `MechanicalSystem` with m velocities.
+    reduced : the system in the basis of the distribution, a `MechanicalSystem` with m velocities; there is
+        none with a drift.
+
+    Raises
+    ------
+    ShapeError : inputs or drift have the wrong shape. TypeError : an argument is of another kind.
 
     Source: [Z] section 3.
+
+    Examples
+    --------
+    A skate on a conveyor belt, which moves along x with 0.5 m/s; it glides along the belt's x axis:
+
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3]))
+    >>> blade = lambda q: jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), 0.0 * q[2]])[None]
+    >>> nabla = cn.ConstrainedConnection(space, forms=blade)
+    >>> skate = cn.NonholonomicSystem(nabla, drift=lambda q: jnp.array([0.5, 0.0, 0.0]))
+    >>> vbar = skate.components([0.0, 0.0, 0.0], [1.5, 0.0, 0.0])
+    >>> skate.simulate([0.0, 0.0, 0.0], vbar, [0.0, 2.0]).q[-1].round(9)
+    array([3., 0., 0.])
     """
 
     connection: ConstrainedConnection
     potential: Potential | None = None
     forces: Forces | None = None
     inputs: PointFunction | None = None
+    drift: PointFunction | None = None
     controls: int = field(init=False)
     frame: DistributionFrame = field(init=False)
-    reduced: MechanicalSystem = field(init=False)
+    _in_basis: MechanicalSystem = field(init=False)  # for vbar alone, without a drift
 
     def __post_init__(self) -> None:
         call = "write NonholonomicSystem(ConstrainedConnection(metric, basis))"
         require_type("connection", self.connection, ConstrainedConnection, call)
-        for name, form in (("potential", "q -> V"), ("forces", FORCES), ("inputs", "q -> covectors (a, n)")):
+        functions = {
+            "potential": "q -> V",
+            "forces": FORCES,
+            "inputs": "q -> covectors (a, n)",
+            "drift": DRIFT,
+        }
+        for name, form in functions.items():
             if getattr(self, name) is not None:
                 require_function(name, getattr(self, name), form)
         nabla, n = self.connection, self.connection.ambient.frame.dim
@@ -86,17 +118,37 @@ class NonholonomicSystem(Described, Parametrized):
         if len(shape) != 2 or shape[1] != n:
             raise ShapeError("inputs", ("a", n), shape)
         object.__setattr__(self, "controls", shape[0])
+        shape = shape_of(self.drift_at, (nabla.frame.ambient_dim,))
+        if shape != (n,):
+            raise ShapeError("drift(q)", (n,), shape)
 
         def in_basis(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
             return nabla.basis_at(q).T @ self.forces_at(t, q, v)
 
         own = None if self.forces is None else in_basis
-        object.__setattr__(self, "reduced", MechanicalSystem(self.metric, self.potential, own, nabla))
+        object.__setattr__(self, "_in_basis", MechanicalSystem(self.metric, self.potential, own, nabla))
 
     @property
     def metric(self) -> Metric:
         """A^T H A in the basis of the distribution."""
         return self.connection.metric
+
+    @property
+    def reduced(self) -> MechanicalSystem:
+        """The system in the basis of the distribution.
+
+        Raises
+        ------
+        ConstraintError : the system has a drift, so that qdot is not X A vbar.
+        """
+        self.require_no_drift("reduced")
+        return self._in_basis
+
+    def require_no_drift(self, user: str) -> None:
+        """Raise `ConstraintError` if the system has a drift: `user` needs qdot = X A vbar, without v_0."""
+        if self.drift is not None:
+            what = f"{user}: the system has a drift v_0, so that its motion is not qdot = X A vbar"
+            raise ConstraintError(f"{what};\nwrite system.simulate(q0, v0, times) for its motion")
 
     # --- the definition at one point ---------------------------------------------------------------------
 
@@ -112,37 +164,62 @@ class NonholonomicSystem(Described, Parametrized):
         n = self.connection.ambient.frame.dim
         return jnp.eye(n) if self.inputs is None else jnp.asarray(self.inputs(q))
 
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """V(q), a scalar; zero without a potential."""
+        return self._in_basis.potential_at(q)
+
+    def drift_at(self, q: jax.Array) -> jax.Array:
+        """v_0(q), (n,); zero without a drift."""
+        n = self.connection.ambient.frame.dim
+        return jnp.zeros(n) if self.drift is None else jnp.asarray(self.drift(q))
+
     def velocity_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """A vbar, (n,)."""
-        return self.connection.basis_at(q) @ v
+        """A vbar + v_0, (n,)."""
+        V = self.connection.basis_at(q) @ v
+        return V if self.drift is None else V + self.drift_at(q)
+
+    def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """(1/2) |A vbar + v_0|^2 + V, a scalar."""
+        V = self.velocity_at(q, v)
+        return 0.5 * self.connection.ambient_metric.inner_at(q, V, V) + self.potential_at(q)
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
-        """(A^T H A)^-1 A^T (F_a u^a + F - g) - Gamma~(vbar, vbar), (m,)."""
-        return self.reduced.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
+        """(A^T H A)^-1 A^T (F_a u^a + F - g - H (Adot vbar + v_0dot + Gamma(V, V))), (m,).
+
+        Without a drift, (A^T H A)^-1 A^T (F_a u^a + F - g) - Gamma~(vbar, vbar).
+        """
+        if self.drift is None:
+            return self._in_basis.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
+        V, turning = self._moved_at(q, v)
+        return self.frame.components_at(q) @ (self._free_at(q, V, v, u, t) - turning)
 
     def acceleration_at(self, q: jax.Array, V: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
-        """dV/dt of V = A vbar, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
+        """dV/dt of a feasible V, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
 
-        If the constraints are given as forms, no basis is used, so this is regular where a basis is singular.
+        With a drift, P (...) + P_perp (L_V v_0) - (L_V P_perp) (V - v_0). If the constraints are given as
+        forms, no basis is used, so this is regular where a basis is singular.
         """
-        nabla = self.connection
-        base, H = nabla.ambient.frame, nabla.ambient_metric.matrix_at(q)
-        given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))
-        slope = base.lie_derivative_at(self.reduced.potential_at, q)
-        free = solve_definite(H, given - slope) - nabla.ambient.apply_at(q, V, V)
-        return nabla.feasible_rate_at(q, V, free)
+        free = self._free_at(q, V, self.components_at(q, V), u, t)
+        if self.drift is None:
+            return self.connection.feasible_rate_at(q, V, free)
+        direction = self.connection.ambient.frame.matrix_at(q) @ V
+        drift, drift_rate = jax.jvp(self.drift_at, (q,), (direction,))
+        rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)
+        moved: jax.Array = drift_rate + rate
+        return moved
 
     def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """(q, V) on the manifold and in the distribution."""
+        """(q, V) on the manifold and with V - v_0 in the distribution."""
         q = self.frame.project_at(state[0])
-        return q, self.connection.feasible_at(q, state[1])
+        drift = self.drift_at(q)
+        return q, drift + self.connection.feasible_at(q, state[1] - drift)
 
     def components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
-        """vbar of V = A vbar, (m,)."""
-        return self.frame.components_at(q) @ V
+        """vbar of V = A vbar + v_0, (m,)."""
+        return self.frame.components_at(q) @ (V - self.drift_at(q))
 
     def _excess_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
-        """|V - A vbar| / |V| in the metric; 0 for V = 0."""
+        """|V - A vbar - v_0| / |V| in the metric; 0 for V = 0."""
         H = self.connection.ambient_metric.matrix_at(q)
         outside = V - self.velocity_at(q, self.components_at(q, V))
         length = V @ H @ V
@@ -155,14 +232,14 @@ class NonholonomicSystem(Described, Parametrized):
         return jnp.where(self._excess_at(q, V) <= _FEASIBLE, self.components_at(q, V), jnp.nan)
 
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
-        """H (A vbardot + Adot vbar + Gamma(A vbar, A vbar)) + g - F_a u^a - F, (n,)."""
-        nabla = self.connection
-        base, metric = nabla.ambient.frame, nabla.ambient_metric
-        A, A_dot = jax.jvp(nabla.basis_at, (q,), (nabla.frame.matrix_at(q) @ v,))
-        a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v
-        given = self.inputs_at(q).T @ u + self.forces_at(t, q, v)
-        slope = base.lie_derivative_at(self.reduced.potential_at, q)
-        return metric.matrix_at(q) @ (a + nabla.ambient.apply_at(q, A @ v, A @ v)) + slope - given
+        """H (Vdot + Gamma(V, V)) + g - F_a u^a - F for V = A vbar + v_0, (n,)."""
+        V, turning = self._moved_at(q, v)
+        a = self.connection.basis_at(q) @ self.forward_dynamics_at(q, v, u, t) + turning
+        return self.connection.ambient_metric.matrix_at(q) @ (a - self._free_at(q, V, v, u, t))
+
+    def constraint_power_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
+        """<R, v_0>, a scalar."""
+        return self.drift_at(q) @ self.constraint_force_at(q, v, u, t)
 
     def multipliers_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """lambda with W^T lambda = R, (p,)."""
@@ -181,7 +258,7 @@ class NonholonomicSystem(Described, Parametrized):
     # --- the public functions ----------------------------------------------------------------------------
 
     def velocity(self, q: Any, v: Any) -> Array:
-        """A vbar, (..., n): the velocity in the ambient metric's frame.
+        """A vbar + v_0, (..., n): the velocity in the ambient metric's frame.
 
         Parameters
         ----------
@@ -191,7 +268,7 @@ class NonholonomicSystem(Described, Parametrized):
         return evaluate(self, self.velocity_at, *self._arguments(q, v))
 
     def components(self, q: Any, V: Any) -> Array:
-        """vbar with V = A vbar, (..., m): the inverse of `velocity`.
+        """vbar with V = A vbar + v_0, (..., m): the inverse of `velocity`.
 
         Parameters
         ----------
@@ -217,14 +294,14 @@ class NonholonomicSystem(Described, Parametrized):
             raise_at(ConstraintError, text, where)
 
     def energy(self, q: Any, v: Any) -> Array:
-        """(1/2) |A vbar|^2 + V, (...,) [J].
+        """(1/2) |A vbar + v_0|^2 + V, (...,) [J].
 
         Parameters
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
         """
-        return self.reduced.energy(q, v)
+        return evaluate(self, self.energy_at, *self._arguments(q, v))
 
     def forward_dynamics(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
@@ -243,6 +320,8 @@ class NonholonomicSystem(Described, Parametrized):
     def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
 
+        With a drift, its power is `constraint_power`.
+
         Parameters
         ----------
         q, v, u, t : as for `forward_dynamics`.
@@ -250,6 +329,19 @@ class NonholonomicSystem(Described, Parametrized):
         Source: [Z] eq. (4), lowered.
         """
         return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u, t))
+
+    def constraint_power(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
+        """<R, v_0>, (...,) [W]: the power of the constraint force, zero without a drift.
+
+        The rate of the energy is this power and that of forces and controls.
+
+        Parameters
+        ----------
+        q, v, u, t : as for `forward_dynamics`.
+
+        Source: [FS] section 2.
+        """
+        return evaluate(self, self.constraint_power_at, *self._arguments(q, v, u, t))
 
     def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
@@ -268,7 +360,9 @@ class NonholonomicSystem(Described, Parametrized):
         """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
         Velocities in the ambient frame are integrated, so that the motion may pass points where the basis is
-        singular and the constraints are not. At requested times the basis has to be regular.
+        singular and the constraints are not. At requested times the basis has to be regular. The energy is
+        compared at every requested time if no forces and no control act; with a drift, less the work of the
+        constraint force, which is integrated beside the motion.
 
         Parameters
         ----------
@@ -300,6 +394,20 @@ class NonholonomicSystem(Described, Parametrized):
 
     # --- private -------------------------------------------------------------------------------------------
 
+    def _moved_at(self, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """V = A vbar + v_0 and its rate for constant vbar, Adot vbar + v_0dot, (n,) each."""
+        direction = self.connection.ambient.frame.matrix_at(q) @ self.velocity_at(q, v)
+        moved: tuple[jax.Array, jax.Array] = jax.jvp(lambda p: self.velocity_at(p, v), (q,), (direction,))
+        return moved
+
+    def _free_at(self, q: jax.Array, V: jax.Array, v: jax.Array, u: jax.Array, t: Any) -> jax.Array:
+        """dV/dt without constraints, (n,): H^-1 (F_a u^a + F - g) - Gamma(V, V)."""
+        nabla = self.connection
+        given = self.inputs_at(q).T @ u + self.forces_at(t, q, v)
+        slope = nabla.ambient.frame.lie_derivative_at(self.potential_at, q)
+        raised = solve_definite(nabla.ambient_metric.matrix_at(q), given - slope)
+        return raised - nabla.ambient.apply_at(q, V, V)
+
     def _flow(self, control: Forces | None) -> Flow[State]:
         """The motions under `control`."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
@@ -320,14 +428,47 @@ class NonholonomicSystem(Described, Parametrized):
             return motion_units(base, metric, state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
-            return (state[0], self.components_at(*state)), state[0], jnp.asarray(True)
+            q, V = state[:2]
+            return (q, self.components_at(q, V)), q, jnp.asarray(True)
 
         def project(state: Any) -> Any:
             return self.state_at(state)
 
         timed = control is not None or self.forces is not None
-        kept = None if timed else energy_of(self.connection.ambient, metric, self.reduced.potential_at)
-        return Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
+        kept = None if timed else energy_of(self.connection.ambient, metric, self.potential_at)
+        flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
+        return flow if self.drift is None or kept is None else self._with_work(flow, kept[1])
+
+    def _with_work(self, flow: Flow[State], energy: Callable[..., tuple[Any, Any]]) -> Flow[State]:
+        """The flow with a third array (1,), the work of the constraint force and the first kinetic energy.
+
+        The kinetic energy is there so that the round-off of a work that is zero is relative to it.
+        """
+        metric = self.connection.ambient_metric
+
+        def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
+            q, V = flow.start(q0, v0)
+            return q, V, 0.5 * metric.inner_at(q, V, V)[None]
+
+        def rate(t: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
+            q, V = state[:2]
+            q_dot, V_dot = flow.rate(t, state[:2], *given)
+            no_control = jnp.zeros(self.controls)
+            free = self._free_at(q, V, self.components_at(q, V), no_control, t)
+            return q_dot, V_dot, metric.inner_at(q, self.drift_at(q), V_dot - free)[None]
+
+        def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
+            return *flow.units(t0, s, state[:2], *given), jnp.ones(1)
+
+        def project(state: Any) -> Any:
+            return *self.state_at(state[:2]), state[2]
+
+        def balance(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, Any]:
+            value, scale = energy(t0, s, state[:2], *given)
+            return value - state[2][0], scale
+
+        conserved = "the energy less the work of the constraint", balance
+        return replace(flow, start=start, rate=rate, units=units, project=project, conserved=conserved)
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""

@@ -52,6 +52,7 @@ class ReducedSystem(Parametrized):
     ------
     ShapeError : shape or section do not return a vector of the right length. There has to be at least one
         shape coordinate, so the action must not be transitive.
+    ConstraintError : the system has a drift.
 
     Source: [Z] Lemma 3.3.
     """
@@ -63,6 +64,8 @@ class ReducedSystem(Parametrized):
     shape_dim: int = field(init=False)
 
     def __post_init__(self) -> None:
+        if isinstance(self.system, NonholonomicSystem):
+            self.system.require_no_drift("ReducedSystem")
         nq = (self.frame.ambient_dim,)
         shape = shape_of(self.shape_at, nq)
         if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates
@@ -284,7 +287,7 @@ class ReducedSystem(Parametrized):
             return None
         system = self.system
         if isinstance(system, NonholonomicSystem):
-            found = energy_of(system.connection.ambient, self._metric, system.reduced.potential_at)
+            found = energy_of(system.connection.ambient, self._metric, system.potential_at)
         else:
             assert system.connection is not None  # its constructor sets it
             found = energy_of(system.connection, self._metric, system.potential_at)

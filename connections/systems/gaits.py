@@ -85,12 +85,14 @@ class Locomotion:
     Raises
     ------
     ShapeError : the numbers of inputs and driven coordinates differ.
+    ConstraintError : the system has a drift.
     """
 
     system: NonholonomicSystem
     driven: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        self.system.require_no_drift("Locomotion")
         if self.system.controls != len(self.driven):
             raise ShapeError("driven coordinates", (self.system.controls,), (len(self.driven),))
 

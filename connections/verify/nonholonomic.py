@@ -14,9 +14,17 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.coriolis import NonholonomicSystem
+from connections.geometry.frames import PointFunction
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.nonholonomic_subjects import Jet, NonholonomicSubject
-from connections.verify.numerics import Array, koszul_by_differences, largest, spray_of
+from connections.verify.numerics import (
+    Array,
+    differences,
+    koszul_by_differences,
+    largest,
+    spray_of,
+    stencil,
+)
 
 FLOW_TIME = 0.4
 
@@ -110,6 +118,67 @@ def power_balance(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> 
     H_dot = np.tensordot(V, jet.slope("Hbar"), axes=1)
     terms = np.array([v @ jet["Hbar"] @ v_dot, 0.5 * v @ H_dot @ v, jet.slope("V") @ V, -F @ V])
     return abs(float(np.sum(terms))), largest(terms, np.abs(v) @ np.abs(jet["Hbar"]) @ np.abs(v_dot))
+
+
+@_row("Z moving", "forward dynamics on constraints that move, against the block system with multipliers")
+def moving_constraints(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the constraints of a system without a drift."""
+    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _Moved(subject, sample)
+    V, W_dot = moved.V, np.tensordot(moved.V, jet.slope("W"), axes=1)
+    moved_by = np.zeros(len(W_dot)) if wrong else W_dot @ moved.drift + jet["W"] @ moved.drift_rate
+    bottom = moved_by - W_dot @ V
+    a = jet.block_solve(F - jet.bias(V) - jet.slope("V"), bottom)[0]
+    raised = np.linalg.solve(jet["H"], np.stack([F, jet.bias(V), jet.slope("V")], axis=1))
+    terms = np.column_stack([moved.acceleration, moved.drift_rate, a, raised])
+    return largest(jet.in_units(moved.acceleration - a)), largest(jet.in_units(terms))
+
+
+@_row("Z moving power", "the rate of the energy is <R, v_0> and the power of forces, rates by differences")
+def moving_power(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: without the power of the constraint force."""
+    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _Moved(subject, sample)
+    V, a, H = moved.V, moved.acceleration, jet["H"]
+    H_dot = np.tensordot(V, jet.slope("H"), axes=1)
+    worked = -float(moved.power) * (not wrong)
+    terms = np.array([V @ H @ a, 0.5 * V @ H_dot @ V, jet.slope("V") @ V, -F @ V, worked])
+    return abs(float(np.sum(terms))), largest(terms, np.abs(V) @ np.abs(H) @ np.abs(a))
+
+
+class _Moved:
+    """The library's motion with a drift: the subject's own, or a random one.
+
+    The rates of basis and drift are by differences: acceleration = A vbardot + Adot vbar + v_0dot.
+    """
+
+    def __init__(self, subject: NonholonomicSubject, sample: Sample) -> None:
+        jet, (u, _), n = subject.jet(sample.q), _acting(subject, sample), subject.n
+        b = subject.rng("drift").normal(size=(3, n))
+        b[:2] = b[:2] @ jet.orthonormal.T
+        points = np.concatenate([sample.q[None], subject.numerics.retract(sample.q, stencil(n))])
+        v_dot, self.power, values = map(
+            np.asarray, subject.compiled(_moved_at, subject.drift)(points, sample.v, u, b)
+        )
+        self.drift = values[0]
+        self.V = jet["A"] @ sample.v + self.drift
+        self.drift_rate = self.V @ differences(values[1:], n)
+        turning = np.tensordot(self.V, jet.slope("A"), axes=1) @ sample.v
+        self.acceleration = jet["A"] @ v_dot + turning + self.drift_rate
+
+
+def _moved_at(
+    system: NonholonomicSystem,
+    own: PointFunction | None,
+    q: jax.Array,
+    v: jax.Array,
+    u: jax.Array,
+    b: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """vbardot and the power of the constraint at q[0], and the drifts at all points q (k, nq)."""
+    drift = own or (lambda p: b[0] + b[1] * jnp.sin(b[2] + jnp.sum(p)))
+    nabla, forces, inputs = system.connection, system.forces, system.inputs
+    moving = NonholonomicSystem(nabla, system.potential, forces, inputs, drift=drift)
+    acting = moving.forward_dynamics_at(q[0], v, u), moving.constraint_power_at(q[0], v, u)
+    return *acting, jax.vmap(moving.drift_at)(q)
 
 
 def _acting(subject: NonholonomicSubject, sample: Sample) -> tuple[Array, Array]:

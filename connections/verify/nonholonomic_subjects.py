@@ -21,6 +21,7 @@ from connections.affine import ConstrainedConnection, SpannedDistribution
 from connections.checks import ShapeError, as_array
 from connections.coriolis import NonholonomicSystem
 from connections.evaluation.parameters import PytreePartial
+from connections.geometry.frames import PointFunction
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -166,6 +167,8 @@ class NonholonomicSubject:
     q, v, a : (samples, nq), (samples, m), (samples, m).
     seed : of the random fields and tensors of the checks.
     action : optional, a group under which the system is invariant.
+    drift : optional, the drift of the system on constraints that move, for the rows about it; without one
+        they draw one. `system` has none.
     draw : index of the draw of random fields and tensors; `redrawn` gives others.
     """
 
@@ -176,6 +179,7 @@ class NonholonomicSubject:
     a: Array
     seed: int
     action: GroupAction | None = None
+    drift: PointFunction | None = None
     draw: int = 0
     _memory: dict[Any, Any] = field(default_factory=dict)
 
@@ -288,7 +292,7 @@ def _values_at(system: NonholonomicSystem, q: jax.Array) -> jax.Array:
     """The values of a `Jet` at one point, flattened."""
     nabla = system.connection
     parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
-    parts += [system.inputs_at(q), system.reduced.potential_at(q)]
+    parts += [system.inputs_at(q), system.potential_at(q)]
     parts += [nabla.forms_at(q)] if _forms_given(system) else []
     return jnp.concatenate([jnp.ravel(part) for part in parts])
 
@@ -329,4 +333,7 @@ def nonholonomic_subject(
     if points.ndim != 2:
         raise ShapeError("q", ("samples", system.frame.ambient_dim), points.shape)
     v, a = rng.normal(size=(2, len(points), m))
-    return NonholonomicSubject(name, system, points, v, a, seed, action)
+    drift, resting = system.drift, system
+    if drift is not None:
+        resting = NonholonomicSystem(system.connection, system.potential, system.forces, system.inputs)
+    return NonholonomicSubject(name, resting, points, v, a, seed, action, drift)

@@ -30,7 +30,7 @@ ORDER = (
 
 #: Propositions of [Z], about systems with nonholonomic constraints.
 NONHOLONOMIC_ORDER = (
-    "Z (4)", "Z power", "Z (5)", "Z energy", "Z (6)", "Z (7)", "Z Lemma 3.1",
+    "Z (4)", "Z power", "Z (5)", "Z energy", "Z moving", "Z moving power", "Z (6)", "Z (7)", "Z Lemma 3.1",
     "Z Thm 3.2", "Z Thm 3.2 forms", "Z Thm 3.2 functions", "Z Lemma 3.3",
     "Z metric", "Z transport", "Z torsion", "Z Koszul", "Z full torsion", "Z full metric",
     "Z curvature", "Z Schouten",

@@ -56,7 +56,10 @@ GROUPS = (
         "R: Bianchi, loops, neighbouring motions",
         ("Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)"),
     ),
-    Group("constraint forces and motions", ("Z (4)", "Z power", "Z (5)", "Z energy")),
+    Group(
+        "constraint forces and motions",
+        ("Z (4)", "Z power", "Z (5)", "Z energy", "Z moving", "Z moving power"),
+    ),
     Group(
         "the connection of nonholonomic motions",
         (

@@ -146,6 +146,8 @@ FAULTS = {
     "Z power": [FORCE],
     "Z (5)": [FORWARD],
     "Z energy": [FORWARD],
+    "Z moving": [FORWARD],
+    "Z moving power": [FORWARD, Fault(coriolis.NonholonomicSystem, "constraint_power_at")],
     "Z (6)": [FULL],
     "Z (7)": [CONSTRAINED],
     "Z Lemma 3.1": [FULL],

@@ -103,6 +103,7 @@ NABLA = FAMILY.connection([0.4])
 SYSTEM = cn.MechanicalSystem(METRIC, potential, parameters=3.0)
 CONSTRAINED = cn.ConstrainedConnection(METRIC, basis, forms=forms)
 ROLLING = cn.NonholonomicSystem(CONSTRAINED, inputs=inputs)
+CARRIED = cn.NonholonomicSystem(CONSTRAINED, inputs=inputs, drift=other_field)
 ACTION = translations(3, (2,))
 REDUCED = cn.ReducedSystem(ROLLING, ACTION, lambda q: q[:2], lambda r: jnp.append(r, 0.0))
 HEISENBERG = cn.MatrixLieGroup(np.eye(9)[[1, 5, 2]].reshape(3, 3, 3))
@@ -325,6 +326,7 @@ CALLS: dict[str, Call] = {
     "NonholonomicSystem.energy": Call(ROLLING.energy, ("q", "vbar")),
     "NonholonomicSystem.forward_dynamics": Call(ROLLING.forward_dynamics, ("q", "vbar", "c")),
     "NonholonomicSystem.constraint_force": Call(ROLLING.constraint_force, ("q", "vbar", "c")),
+    "NonholonomicSystem.constraint_power": Call(CARRIED.constraint_power, ("q", "vbar", "c")),
     "NonholonomicSystem.multipliers": Call(ROLLING.multipliers, ("q", "vbar", "c")),
     "NonholonomicSystem.simulate": Call(lambda q, v: ROLLING.simulate(q, v, TIMES), ("q", "vbar")),
     # symmetry

@@ -113,8 +113,8 @@ MUTANTS = (
     Mutant(
         "constrained-basis-at-rest",
         "affine/constrained.py",
-        "direction = self.ambient.frame.matrix_at(q) @ V\n        P_perp, turning",
-        "direction = V\n        P_perp, turning",
+        "direction = self.ambient.frame.matrix_at(q) @ (V if along is None else along)",
+        "direction = V if along is None else along",
         ("affine/test_constrained.py::test_a_feasible_velocity_stays_feasible",),
         "constraints given as forms turn at the rate of v, not of qdot",
     ),

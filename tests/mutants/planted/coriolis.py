@@ -49,16 +49,38 @@ MUTANTS = (
     Mutant(
         "forces-of-constraints-rate",
         "coriolis/nonholonomic.py",
-        "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t) + A_dot @ v",
-        "a: jax.Array = A @ self.forward_dynamics_at(q, v, u, t)",
+        "a = self.connection.basis_at(q) @ self.forward_dynamics_at(q, v, u, t) + turning",
+        "a = self.connection.basis_at(q) @ self.forward_dynamics_at(q, v, u, t)",
         ("coriolis/test_nonholonomic.py::test_constraint_forces_are_the_multipliers",),
         "constraint forces leave out how the basis turns",
     ),
     Mutant(
+        "moving-constraints-rate",
+        "coriolis/nonholonomic.py",
+        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)",
+        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free, along=V)",
+        (
+            "coriolis/test_moving_constraints.py::test_a_ball_on_a_turntable_moves_on_a_circle",
+            "coriolis/test_moving_constraints.py::test_the_force_is_of_the_multipliers_and_needs_no_basis",
+        ),
+        "the rate of a drift counts as an acceleration that the constraints allow",
+    ),
+    Mutant(
+        "moving-constraints-turn-along-the-rest",
+        "coriolis/nonholonomic.py",
+        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)",
+        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate)",
+        (
+            "coriolis/test_moving_constraints.py::test_a_ball_on_a_turntable_moves_on_a_circle",
+            "coriolis/test_moving_constraints.py::test_the_force_is_of_the_multipliers_and_needs_no_basis",
+        ),
+        "constraints that move turn as for one who moves with them",
+    ),
+    Mutant(
         "nonholonomic-ignores-time",
         "coriolis/nonholonomic.py",
-        "given = self.inputs_at(q).T @ u + self.forces_at(t, q, self.components_at(q, V))",
-        "given = self.inputs_at(q).T @ u + self.forces_at(0.0 * t, q, self.components_at(q, V))",
+        "given = self.inputs_at(q).T @ u + self.forces_at(t, q, v)",
+        "given = self.inputs_at(q).T @ u + self.forces_at(0.0 * t, q, v)",
         (
             "coriolis/test_nonholonomic.py::test_a_pulse_between_steps",
             "coriolis/test_nonholonomic.py::test_motion_agrees_with_the_equations_with_multipliers",
