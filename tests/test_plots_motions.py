@@ -34,7 +34,7 @@ def test_one_motion(rng):
         assert len({line.get_color() for line in axes.lines}) == 7
     assert not np.array_equal(curves(panels[1]), given.v.T)  # control: s is not v
     np.testing.assert_array_equal(curves(panels[3]), [given.lyapunov])
-    assert [text.get_text() for text in panels[1].get_legend().get_texts()][::6] == ["s_1", "s_7"]
+    assert [text.get_text() for text in panels[1].get_legend().get_texts()][::6] == ["s_0", "s_6"]
     assert "[N m, N]" in panels[2].get_title() and "[J]" in panels[3].get_title()
     assert all(axes.get_xlabel() == "t [s]" for axes in panels)
 

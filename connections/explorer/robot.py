@@ -176,13 +176,13 @@ class Robot:
 
     @cached_property
     def components(self) -> tuple[str, ...]:
-        """Names of the nv components of the velocity: joints, numbered if they have several components."""
+        """Names of the nv components of the velocity: of joints, numbered from 0 if they have several."""
         names: list[str] = []
         for joint in self.model.joint_names:
             part = self.model.velocity_slice(joint)
             count = part.stop - part.start
             kind = type(self.model.kinematics.joints[self.model.joint_names.index(joint)])
-            parts = _COMPONENTS.get(kind, range(1, count + 1))
+            parts = _COMPONENTS.get(kind, range(count))
             names += [joint] if count == 1 else [f"{joint} {part}" for part in parts]
         return tuple(names)
 

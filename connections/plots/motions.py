@@ -72,7 +72,7 @@ def _draw(axes: Axes, name: str, motion: Motion) -> None:
     if components:
         for k in range(curves.shape[-1]):
             look = {"color": GREY, "linestyle": _DASHES[k % len(_DASHES)]} if batch else {"color": color(k)}
-            axes.plot([], [], label=f"{_SYMBOLS.get(name, name)}_{k + 1}", **look)
+            axes.plot([], [], label=f"{_SYMBOLS.get(name, name)}_{k}", **look)
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
 
 

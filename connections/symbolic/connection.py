@@ -45,9 +45,20 @@ class SymbolicConnection(abc.ABC):
         """m, the number of velocities of the constrained system."""
         return int(self.distribution.shape[1])
 
-    def velocities(self, letter: str = "v") -> np.ndarray:
-        """Symbols v1 .. vm, (m,)."""
-        return frozen(sympy.symbols(f"{letter}1:{self.dim + 1}", real=True), (self.dim,))
+    @property
+    @abc.abstractmethod
+    def constrained(self) -> bool:
+        """Whether the distribution is less than the frame, or in another basis."""
+
+    def velocities(self, letter: str = "v", first: int = 0) -> np.ndarray:
+        """Symbols v0, v1, ..., (m,).
+
+        Parameters
+        ----------
+        letter : of the symbols.
+        first : number of the first symbol.
+        """
+        return frozen(sympy.symbols(f"{letter}{first}:{self.dim + first}", real=True), (self.dim,))
 
     def orthogonal_basis(self, unit: Mapping[int, int] | None = None) -> np.ndarray:
         """The basis made orthogonal in the metric, field by field in its order, (n, m).
@@ -145,6 +156,8 @@ class SymbolicConnection(abc.ABC):
 
         Source: [Z] Theorem 3.2, Lemma 3.1.
         """
+        if route == "gram" and not self.constrained:
+            return self.coefficients(simplify)  # A is the identity: nothing to project and to raise again
         A, E, q = self.distribution, self.fields, self.coordinates
 
         def build() -> np.ndarray:
@@ -230,7 +243,7 @@ class SymbolicConnection(abc.ABC):
 
         Parameters
         ----------
-        v : (m,), the velocity in the basis; symbols v1 .. vm if None.
+        v : (m,), the velocity in the basis; symbols v0, v1, ... if None.
         simplify : see the class.
 
         Source: [W] eq. (10).

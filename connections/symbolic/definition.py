@@ -112,7 +112,7 @@ def require_distribution(A: np.ndarray | None, W: np.ndarray | None) -> None:
     for (i, j), value in np.ndenumerate(W @ A):
         if not vanishes(value):
             raise ConstraintError(
-                f"the basis does not satisfy the constraints: form {i + 1} of field {j + 1} is {tidy(value)}"
+                f"the basis does not satisfy the constraints: form {i} of field {j} is {tidy(value)}"
             )
 
 

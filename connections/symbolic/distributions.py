@@ -115,7 +115,7 @@ def raised_by_norms(G: np.ndarray, low: np.ndarray) -> np.ndarray:
     """
     for (i, j), product in np.ndenumerate(G):
         if i < j and not vanishes(product):
-            what = f"X_{i + 1} and X_{j + 1} are not orthogonal: <<X_{i + 1}, X_{j + 1}>> = {tidy(product)}"
+            what = f"X_{i} and X_{j} are not orthogonal: <<X_{i}, X_{j}>> = {tidy(product)}"
             raise FrameError(f"Theorem 3.2 divides by norms and needs an orthogonal basis; {what}")
     norms = np.array([G[k, k] for k in range(len(G))], dtype=object)
     high: np.ndarray = low / norms.reshape((-1,) + (1,) * (low.ndim - 1))

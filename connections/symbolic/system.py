@@ -10,7 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -153,8 +153,8 @@ class SymbolicSystem(SymbolicConnection):
 
         Parameters
         ----------
-        v : (m,) velocity in the basis; symbols v1 .. vm if None.
-        u : (a,) controls; symbols u1 .. ua if None.
+        v : (m,) velocity in the basis; symbols v0, v1, ... if None.
+        u : (a,) controls; symbols u0, u1, ... if None.
         simplify : see the class.
 
         Source: [Z] Theorem 3.2.
@@ -165,15 +165,28 @@ class SymbolicSystem(SymbolicConnection):
             v_dot = v_dot - self.input_coefficients_of_functions([self.potential], simplify)[:, 0]
         if self.inputs is not None:
             count = len(self.inputs)
-            controls = sympy.symbols(f"u1:{count + 1}", real=True) if u is None else u
+            controls = sympy.symbols(f"u:{count}", real=True) if u is None else u
             v_dot = v_dot + self.input_coefficients(None, simplify) @ as_expressions("u", controls, (count,))
         return simplified(self.fields @ velocity, simplify), simplified(v_dot, simplify)
 
-    def latex(self, simplify: Simplifier | None = tidy) -> str:
-        """Metric, frame, basis, forms, coefficients, inputs and equations of motion, as LaTeX.
+    def latex(self, simplify: Simplifier | None = tidy, *, kind: int = 2, first: int = 0) -> str:
+        r"""Metric, frame, basis, forms, coefficients, inputs and equations of motion, as LaTeX.
 
-        Aligned blocks below each other; coefficients and inputs that vanish are left out.
+        Aligned blocks below each other; coefficients and inputs that vanish are left out, and coefficients
+        that are equal by symmetry share a line.
+
+        Parameters
+        ----------
+        simplify : see the class.
+        kind : 2 for coefficients of the second kind, ``\Gamma^{i}_{jk}``, 1 for the first, ``\Gamma_{ijk}``.
+        first : what the first index is called: 0, as in arrays, or 1, as papers count.
+
+        Raises
+        ------
+        ValueError : another kind, or another first index.
         """
+        if kind not in (1, 2):
+            raise ValueError(f"kind: expected 1 or 2, as of Christoffel symbols; got {kind!r}")
         blocks = [matrix_latex("H", self.metric)]
         nq, n = self.frame.shape
         if nq != n or (self.frame != np.eye(n, dtype=int)).any():
@@ -183,11 +196,14 @@ class SymbolicSystem(SymbolicConnection):
         if self.forms is not None:
             blocks.append(matrix_latex("W", self.forms))
         letter = r"\tilde\Gamma" if self.constrained else r"\Gamma"
-        blocks.append(entries_latex(letter, self.constrained_coefficients(simplify)))
+        named = partial(entries_latex, simplify=None, first=first)  # what is given is simplified already
+        blocks.append(named(letter, self._of_kind(kind, simplify), kind - 1))
         if self.inputs is not None:
-            blocks.append(entries_latex("Y", self.input_coefficients(None, simplify)))
-        q_dot, v_dot = self.equations_of_motion(simplify=simplify)
-        blocks += [rates_latex(self.coordinates, q_dot), rates_latex(self.velocities(), v_dot)]
+            blocks.append(named("Y", self.input_coefficients(None, simplify), 1))
+        v = self.velocities(first=first)
+        u = None if self.inputs is None else sympy.symbols(f"u{first}:{len(self.inputs) + first}", real=True)
+        q_dot, v_dot = self.equations_of_motion(v, u, simplify)
+        blocks += [rates_latex(self.coordinates, q_dot), rates_latex(v, v_dot)]
         return "\n\n".join(blocks)
 
     # --- numbers -----------------------------------------------------------------------------------------
@@ -247,6 +263,15 @@ class SymbolicSystem(SymbolicConnection):
         return made[key]
 
     # --- private -----------------------------------------------------------------------------------------
+
+    def _of_kind(self, kind: int, simplify: Simplifier | None) -> np.ndarray:
+        """The connection's coefficients in the basis, of the second kind, or lowered to the first."""
+        if kind == 1 and not self.constrained:
+            return self.christoffel_symbols(simplify)
+        Gamma = self.constrained_coefficients(simplify)
+        if kind == 2:
+            return Gamma
+        return simplified(np.einsum("il,ljk->ijk", self.reduced_metric(simplify), Gamma), simplify)
 
     @cached_property
     def _null(self) -> tuple[np.ndarray, tuple[int, ...]]:

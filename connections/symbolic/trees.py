@@ -181,13 +181,13 @@ def _revolute_tree(parents: list[int]) -> PlanarTree:
     if count < 1:
         raise ShapeError("count", "a positive integer", count)
     masses, lengths, centers, inertias = (
-        sympy.symbols(f"{letter}_1:{count + 1}", positive=True) for letter in ("m", "l", "c", "I")
+        sympy.symbols(f"{letter}_:{count}", positive=True) for letter in ("m", "l", "c", "I")
     )
     links = [
         PlanarLink(p, (lengths[p] if p >= 0 else 0, 0), masses[k], (centers[k], 0), inertias[k])
         for k, p in enumerate(parents)
     ]
-    return PlanarTree(tuple(links), sympy.symbols(f"q_1:{count + 1}", real=True))
+    return PlanarTree(tuple(links), sympy.symbols(f"q_:{count}", real=True))
 
 
 def _inertia(link: PlanarLink) -> np.ndarray:

@@ -63,7 +63,7 @@ def test_snakeboard():
     assert "controllable: yes" in str(report) and "rank 5 of 5" in str(report)
     kinematic = control.kinematic_controllability(U.SNAKEBOARD, BOARD_INPUTS, U.SNAKEBOARD_POINT)
     assert kinematic.controllable and kinematic.decoupling.complete and not kinematic.decoupling.every
-    assert [each.name for each in kinematic.decoupling.fields] == ["Y1", "Y2"]
+    assert [each.name for each in kinematic.decoupling.fields] == ["Y0", "Y1"]
     assert "kinematically controllable: yes" in str(kinematic)
 
 
@@ -72,7 +72,7 @@ def test_roller_racer():
     """[Z] section 6.2: accessible everywhere, also where the printed basis is singular; not controllable."""
     for psi in (0.7, 0.0, -1.9, np.arccos(-U.RACER["l_2"] / U.RACER["l_1"])):
         report = control.configuration_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(psi))
-        assert (report.accessible, report.controllable, report.obstruction) == (True, False, "<Y1:Y1>")
+        assert (report.accessible, report.controllable, report.obstruction) == (True, False, "<Y0:Y0>")
         assert report.symmetric.order == 2 and report.clear
     assert not control.kinematic_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(0.7)).controllable
 
@@ -92,7 +92,7 @@ def test_roller_racer_where_the_first_product_degenerates(nabla, cosine):
     second = control.symmetric_closure(nabla, inputs, q, 2)
     assert second.rank.value == 1 and not second.settled
     report = control.configuration_controllability(nabla, inputs, q)
-    assert report.symmetric.names[-1] == "<Y1:<Y1:Y1>>" and report.symmetric.rank.full
+    assert report.symmetric.names[-1] == "<Y0:<Y0:Y0>>" and report.symmetric.rank.full
     assert report.accessible and report.controllable
     early = control.configuration_controllability(nabla, inputs, q, 2)
     assert early.accessible is None and early.controllable is None
@@ -170,14 +170,14 @@ def test_a_definite_form_obstructs_involutive_inputs_only(twist, verdict):
     Gamma[2, 0, 0] = Gamma[2, 1, 1] = 1.0
     nabla = cn.CoefficientConnection(frame, lambda q: jnp.asarray(Gamma))
     report = control.configuration_controllability(nabla, lambda q: jnp.eye(3)[:, :2], [0.1, 0.2, 0.3])
-    assert report.accessible and report.controllable is verdict and report.obstruction == "<Y1:Y1>"
+    assert report.accessible and report.controllable is verdict and report.obstruction == "<Y0:Y0>"
 
 
 def test_basis_of_decoupling_directions():
     """The test depends on the inputs' basis: for this arm it fails in the one given and holds in another."""
     case = U.BY_NAME["arm PPR, last joint passive"]
     report = control.configuration_controllability(case.nabla, case.inputs, case.q)
-    assert report.obstruction == "<Y1:Y1>" and report.controllable
+    assert report.obstruction == "<Y0:Y0>" and report.controllable
     fixed = jnp.asarray(report.input_basis)
     again = control.configuration_controllability(case.nabla, lambda q: case.inputs(q) @ fixed, case.q)
     assert again.obstruction is None and again.controllable
@@ -206,9 +206,9 @@ def test_products_of_the_snakeboard():
     V_y = np.array([-np.sin(theta), np.cos(theta), 0, 0, 0])
     named = dict(zip(brackets.names, brackets.values.T, strict=True))
     np.testing.assert_allclose(
-        named["[Y1, Y2]"], length * np.sin(phi) * V_x + np.cos(phi) * np.eye(5)[2], atol=1e-13
+        named["[Y0, Y1]"], length * np.sin(phi) * V_x + np.cos(phi) * np.eye(5)[2], atol=1e-13
     )
-    np.testing.assert_allclose(named["[Y1, [Y1, Y2]]"], -length * V_y, atol=1e-13)
+    np.testing.assert_allclose(named["[Y0, [Y0, Y1]]"], -length * V_y, atol=1e-13)
 
 
 def test_products_of_the_leg():
@@ -216,12 +216,12 @@ def test_products_of_the_leg():
     m, r, inputs = U.LEG_MASS, U.LEG_POINT[0], U.BY_NAME["leg, torque"].inputs
     words = [word for degree in itertools.islice(symmetric_words(1), 4) for word in degree]
     values = ControlSystem(U.LEG, inputs, 1).jet(U.LEG_POINT).values(words, ambient=False)[0]
-    named = dict(zip([word.name(["Y1"]) for word in words], values.T, strict=True))
-    np.testing.assert_allclose(named["Y1"], [0, 1 / (m * r**2), -1 / U.LEG_INERTIA], rtol=1e-13)
-    np.testing.assert_allclose(named["<Y1:Y1>"], [-2 / (m**2 * r**3), 0, 0], atol=1e-12)
-    np.testing.assert_allclose(named["<Y1:<Y1:Y1>>"], 0, atol=1e-12)
+    named = dict(zip([word.name(["Y0"]) for word in words], values.T, strict=True))
+    np.testing.assert_allclose(named["Y0"], [0, 1 / (m * r**2), -1 / U.LEG_INERTIA], rtol=1e-13)
+    np.testing.assert_allclose(named["<Y0:Y0>"], [-2 / (m**2 * r**3), 0, 0], atol=1e-12)
+    np.testing.assert_allclose(named["<Y0:<Y0:Y0>>"], 0, atol=1e-12)
     np.testing.assert_allclose(
-        named["<<Y1:Y1>:<Y1:Y1>>"], [-24 / (m**4 * r**7), 0, 0], rtol=1e-12, atol=1e-11
+        named["<<Y0:Y0>:<Y0:Y0>>"], [-24 / (m**4 * r**7), 0, 0], rtol=1e-12, atol=1e-11
     )
     found = control.symmetric_closure(U.LEG, inputs, U.LEG_POINT, 6)
     assert found.settled and found.rank.value == 2 and found.order < 6
@@ -238,7 +238,7 @@ def test_products_of_a_satellite():
 
     found = control.symmetric_closure(U.SATELLITE, inputs, U.ATTITUDE, 3)
     named = dict(zip(found.names, found.values.T, strict=True))
-    np.testing.assert_allclose(named["<Y1:Y2>"], product(xi, eta), atol=1e-13)
+    np.testing.assert_allclose(named["<Y0:Y1>"], product(xi, eta), atol=1e-13)
     brackets = control.involutive_closure(U.SATELLITE, inputs, U.ATTITUDE, symmetric=False)
     frame = np.asarray(cn.SO3Frame().matrix(U.ATTITUDE))
     np.testing.assert_allclose(brackets.values[:, -1], frame @ np.cross(xi, eta), atol=1e-13)
@@ -265,7 +265,7 @@ def test_products_by_nested_derivatives():
     """The same words as JAX functions, by `covariant_derivative_at` of each other."""
     case = U.BY_NAME["cart and pendulum, force"]
     found = control.symmetric_closure(case.nabla, case.inputs, case.q, 3)
-    assert found.names[-1] == "<Y1:Y1>"  # full already
+    assert found.names[-1] == "<Y0:Y0>"  # full already
     inputs = lambda q: jnp.stack([jnp.sin(q[1]), 1.0 + q[0] ** 2])[:, None] * jnp.ones((2, 1))  # noqa: E731
     chart = cn.CoordinateFrame(2)
     flat = cn.CoefficientConnection(chart, lambda q: jnp.zeros((2, 2, 2)).at[0, 0, 0].set(jnp.cos(q[0])))
@@ -291,12 +291,12 @@ def test_what_is_known_of_a_system_at_many_points_is_kept_of_few(monkeypatch):
 
 @pytest.mark.further
 def test_a_bracket_of_symmetric_products_by_nested_derivatives():
-    """Y1 = d_x + y d_z and <Y1:Y1> = d_y, whose bracket is -d_z."""
+    """Y0 = d_x + y d_z and <Y0:Y0> = d_y, whose bracket is -d_z."""
     Gamma = jnp.zeros((3, 3, 3)).at[1, 0, 0].set(0.5).at[2, 0, 1].set(-0.5).at[2, 1, 0].set(-0.5)
     nabla = cn.CoefficientConnection(cn.CoordinateFrame(3), lambda q: Gamma)
     inputs, q = lambda q: jnp.stack([1.0 + 0.0 * q[0], 0.0 * q[0], q[1]])[:, None], np.array([0.4, -0.3, 0.2])
     found = control.involutive_closure(nabla, inputs, q)
-    assert found.names == ("Y1", "<Y1:Y1>", "[Y1, <Y1:Y1>]")
+    assert found.names == ("Y0", "<Y0:Y0>", "[Y0, <Y0:Y0>]")
     expected = np.array([[1.0, 0.0, q[1]], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]]).T
     np.testing.assert_allclose(found.values, expected, atol=1e-14)
     np.testing.assert_allclose(np.stack([field(q) for field in found.fields], axis=1), expected, atol=1e-14)

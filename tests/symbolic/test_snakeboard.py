@@ -216,7 +216,7 @@ def test_the_oblique_basis_of_section_4_1(rng):
     np.testing.assert_allclose(closed, found, atol=1e-10)
     for p, Gamma in zip(q, found, strict=True):
         np.testing.assert_allclose(by_multipliers.coefficients(MASS, wheels, oblique, p), Gamma, atol=1e-10)
-    with pytest.raises(cn.checks.FrameError, match="X_1 and X_2 are not orthogonal: .*sin"):
+    with pytest.raises(cn.checks.FrameError, match="X_0 and X_1 are not orthogonal: .*sin"):
         system.constrained_coefficients(route="orthogonal")
 
 

@@ -7,7 +7,7 @@ import sympy
 from sympy import Matrix, Rational, cos, eye, sin, symbols
 
 import connections as cn
-from connections.symbolic import SymbolicSystem, nonzero, vanishes
+from connections.symbolic import SymbolicSystem, entries_latex, nonzero, vanishes
 
 X, Y, Z = symbols("x y z", real=True)
 A, B, J = symbols("a b J", positive=True)
@@ -221,7 +221,7 @@ def test_lie_brackets_and_sections(rng):
         (
             {"forms": [[-Y, 0, 1]], "basis": [[1, 0], [0, 1], [X, 0]]},
             cn.checks.ConstraintError,
-            r"form 1 of field 1 is x - y",
+            r"form 0 of field 0 is x - y",
         ),
         (
             {"forms": [[-Y, 0, 1]], "basis": [[1], [0], [Y]]},
@@ -274,7 +274,46 @@ def test_bad_requests_are_refused():
 def test_latex_lists_what_does_not_vanish():
     theta, phi = symbols("theta phi", real=True)
     text = SymbolicSystem((theta, phi), sympy.diag(A, A * sin(theta) ** 2)).latex()
-    assert text.count(r"\Gamma^{") == 3 and r"\Gamma^{1}_{22} &= - \sin{\left(\theta \right)}" in text
+    assert r"\Gamma^{0}_{11} &= - \sin{\left(\theta \right)}" in text
+    assert r"\Gamma^{1}_{01} = \Gamma^{1}_{10} &= \frac{\cos" in text and text.count(r"\Gamma^{") == 3
     assert text.count(r"\begin{aligned}") == text.count(r"\end{aligned}") == 4
-    assert r"\dot{v_{1}} &=" in text and "Y^" not in text
+    assert r"\dot{v_{0}} &=" in text and "Y^" not in text
     assert r"\Gamma &= 0" in SymbolicSystem((X, Y), eye(2)).latex()
+
+
+def test_latex_of_the_first_kind_counted_as_papers_do():
+    theta, phi = symbols("theta phi", real=True)
+    sphere = SymbolicSystem((theta, phi), sympy.diag(A, A * sin(theta) ** 2))
+    text = sphere.latex(kind=1, first=1)
+    assert r"\Gamma_{122} &= - A" not in text and r"\Gamma_{122} &= - a \sin" in text
+    assert r"\Gamma_{212} = \Gamma_{221} &= a \sin" in text and r"\Gamma^" not in text
+    assert r"\dot{v_{2}} &=" in text and "v_{0}" not in text
+    with pytest.raises(ValueError, match="kind"):
+        sphere.latex(kind=0)
+    with pytest.raises(ValueError, match="first"):
+        sphere.latex(first=2)
+
+
+def test_entries_that_are_opposite_share_a_line():
+    """Those of the torsion; equal ones of three lower indices; none of Y, whose lower index is one."""
+    theta, phi = symbols("theta phi", real=True)
+    sphere = SymbolicSystem((theta, phi), sympy.diag(A, A * sin(theta) ** 2))
+    R = entries_latex("R", sphere.curvature_of(sphere.coefficients()), 1)
+    assert R.count("=") == 4 and r"R^{0}_{101} = -R^{0}_{110} &= \sin^{2}" in R
+    assert entries_latex("Y", np.array([[1, 2], [2, 0]], dtype=object), 1).count("=") == 3
+    skew = np.array([[0, X + Y], [-X - Y, 0]], dtype=object)
+    assert entries_latex("s", skew, 0).splitlines()[1:-1] == ["s_{01} = -s_{10} &= x + y"]
+    assert entries_latex("s", skew + np.array([[0, 1], [0, 0]]), 0).count(r"\\") == 1  # control: two lines
+    with pytest.raises(ValueError, match="upper"):
+        entries_latex("s", skew, 3)
+
+
+def test_without_constraints_no_entry_is_projected_and_raised_again():
+    """With decimals nothing is simplified, and each detour would show: 1.1 kB became 6.2 kB."""
+    metric = sympy.Matrix([[2 + 0.5 * Y**2, 0.3 * X], [0.3 * X, 1 + X**2]])
+    system = SymbolicSystem((X, Y), metric)
+    assert (system.constrained_coefficients() == system.coefficients()).all()
+    entries = entries_latex(r"\Gamma", system.coefficients(), 1)
+    assert entries in system.latex() and len(system.latex()) < 4 * len(entries)
+    other = system.with_basis(eye(2) * 2)  # control: in another basis the coefficients are others
+    assert (other.constrained_coefficients() != system.coefficients()).any()

@@ -8,8 +8,8 @@ from sympy import Matrix, cos, sin, symbols
 import connections as cn
 from connections.symbolic import PlanarLink, PlanarTree, planar_binary_tree, planar_chain, vanishes
 
-MASSES, INERTIAS = symbols("m_1:5", positive=True), symbols("I_1:5", positive=True)
-COORDINATES = symbols("q_1:5", real=True)
+MASSES, INERTIAS = symbols("m_:4", positive=True), symbols("I_:4", positive=True)
+COORDINATES = symbols("q_:4", real=True)
 # A swinging arm, a slider on it, a link on the slider, and another link on the arm.
 MIXED = PlanarTree(
     (
@@ -78,9 +78,9 @@ def test_both_routes_give_the_same_expressions():
 
 def test_three_links_by_hand():
     tree = planar_chain(3)
-    l_1, l_2, m_2, m_3, c_2, c_3 = symbols("l_1 l_2 m_2 m_3 c_2 c_3", positive=True)
-    q_2, q_3 = tree.coordinates[1:]
-    expected = -l_1 * (m_2 * c_2 * sin(q_2) + m_3 * l_2 * sin(q_2) + m_3 * c_3 * sin(q_2 + q_3))
+    l_0, l_1, m_1, m_2, c_1, c_2 = symbols("l_0 l_1 m_1 m_2 c_1 c_2", positive=True)
+    q_1, q_2 = tree.coordinates[1:]
+    expected = -l_0 * (m_1 * c_1 * sin(q_1) + m_2 * l_1 * sin(q_1) + m_2 * c_2 * sin(q_1 + q_2))
     assert vanishes(tree.christoffel_symbols(None)[0, 0, 1] - expected)
     assert not vanishes(tree.christoffel_symbols(None)[1, 0, 0] - expected)  # control: other indices
 

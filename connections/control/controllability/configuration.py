@@ -134,7 +134,7 @@ def configuration_controllability(
     q : (nq,) one point.
     order : largest degree of symmetric products and largest length of brackets; None: as are needed.
     tol : of ranks.
-    names : of the inputs; Y1, Y2 and so on if None.
+    names : of the inputs; Y0, Y1 and so on if None.
 
     Raises
     ------

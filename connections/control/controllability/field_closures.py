@@ -65,7 +65,7 @@ class Closure:
     Parameters
     ----------
     q : (nq,) the point.
-    names : the products, as <Y1:Y2> and [Y1, <Y1:Y2>].
+    names : the products, as <Y0:Y1> and [Y0, <Y0:Y1>].
     values : (m, N) components in the connection's frame of symmetric products; (nq, N) ambient coordinates
         where there are brackets.
     scaled : the same, and the sizes of their terms, in units in which the system is of size one at q: what
@@ -114,7 +114,7 @@ def symmetric_closure(
     q : (nq,) one point.
     order : largest degree; None: as many as are needed, up to about a hundred products.
     tol : of ranks, on singular values of normalized columns.
-    names : of the inputs; Y1, Y2 and so on if None.
+    names : of the inputs; Y0, Y1 and so on if None.
 
     Raises
     ------
@@ -218,9 +218,9 @@ def control_system(
 
 
 def input_names(system: ControlSystem, names: Sequence[str] | None) -> tuple[str, ...]:
-    """The names given, one for each input, or Y1, Y2 and so on."""
+    """The names given, one for each input, or Y0, Y1 and so on."""
     if names is None:
-        return tuple(f"Y{a + 1}" for a in range(system.count))
+        return tuple(f"Y{a}" for a in range(system.count))
     if len(names) != system.count:
         raise ShapeError("names of the inputs", (system.count,), (len(names),))
     return tuple(names)

@@ -220,7 +220,7 @@ def kinematic_controllability(
     else:
         for X in fields:
             is_decoupling(nabla, X, inputs, np.stack([jet.q for jet in jets])).require()
-        labels = tuple(f"X{k + 1}" for k in range(len(fields)))
+        labels = tuple(f"X{k}" for k in range(len(fields)))
     complete = found is not None and found.complete
     if not fields:
         verdict, reason = (False, "there is none") if complete else (None, "no decoupling field was found")

@@ -71,7 +71,7 @@ class Word:
         return self.kind == "symmetric" and all(count % 2 == 0 for count in self.counts)
 
     def name(self, inputs: Sequence[str]) -> str:
-        """The word in the names of the inputs, as <Y1:<Y1:Y2>>."""
+        """The word in the names of the inputs, as <Y0:<Y0:Y1>>."""
         if self.left is None or self.right is None:
             return inputs[self.number]
         left, right = self.left.name(inputs), self.right.name(inputs)
