@@ -121,10 +121,10 @@ __all__ = [
 ]
 
 
-def _figure_of(motion: _Any) -> _Any:
+def _figure_of(motion: _Any, **options: _Any) -> _Any:
     from connections.plots import figure_motion
 
-    return figure_motion(motion)
+    return figure_motion(motion, **options)
 
 
 _figures.register(_figure_of)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-_DRAWN_BY: list[Callable[[Any], Any]] = []
+_DRAWN_BY: list[Callable[..., Any]] = []
 
 
-def register(function: Callable[[Any], Any]) -> None:
-    """Have motions drawn by `function`: motion -> a matplotlib Figure."""
+def register(function: Callable[..., Any]) -> None:
+    """Have motions drawn by `function`: motion and options -> a matplotlib Figure."""
     _DRAWN_BY[:] = [function]
 
 
-def figure_of(motion: Any) -> Any:
-    """The figure of a motion."""
-    return _DRAWN_BY[0](motion)
+def figure_of(motion: Any, **options: Any) -> Any:
+    """The figure of a motion, with the options of `plots.figure_motion`."""
+    return _DRAWN_BY[0](motion, **options)

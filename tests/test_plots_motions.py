@@ -1,6 +1,9 @@
 """Figures of motions: the curves that are drawn are the numbers of the motion."""
 
+import re
+import sys
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pytest
@@ -103,3 +106,105 @@ def test_times_of_its_own_for_each_member(rng):
 def test_what_is_no_motion_is_refused():
     with pytest.raises(TypeError, match="motion"):
         plots.figure_motion(TIMES)
+
+
+def two(rng):
+    return [cn.Motion(TIMES, *rng.normal(size=(2, 5, 3))) for _ in range(2)]
+
+
+def test_panels_names_and_units_are_those_that_were_asked_for(rng):
+    given, _ = two(rng)
+    figure = given.plot(
+        {"v": [0, 2], "q": None}, names={"v": ["a", "b", "c"]}, units={"v": "mm/s", "times": "ms"}
+    )
+    first, second = figure.axes
+    np.testing.assert_array_equal(curves(first), given.v.T[[0, 2]])
+    np.testing.assert_array_equal(curves(second), given.q.T)
+    assert [text.get_text() for text in first.get_legend().get_texts()] == ["a", "c"]
+    assert [text.get_text() for text in second.get_legend().get_texts()] == ["q_0", "q_1", "q_2"]
+    assert "[mm/s]" in first.get_title() and first.get_xlabel() == "t [ms]"
+    shared = given.plot(names=["x", "y", "z"]).axes  # q and v have three components each
+    assert [axes.get_legend().get_texts()[2].get_text() for axes in shared] == ["z", "z"]
+
+
+def test_several_motions_share_panels(rng):
+    a, b = two(rng)
+    figure = a.plot("q", label="a", style="column")
+    assert b.plot("q", axes=figure, label="b") is figure
+    (axes,) = figure.axes
+    np.testing.assert_array_equal(curves(axes), [*a.q.T, *b.q.T])
+    lines = [line for line in axes.lines if len(line.get_ydata())]
+    dashes = [line.get_linestyle() for line in lines]
+    assert dashes[0] != dashes[3] and [line.get_color() for line in lines[:3]] == [
+        x.get_color() for x in lines[3:]
+    ]
+    assert legend(figure) == ["a", "b"]
+    assert len(axes.get_legend().get_texts()) == 3  # components are named once
+
+
+@pytest.mark.parametrize(("style", "width"), [("column", 88.0), ("page", 180.0), (140, 140.0)])
+def test_a_paper_has_its_width_and_text_that_stays_text(rng, style, width):
+    """Letters that a reader of the file can search for and an editor can change; others are outlines."""
+    import matplotlib
+
+    figure = two(rng)[0].plot(names=["x", "y", "angle"], style=style)
+    assert figure.get_size_inches()[0] * 25.4 == pytest.approx(width)
+    before, files = dict(matplotlib.rcParams), {}
+    for kind in ("pdf", "svg"):
+        figure.savefig(content := BytesIO(), format=kind)
+        files[kind] = content.getvalue()
+    assert b"CIDFontType2" in files["pdf"] and b"Type3" not in files["pdf"] and b">angle</" in files["svg"]
+    box = re.search(rb"MediaBox *\[ *0 0 ([0-9.]+) ", files["pdf"])
+    assert float(box[1]) / 72.0 * 25.4 == pytest.approx(width, abs=0.1)
+    assert {size.get_size() for axes in figure.axes for size in axes.get_xticklabels()} == {7.0}
+    assert dict(matplotlib.rcParams) == before
+    screen = two(rng)[0].plot(names=["x", "y", "angle"])  # control
+    screen.savefig(content := BytesIO(), format="pdf")
+    assert b"CIDFontType2" not in content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"panels": ["qq"]}, "panels: the motion has no 'qq'; did you mean q"),
+        ({"panels": {"q": [3]}}, "panels: q has components 0 to 2, got"),
+        ({"panels": []}, "panels: expected some of q, v"),
+        ({"names": ["x"]}, "names: got 1; .* of .3. components"),
+        ({"names": {"q": ["x"]}}, "names: got 1 for q, which has 3 components"),
+        ({"units": {"w": "m"}}, "units: the motion has no 'w'"),
+        ({"units": "m"}, "units: expected .*by quantity"),
+        ({"style": "colum"}, 'style: expected "screen", "column"'),
+        ({"style": 8}, "style: expected"),
+    ],
+)
+def test_what_cannot_be_drawn_is_named(rng, options, words):
+    with pytest.raises(ValueError, match=words):
+        two(rng)[0].plot(**options)
+
+
+def test_axes_that_do_not_fit_are_named(rng):
+    given, figure = two(rng)[0], two(rng)[1].plot("q")
+    with pytest.raises(ValueError, match="axes: expected 2, one for each panel; got 1"):
+        given.plot(axes=figure)
+    with pytest.raises(TypeError, match="axes: expected a matplotlib Figure or Axes, got int"):
+        given.plot(axes=3)
+    with pytest.raises(ValueError, match="axes: a batch needs panels of its own"):
+        motion(rng, (2,)).plot("q", axes=figure)
+
+
+def test_xarray_has_the_numbers_the_names_and_the_units(rng):
+    given = motion(rng, (2,))
+    data = replace(given, betas=np.array([[0.5], [2.0]])).to_xarray(names={"tau": ["a", "b", "c"]})
+    assert data.tau.dims == ("member", "time", "tau_component") and data.lyapunov.dims == ("member", "time")
+    one = data.tau.sel(tau_component="b", time=0.25).sel(member=data.beta == 2.0)
+    assert float(one.squeeze()) == given.tau[1, 1, 1] != given.tau[1, 1, 2]
+    np.testing.assert_array_equal(data.s, given.v - given.v_r)
+    assert (data.lyapunov.units, data.time.units) == ("J", "s") and "betas" not in data
+    own = replace(given, times=np.stack([TIMES, 2.0 * TIMES])).to_xarray()  # as vmap gives them
+    assert own.times.dims == ("member", "time") and float(own.times[1, -1]) == 2.0
+
+
+def test_without_xarray_it_says_how_to_get_it(rng, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xarray", None)
+    with pytest.raises(ImportError, match=r'needs xarray: pip install "affine-connections\[xarray\]"'):
+        two(rng)[0].to_xarray()

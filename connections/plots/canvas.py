@@ -3,12 +3,38 @@
 from __future__ import annotations
 
 import os
+from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 RED, GREEN, BLUE, GREY, BLACK = "#c8102e", "#1b8a3a", "#1f5fbf", "#8a8a8a", "#222222"
+
+
+SCREEN = "screen"
+MILLIMETRES = {"column": 88.0, "page": 180.0}  # widths of a column and of a page of most journals
+_INCH = 25.4
+_PAPER: Any = {  # sizes in points; text stays text in PDF, PostScript and SVG
+    "font.size": 8.0,
+    "axes.titlesize": 8.0,
+    "axes.labelsize": 8.0,
+    "xtick.labelsize": 7.0,
+    "ytick.labelsize": 7.0,
+    "legend.fontsize": 7.0,
+    "axes.linewidth": 0.6,
+    "xtick.major.width": 0.6,
+    "ytick.major.width": 0.6,
+    "xtick.major.size": 2.5,
+    "ytick.major.size": 2.5,
+    "lines.linewidth": 1.0,
+    "grid.linewidth": 0.4,
+    "pdf.fonttype": 42,
+    "ps.fonttype": 42,
+    "svg.fonttype": "none",
+    "savefig.dpi": 300.0,
+}
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -19,6 +45,71 @@ def new_figure(width: float, height: float) -> Figure:
     figure = Figure(figsize=(width, height), dpi=130)
     FigureCanvasAgg(figure)
     return figure
+
+
+def width_of(style: str | float) -> float | None:
+    """The width of a style in mm; None for a figure that is looked at on a screen.
+
+    Parameters
+    ----------
+    style : "screen", "column", "page", or a width in mm.
+
+    Raises
+    ------
+    ValueError : none of these.
+    """
+    if style == SCREEN:
+        return None
+    if isinstance(style, str) and style in MILLIMETRES:
+        return MILLIMETRES[style]
+    if isinstance(style, int | float) and not isinstance(style, bool) and 20.0 <= style <= 2000.0:
+        return float(style)
+    raise ValueError(
+        'style: expected "screen", "column" (88 mm), "page" (180 mm) or a width of 20 to 2000 mm; '
+        f"got {style!r}"
+    )
+
+
+def paper_figure(width: float, height: float) -> Figure:
+    """A figure for a paper, size in mm: small fonts, which stay text in files of vectors.
+
+    The settings hold for this figure alone, whenever it is drawn or saved; others, such as the family of the
+    fonts, are those of the caller's matplotlib.
+    """
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+
+    with rc_context(_PAPER):
+        figure = _paper_class()(figsize=(width / _INCH, height / _INCH), dpi=200)
+        FigureCanvasAgg(figure)
+    return figure
+
+
+@cache
+def _paper_class() -> type[Figure]:
+    """Made at the first use, because matplotlib is imported then."""
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
+    class PaperFigure(Figure):
+        """Draws and saves itself with the settings of a paper, which matplotlib reads as late as that."""
+
+        def draw(self, renderer: Any) -> None:
+            with rc_context(_PAPER):
+                super().draw(renderer)
+
+        def savefig(self, fname: Any, **options: Any) -> None:
+            with rc_context(_PAPER):
+                super().savefig(fname, **options)
+
+    return PaperFigure
+
+
+def settings_of(figure: Figure) -> AbstractContextManager[None]:
+    """The settings with which parts of a figure are made."""
+    from matplotlib import rc_context
+
+    return rc_context(_PAPER) if isinstance(figure, _paper_class()) else nullcontext()
 
 
 def leave_out_the_current_folder() -> None:

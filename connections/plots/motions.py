@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from connections.affine import Motion
-from connections.plots.canvas import BLACK, GREY, color, new_figure
+from connections.affine.motions.series import Names, Series, Units, require_known
+from connections.plots.canvas import (
+    BLACK,
+    GREY,
+    SCREEN,
+    color,
+    new_figure,
+    paper_figure,
+    settings_of,
+    width_of,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -23,12 +35,37 @@ _DASHES: tuple[Any, ...] = (
     (0, (3, 1, 1, 1, 1, 1)),
     (0, (1, 3)),
 )  # of components in a batch
+_MOTIONS: tuple[Any, ...] = ("-", (0, (5, 2)), "-.", (0, (1, 1)), (0, (3, 1, 1, 1, 1, 1)))  # in one figure
+_IN_PAPERS = {
+    "q": "q",
+    "v": "v",
+    "error": "e",
+    "s": "s",
+    "tau": r"\tau",
+    "lyapunov": "V",
+    "residual": "r",
+    "parameters": r"\pi",
+    "eta": r"\eta",
+    "deta": r"D_t\eta",
+}  # TeX
+_MARK = "motion"  # in a curve's gid, which SVG has as its id
+_NARROW, _TALL = 120.0, 40.0  # mm: a figure with one panel in a row; the height of a row
+_COLUMNS = 4  # of a legend above a panel
 _FEW = 8  # members that a legend names; for more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
 _TICK = 48  # letters below a bar, in three places
 
 
-def figure_motion(motion: Motion) -> Figure:
+def figure_motion(
+    motion: Motion,
+    panels: Sequence[str] | Mapping[str, Sequence[int] | None] | None = None,
+    *,
+    names: Names = None,
+    units: Units = None,
+    axes: Any = None,
+    style: str | float = SCREEN,
+    label: str | None = None,
+) -> Figure:
     """A panel for each quantity of a motion over time: q and v; for a closed loop q, its error, s, tau and V.
 
     Parameters
@@ -36,57 +73,193 @@ def figure_motion(motion: Motion) -> Figure:
     motion : of `geodesic`, a `simulate`, a closed loop or an observer. In a batch, each member has its colour
         and each component its dashes; for one motion, each component has its colour. A sweep's legend has the
         betas. Desired configurations are drawn thin and dotted, in a batch thin and black.
+    panels, names, units, axes, style, label : as `Motion.plot`.
+
+    Raises
+    ------
+    TypeError : no motion, or `axes` are no axes.
+    ValueError : as `Motion.plot`; a batch is drawn into panels that have curves of other motions.
     """
     if not isinstance(motion, Motion):
         raise TypeError(f"motion: expected a Motion, got {type(motion).__name__}")
-    panels = [panel for panel in motion.PANELS if getattr(motion, panel[0]) is not None]
-    figure = new_figure(10.5, 3.2 * ((len(panels) + 1) // 2))
-    figure.set_layout_engine("constrained")
-    grid = figure.subplots((len(panels) + 1) // 2, 2, sharex=True, squeeze=False)
-    for axes, (name, title) in zip(grid.flat, panels, strict=False):
-        _draw(axes, name, motion)
-        if name == "q" and getattr(motion, "q_d", None) is not None:
-            _draw_desired(axes, motion)
-            title += ", q_d thin and black" if motion.batch else ", q_d dotted"
-        axes.set_title(title, fontsize=10)
-        axes.grid(alpha=0.25)
-        axes.tick_params(labelbottom=True)
-        axes.set_xlabel("t [s]")
-    for axes in grid.flat[len(panels) :]:
-        axes.remove()
-    if motion.batch:
-        _name_members(figure, motion)
+    width = width_of(style)
+    titled = width is None and axes is None
+    shown = _panels(motion, panels, names, units)
+    grid = _grid(len(shown), width) if axes is None else _given(axes, len(shown))
+    figure = grid[0].get_figure(root=True)
+    assert figure is not None  # it has not been removed
+    number = _drawn_before(grid)
+    if number and motion.batch:
+        raise ValueError(
+            "axes: a batch needs panels of its own; draw one motion, motion.member(k).plot(axes=...)"
+        )
+    with settings_of(figure):
+        for each, panel in zip(grid, shown, strict=True):
+            _draw(each, panel, motion, number)
+            if number == 0:
+                _name(each, panel, motion, (units or {}).get("times", "s"), titled)
+        if label is not None:
+            _name_motion(figure, label, number)
+        if motion.batch:
+            _name_members(figure, grid, motion)
     return figure
 
 
-def _draw(axes: Axes, name: str, motion: Motion) -> None:
-    """All curves of one quantity (..., T) or (..., T, k), and the legend of its components."""
-    batch, values = motion.batch, np.asarray(getattr(motion, name))
-    components = values.ndim > len(batch) + 1
-    curves = _by_members(values, motion)
+# --- private: panels ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, eq=False)
+class _Panel:
+    """A quantity, and those of its components that are drawn (None if it has none)."""
+
+    part: Series
+    chosen: list[int] | None
+
+    def label(self, k: int, titled: bool) -> str:
+        """What the legend calls component k; on the screen as in code, in a paper in italics."""
+        if self.part.components is not None:
+            return self.part.components[k]
+        letter = _IN_PAPERS.get(self.part.name)
+        return (
+            f"{_SYMBOLS.get(self.part.name, self.part.name)}_{k}"
+            if titled or not letter
+            else f"${letter}_{{{k}}}$"
+        )
+
+
+def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Panel]:
+    known = motion.series(names, units)
+    if panels is None:
+        panels = [name for name, _ in motion.PANELS if name in known]
+    panels = [panels] if isinstance(panels, str) else panels
+    require_known("panels", panels, tuple(known))
+    found = []
+    for name in panels:
+        part = known[name]
+        count = part.values.shape[-1] if part.values.ndim > len(motion.batch) + 1 else None
+        every = None if count is None else list(range(count))
+        asked = panels[name] if isinstance(panels, Mapping) else None
+        if asked is not None and not (every and set(asked) <= set(every) and len(asked)):
+            there = f"components 0 to {count - 1}" if count else "no components"
+            raise ValueError(f"panels: {name} has {there}, got {list(asked)}")
+        found.append(_Panel(part, every if asked is None else list(asked)))
+    if not found:
+        raise ValueError(f"panels: expected some of {', '.join(known)}; got none")
+    return found
+
+
+def _grid(count: int, width: float | None) -> list[Axes]:
+    """New panels: two in a row, or one where the figure is narrow."""
+    columns = 1 if width is not None and width < _NARROW else 2
+    rows = -(-count // columns)
+    if width is None:
+        figure = new_figure(10.5, 3.2 * rows)
+    else:
+        figure = paper_figure(width, 7.0 + _TALL * rows)
+    figure.set_layout_engine("constrained")
+    with settings_of(figure):
+        grid = list(figure.subplots(rows, columns, sharex=True, squeeze=False).flat)
+        for axes in grid:
+            axes.tick_params(labelbottom=True)
+    for axes in grid[count:]:
+        axes.remove()
+    return grid[:count]
+
+
+def _given(axes: Any, count: int) -> list[Axes]:
+    """The axes of a figure, one of them, or several, as a list."""
+    from matplotlib.axes import Axes
+    from matplotlib.figure import FigureBase
+
+    own: Any = axes.axes if isinstance(axes, FigureBase) else axes
+    found = list(np.ravel(np.array(own, dtype=object)))
+    if not all(isinstance(each, Axes) for each in found):
+        kinds = sorted({type(each).__name__ for each in found})
+        raise TypeError(f"axes: expected a matplotlib Figure or Axes, got {', '.join(kinds)}")
+    if len(found) != count:
+        raise ValueError(
+            f"axes: expected {count}, one for each panel; got {len(found)}: say which with panels="
+        )
+    return found
+
+
+def _drawn_before(grid: Sequence[Axes]) -> int:
+    """How many motions have been drawn into the panels."""
+    marks = [str(line.get_gid()) for axes in grid for line in axes.lines]
+    return 1 + max((int(mark.split()[1]) for mark in marks if mark.startswith(f"{_MARK} ")), default=-1)
+
+
+# --- private: curves ----------------------------------------------------------------------------------------
+
+
+def _draw(axes: Axes, panel: _Panel, motion: Motion, number: int) -> None:
+    """All curves of one quantity (..., T) or (..., T, k); `number` motions have been drawn before."""
+    curves = _by_members(panel.part.values, motion)
     for member, curve in enumerate(curves):
         times = _times_of(motion, member)
-        for k, component in enumerate(curve.T):
-            look = {"color": _member_color(member, len(curves)), "linestyle": _DASHES[k % len(_DASHES)]}
-            axes.plot(times, component, linewidth=1.3, **(look if batch else {"color": color(k)}))
-    if components:
-        for k in range(curves.shape[-1]):
-            look = {"color": GREY, "linestyle": _DASHES[k % len(_DASHES)]} if batch else {"color": color(k)}
-            axes.plot([], [], label=f"{_SYMBOLS.get(name, name)}_{k}", **look)
+        for k in panel.chosen or [0]:
+            look = {"color": color(k), "linestyle": _MOTIONS[number % len(_MOTIONS)]}
+            if motion.batch:
+                look = {"color": _member_color(member, len(curves)), "linestyle": _DASHES[k % len(_DASHES)]}
+            (line,) = axes.plot(times, curve[:, k], **look)
+            line.set_gid(f"{_MARK} {number} {panel.part.name} {k}")
+    if panel.part.name == "q" and getattr(motion, "q_d", None) is not None:
+        _draw_desired(axes, motion, panel.chosen or [])
+
+
+def _name(axes: Axes, panel: _Panel, motion: Motion, second: str, titled: bool) -> None:
+    """The legend of the components, and the words at the axes: a title on the screen, a label in a paper."""
+    part = panel.part
+    unit = f" [{part.unit}]" if part.unit else ""
+    axes.set_xlabel(f"t [{second}]" if titled else f"$t$ [{second}]")
+    axes.grid(alpha=0.25)
+    desired = part.name == "q" and getattr(motion, "q_d", None) is not None
+    if titled:
+        aim = ", q_d thin and black" if motion.batch else ", q_d dotted"
+        axes.set_title(f"{part.title}{unit}{aim * desired}", fontsize=10)
+    single = panel.chosen is not None and len(panel.chosen) == 1 and not titled
+    if not titled:
+        letter = _IN_PAPERS.get(part.name)
+        words = f"${letter}$" if letter else part.title
+        axes.set_ylabel(f"{panel.label(panel.chosen[0], titled) if single and panel.chosen else words}{unit}")
+    if panel.chosen is None or single:
+        return
+    for k in panel.chosen:
+        look = (
+            {"color": GREY, "linestyle": _DASHES[k % len(_DASHES)]} if motion.batch else {"color": color(k)}
+        )
+        axes.plot([], [], label=panel.label(k, titled), **look)
+    if titled:
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
+    else:
+        above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
+        columns = min(len(panel.chosen), _COLUMNS)
+        axes.legend(ncols=columns, frameon=False, handlelength=1.4, columnspacing=1.0, **above)
 
 
-def _draw_desired(axes: Axes, motion: Any) -> None:
-    """The desired configurations; once if all members of a batch have the same."""
+def _name_motion(figure: Figure, label: str, number: int) -> None:
+    """Add a motion to the legend of motions below the panels."""
+    from matplotlib.lines import Line2D
+
+    lines = [handle for legend in figure.legends for handle in legend.legend_handles if handle is not None]
+    for legend in list(figure.legends):
+        legend.remove()
+    lines.append(Line2D([], [], color=GREY, linestyle=_MOTIONS[number % len(_MOTIONS)], label=label))
+    loc: Any = "outside lower center" if figure.get_layout_engine() is not None else "lower center"
+    figure.legend(handles=lines, loc=loc, ncols=min(len(lines), _COLUMNS), frameon=False)
+
+
+def _draw_desired(axes: Axes, motion: Any, chosen: Sequence[int]) -> None:
+    """Desired configurations of what is drawn; once if all members of a batch have the same."""
     curves = _by_members(np.asarray(motion.q_d), motion)
     same = (curves == curves[:1]).all()
     for member, curve in enumerate(curves[:1] if same else curves):
         times = _times_of(motion, member)
-        for k, component in enumerate(curve.T):
+        for k in chosen:
             look = {"color": color(k), "linestyle": ":"}
             if motion.batch:
                 look = {"color": BLACK, "linestyle": _DASHES[k % len(_DASHES)]}
-            axes.plot(times, component, linewidth=0.8, **look)
+            axes.plot(times, curve[:, k], linewidth=0.8, **look)
 
 
 def _by_members(values: np.ndarray, motion: Motion) -> np.ndarray:
@@ -119,7 +292,7 @@ def _names_of(motion: Motion) -> tuple[list[str], bool]:
     return [f"member {', '.join(map(str, index))}" for index in np.ndindex(motion.batch)], False
 
 
-def _name_members(figure: Figure, motion: Motion) -> None:
+def _name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
     """Draw the colours of the members below the panels."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -132,7 +305,7 @@ def _name_members(figure: Figure, motion: Motion) -> None:
         colors = LinearSegmentedColormap.from_list("members", [_member_color(k, 64) for k in range(64)])
         scale = ScalarMappable(Normalize(0, count - 1), colors)
         look: dict[str, Any] = {"location": "bottom", "aspect": 60, "shrink": 0.6}
-        bar = figure.colorbar(scale, ax=figure.axes, label="member", ticks=MaxNLocator(integer=True), **look)
+        bar = figure.colorbar(scale, ax=list(grid), label="member", ticks=MaxNLocator(integer=True), **look)
         if by_betas:
             shown = [0, count // 2, count - 1]
             bar.set_ticks(shown, labels=[names[k] for k in shown], fontsize=8)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections._labelled import xarray
 from connections._written import make_folder, require_no_link
 from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
@@ -134,6 +135,31 @@ class Store:
             shutil.rmtree(place, ignore_errors=True)
             raise
         return cls(path)
+
+    def to_xarray(self) -> Any:
+        """An `xarray.Dataset` of the outputs, whose first axis is ``row``; values are read when used.
+
+        The coordinate ``finished`` says which rows have been computed; the others are zeros. Needs the extra
+        xarray.
+
+        Raises
+        ------
+        ImportError : xarray is not installed; the message has the command.
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> from connections.sweeps import Output, Store, Sweep, run_sweep
+        >>> folder = tempfile.mkdtemp() + "/squares.zarr"
+        >>> def square(chunk):
+        ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2.0}
+        >>> summary = run_sweep(Sweep("squares", square, 6, {"square": Output(())}, 3), folder, workers=0)
+        >>> float(Store(folder).to_xarray().square.sel(row=5))
+        25.0
+        """
+        data = xarray().open_zarr(self.path, consolidated=False, chunks={})
+        done = np.repeat(self.finished, self.described["chunk"])[: self.described["rows"]]
+        return data[list(self.names)].assign_coords(finished=("row", done))
 
     # --- chunks ------------------------------------------------------------------------------------------
 

@@ -86,6 +86,9 @@ def test_an_error_keeps_what_is_finished(tmp_path: Path) -> None:
     with pytest.raises(FloatingPointError, match="no luck"):
         run_sweep(unlucky, tmp_path / "s", workers=0)
     assert Store(tmp_path / "s").finished.tolist() == [True, False, False]
+    data = Store(tmp_path / "s").to_xarray()
+    assert data.finished.values.tolist() == [True] * 10 + [False] * (data.sizes["row"] - 10)
+    np.testing.assert_array_equal(data.x[:10], sweep().compute(0)["x"])
     flag.unlink()
     summary = run_sweep(unlucky, tmp_path / "s", workers=0)
     assert summary.computed == (1, 2) and summary.kept == 1 and not summary.repaired

@@ -6,7 +6,7 @@ subclass with more fields. This module has their text, their figure, and their r
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -15,6 +15,8 @@ import numpy as np
 
 from connections._figures import figure_of
 from connections._jax import Array
+from connections._labelled import xarray
+from connections.affine.motions.series import Names, Series, Units, series_of
 from connections.checks import html_table, is_traced
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
@@ -104,9 +106,100 @@ class Motion:
         }
         return type(self)(**parts)
 
-    def plot(self) -> Any:
-        """A matplotlib Figure, a panel for each quantity over time."""
-        return figure_of(self)
+    def series(self, names: Names = None, units: Units = None) -> dict[str, Series]:
+        """All quantities over time by name, with words, units and names of components; those drawn are first.
+
+        Parameters
+        ----------
+        names : of components: a list for every quantity that has as many, or lists by quantity.
+        units : by quantity, in place of radians, metres and their rates.
+
+        Raises
+        ------
+        ValueError : a name or unit is of no quantity, or there are not as many names as components.
+        """
+        parts = (*(part.name for part in fields(self)), *(name for name, _ in self.PANELS), *self.COMPUTED)
+        arrays = {name: getattr(self, name) for name in dict.fromkeys(parts) if name not in _NO_SERIES}
+        time = (*self.batch, np.shape(self.times)[-1])
+        return series_of(arrays, dict(self.PANELS), time, names, units)
+
+    def plot(
+        self,
+        panels: Sequence[str] | Mapping[str, Sequence[int] | None] | None = None,
+        *,
+        names: Names = None,
+        units: Units = None,
+        axes: Any = None,
+        style: str | float = "screen",
+        label: str | None = None,
+    ) -> Any:
+        """A matplotlib Figure, a panel for each quantity over time; ``figure.axes`` are its axes.
+
+        Parameters
+        ----------
+        panels : what to draw: names of quantities, as ["q", "tau"], or with the components that are drawn,
+            {"q": [0, 2], "tau": None}; None for the usual ones.
+        names : of components, for the legends: a list for every quantity that has as many, or lists by
+            quantity, {"q": ["x", "y"]}; TeX between dollars is set.
+        units : by quantity, {"q": "rad"}; "times" is the unit of the time.
+        axes : the figure or the axes to draw on, one for each panel; that of another motion draws this one
+            into the same panels, with other dashes.
+        style : "screen"; "column" and "page" for a paper, 88 mm and 180 mm wide, with fonts of 8 points that
+            stay text in PDF and SVG; or a width in mm.
+        label : what the legend calls the motion, if there are several.
+
+        Returns
+        -------
+        figure : ``figure.savefig("name.pdf")`` writes it.
+
+        Raises
+        ------
+        ValueError : a quantity, component, name, unit or style that does not exist; too few or many axes.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import connections as cn
+        >>> t = np.linspace(0.0, 1.0, 5)
+        >>> motion = cn.Motion(t, q=np.outer(t, [1.0, 2.0]), v=np.tile([1.0, 2.0], (5, 1)))
+        >>> figure = motion.plot(["q"], names=["x", "y"], units={"q": "m"}, style="column")
+        >>> [text.get_text() for text in figure.axes[0].get_legend().get_texts()]
+        ['x', 'y']
+        """
+        return figure_of(self, panels=panels, names=names, units=units, axes=axes, style=style, label=label)
+
+    def to_xarray(self, names: Names = None, units: Units = None) -> Any:
+        """An `xarray.Dataset` with a variable for each quantity over time.
+
+        Its axes are the batch, ``member`` (``member_0``, ``member_1``, ... if there are several), then
+        ``time``, then components, ``q_component``, with their names. Attributes ``units`` and ``long_name``
+        are those of the panels. A sweep's betas are coordinates of its members. Needs the extra xarray.
+
+        Parameters
+        ----------
+        names, units : as in `plot`.
+
+        Raises
+        ------
+        ImportError : xarray is not installed; the message has the command.
+        ValueError : as `plot`.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import connections as cn
+        >>> t = np.linspace(0.0, 1.0, 5)
+        >>> motion = cn.Motion(t, q=np.outer(t, [1.0, 2.0]), v=np.tile([1.0, 2.0], (5, 1)))
+        >>> data = motion.to_xarray(names=["x", "y"])
+        >>> float(data.q.sel(q_component="y", time=0.5))
+        1.0
+        """
+        data = {}
+        for name, part in self.series(names, units).items():
+            dims = (*self._members, "time", f"{name}_component")[: part.values.ndim]
+            about = {"units": part.unit, "long_name": part.title}
+            data[name] = (dims, part.values, {key: text for key, text in about.items() if text})
+        return xarray().Dataset(data, self._coordinates(names, units))
 
     def __repr__(self) -> str:
         if not self._is_numeric():
@@ -125,6 +218,28 @@ class Motion:
         return html_table(self._heading(), rows, notes=[self._summary()])
 
     # --- private -------------------------------------------------------------------------------------------
+
+    @property
+    def _members(self) -> tuple[str, ...]:
+        """Names of the batch axes."""
+        axes = len(self.batch)
+        return ("member",) if axes == 1 else tuple(f"member_{axis}" for axis in range(axes))
+
+    def _coordinates(self, names: Names, units: Units) -> dict[str, Any]:
+        """Coordinates of the axes: times, names of components, betas of a sweep."""
+        times, about = np.asarray(self.times), {"units": (units or {}).get("times", "s")}
+        # `jax.vmap` gives each member times of its own
+        found: dict[str, Any] = {"time": ("time", times, about)}
+        if times.ndim > 1:
+            found = {"times": ((*self._members, "time"), times, about)}
+        for name, part in self.series(names, units).items():
+            if part.components is not None:
+                found[f"{name}_component"] = list(part.components)
+        betas = getattr(self, "betas", None)
+        if betas is not None:
+            for k, column in enumerate(np.asarray(betas).T):
+                found["beta" if np.shape(betas)[-1] == 1 else f"beta_{k}"] = ("member", column)
+        return found
 
     def _is_numeric(self) -> bool:
         """Whether the fields are arrays with values; tracers and JAX's placeholders are not."""
@@ -151,6 +266,7 @@ class Motion:
         return [name for name in found if name not in _ABOUT]
 
 
+_NO_SERIES = ("times", "event_times", "event_states", "estimate", "betas")
 _ABOUT = ("drift", "event_times", "event_states", "estimate")  # fields about the integration
 
 

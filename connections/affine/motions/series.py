@@ -1,0 +1,117 @@
+"""The quantities of a motion over time: arrays with the names, the titles and the units that show them.
+
+What draws a motion and what hands it to other libraries read the same `Series`. Everything counts from 0.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connections._words import did_you_mean
+
+Names = Sequence[str] | Mapping[str, Sequence[str]] | None
+Units = Mapping[str, str] | None
+
+_UNIT = re.compile(r"\s*\[(.*)\]\s*$")
+
+
+@dataclass(frozen=True, eq=False)
+class Series:
+    """A quantity of a motion over time.
+
+    Parameters
+    ----------
+    name : the attribute, as "q".
+    values : (..., T) or (..., T, k); batch axes first.
+    title : words for it, without the unit.
+    unit : text, empty if it has none or is not known.
+    components : k names, or None if none were given or there are no components.
+    """
+
+    name: str
+    values: np.ndarray
+    title: str
+    unit: str
+    components: tuple[str, ...] | None
+
+
+def series_of(
+    arrays: Mapping[str, Any],
+    titles: Mapping[str, str],
+    time: tuple[int, ...],
+    names: Names = None,
+    units: Units = None,
+) -> dict[str, Series]:
+    """The quantities over time, by name: those with a title first.
+
+    Parameters
+    ----------
+    arrays : by name; what does not have the axes `time` is left out.
+    titles : of some of them, with the unit in brackets at the end.
+    time : the batch axes and the number of times.
+    names : of components: a list for every quantity that has as many, or lists by quantity.
+    units : by quantity, in place of those of the titles.
+
+    Raises
+    ------
+    ValueError : a name or unit is of no quantity, or there are not as many names as components.
+    """
+    ordered = [*(name for name in titles if name in arrays), *(name for name in arrays if name not in titles)]
+    found = {name: np.asarray(arrays[name]) for name in ordered if _follows(arrays[name], time)}
+    for what, given in (("names", names), ("units", units)):
+        if isinstance(given, Mapping):
+            require_known(what, given, (*found, "times"))
+        elif given is not None and (what == "units" or isinstance(given, str)):
+            raise ValueError(f'{what}: expected {{"q": ...}}, by quantity; got {given!r}')
+    if isinstance(names, Sequence) and not any(_count(a, time) == len(names) for a in found.values()):
+        counts = sorted({count for a in found.values() if (count := _count(a, time)) is not None})
+        raise ValueError(f"names: got {len(names)}; the motion has quantities of {counts} components")
+    shown = {}
+    for name, values in found.items():
+        unit = _UNIT.search(titles.get(name, ""))
+        own = (units or {}).get(name, unit[1] if unit else "")
+        count = _count(values, time)
+        given = names.get(name) if isinstance(names, Mapping) else names
+        chosen = None if given is None or (given is names and len(given) != count) else tuple(given)
+        if chosen is not None and len(chosen) != count:
+            raise ValueError(f"names: got {len(chosen)} for {name}, which has {count or 'no'} components")
+        shown[name] = Series(name, values, _UNIT.sub("", titles.get(name, name)), own, chosen)
+    return shown
+
+
+def require_known(what: str, given: Any, known: Sequence[str]) -> None:
+    """Raise `ValueError` for a quantity that the motion does not have.
+
+    Parameters
+    ----------
+    what : the argument.
+    given : names of quantities.
+    known : those of the motion.
+    """
+    for name in given:
+        if name not in known:
+            there = ", ".join(known)
+            raise ValueError(
+                f"{what}: the motion has no {name!r}{did_you_mean(str(name), known)}; it has {there}"
+            )
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _follows(array: Any, time: tuple[int, ...]) -> bool:
+    """Whether an array is a quantity over time, with components or without."""
+    if array is None or isinstance(array, tuple | list):
+        return False
+    shape = np.shape(array)
+    return shape[: len(time)] == time and len(shape) <= len(time) + 1
+
+
+def _count(array: np.ndarray, time: tuple[int, ...]) -> int | None:
+    """The number of components; None for a quantity without."""
+    return array.shape[-1] if array.ndim > len(time) else None
