@@ -13,14 +13,16 @@ import sys
 from pathlib import Path
 
 import numpy as np
-from geomstats.learning.frechet_mean import FrechetMean
-from geomstats.learning.geodesic_regression import GeodesicRegression
-from geomstats.learning.kmeans import RiemannianKMeans
-from geomstats.numerics.optimization import ScipyMinimize
 
 from connections import interop
 from connections import multibody as mb
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, new_figure
+
+interop.import_geomstats()  # by itself, geomstats cannot be imported with NumPy 2.4 and later
+from geomstats.learning.frechet_mean import FrechetMean
+from geomstats.learning.geodesic_regression import GeodesicRegression
+from geomstats.learning.kmeans import RiemannianKMeans
+from geomstats.numerics.optimization import ScipyMinimize
 
 # %%
 # A planar arm of three links. Its connection is the robot's own, by recursion.

@@ -1,6 +1,6 @@
 """Other libraries, both ways: spaces of geomstats; Coriolis matrices of libraries of robot dynamics."""
 
-from connections.interop.geomstats import GeomstatsMetric, from_geomstats, to_geomstats
+from connections.interop.geomstats import GeomstatsMetric, from_geomstats, import_geomstats, to_geomstats
 from connections.interop.libraries import LibraryError, joint_example
 from connections.interop.library_audit import LibraryAudit, audit_library
 
@@ -10,6 +10,7 @@ __all__ = [
     "LibraryError",
     "audit_library",
     "from_geomstats",
+    "import_geomstats",
     "joint_example",
     "to_geomstats",
 ]

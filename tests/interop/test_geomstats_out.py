@@ -169,9 +169,11 @@ def test_what_geomstats_cannot_take_is_refused() -> None:
 
 BACKEND = """
 import logging; logging.disable(logging.INFO)
-import numpy as np, geomstats.backend as gs, geomstats
+import numpy as np
 import connections as cn
-from connections.interop.geomstats import from_geomstats, to_geomstats
+from connections.interop.geomstats import from_geomstats, import_geomstats, to_geomstats
+geomstats = import_geomstats()
+gs = geomstats.backend
 from geomstats.geometry.poincare_ball import PoincareBall
 space = PoincareBall(2)
 metric = from_geomstats(space)

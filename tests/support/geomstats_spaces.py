@@ -1,11 +1,14 @@
-"""geomstats' spaces shared by the tests: made on demand, so that collecting tests imports nothing."""
+"""geomstats' spaces shared by the tests, which import this file before they import parts of geomstats."""
 
 from __future__ import annotations
 
 import logging
 from typing import Any
 
+from connections.interop import import_geomstats
+
 logging.getLogger().setLevel(logging.WARNING)  # geomstats announces its backend
+import_geomstats()
 
 
 def sphere() -> Any:
