@@ -8,7 +8,12 @@ from connections.affine.combinations import (
 from connections.affine.conjugate_times import ConjugateTimes, conjugate_times
 from connections.affine.connection import AffineConnection, ChangedConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection, FullConnection
-from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
+from connections.affine.contorsion import (
+    ConnectionWithContorsion,
+    ContorsionConnection,
+    ContorsionFamily,
+)
+from connections.affine.decomposition import Decomposition, decompose
 from connections.affine.distributions import (
     AnnihilatedDistribution,
     Distribution,
@@ -35,6 +40,8 @@ from connections.affine.motions.transport import (
     holonomy,
     parallel_transport,
 )
+from connections.affine.nonmetric import StatisticalConnection, WeylConnection
+from connections.affine.statistical_models import FisherMetric, StatisticalModel, statistical_model
 from connections.affine.symmetry import GroupAction
 
 __all__ = [
@@ -44,11 +51,14 @@ __all__ = [
     "CoefficientConnection",
     "ConjugateTimes",
     "ConnectionOfMetric",
+    "ConnectionWithContorsion",
     "ConstrainedConnection",
     "ContorsionConnection",
     "ContorsionFamily",
+    "Decomposition",
     "Distribution",
     "DistributionFrame",
+    "FisherMetric",
     "FullConnection",
     "GeodesicStability",
     "GroupAction",
@@ -58,9 +68,13 @@ __all__ = [
     "Motion",
     "ProductConnection",
     "SpannedDistribution",
+    "StatisticalConnection",
+    "StatisticalModel",
+    "WeylConnection",
     "conjugate_times",
     "covariant_derivative_along",
     "covariant_linearization",
+    "decompose",
     "deviation_map",
     "exponential",
     "geodesic",
@@ -72,6 +86,7 @@ __all__ = [
     "logarithm",
     "Estimated",
     "parallel_transport",
+    "statistical_model",
     "torsion_free_part",
     "transport_flow",
 ]

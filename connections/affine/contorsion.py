@@ -6,6 +6,7 @@ D_ijk = -beta_ijk eps_ijk. Sources: [W] III-C, eq. (12).
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -55,8 +56,45 @@ CONTORSION_SYMMETRIES = {
 }
 
 
+class ConnectionWithContorsion(ConnectionOfMetric):
+    """A connection that is given by a metric and what it differs from its Levi-Civita connection.
+
+    A subclass has `contorsion_at`.
+    """
+
+    @abc.abstractmethod
+    def contorsion_at(self, q: jax.Array) -> jax.Array:
+        """D(q), (n, n, n), all indices low."""
+
+    def coefficients_at(self, q: jax.Array) -> jax.Array:
+        """H^-1 (Gamma*_low - D), (n, n, n)."""
+        return raise_first_index(self.metric.matrix_at(q), self._first_kind_here(q))
+
+    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one right-hand side to solve for, not n^2."""
+        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
+        if not is_same(metric, self.metric):
+            return super().lowered_at(metric, q, v, w)
+        return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid."""
+        return self.metric.valid_at(q)
+
+    def explain(self, q: Any) -> None:
+        """The metric's error."""
+        self.metric.explain(q)
+
+    def _first_kind_here(self, q: jax.Array) -> jax.Array:
+        """Gamma*_ijk - D_ijk, (n, n, n)."""
+        return christoffel_first_kind(self.metric, q) - self.contorsion_at(q)
+
+
 @dataclass(frozen=True, eq=False, repr=False)
-class ContorsionConnection(ConnectionOfMetric):
+class ContorsionConnection(ConnectionWithContorsion):
     """The Levi-Civita connection of a metric minus a contorsion: Gamma_ijk = Gamma*_ijk - D_ijk.
 
     Parameters
@@ -96,20 +134,6 @@ class ContorsionConnection(ConnectionOfMetric):
         """D(q), (n, n, n)."""
         return require_cube("contorsion", self.contorsion_function(q), self.frame.dim)
 
-    def coefficients_at(self, q: jax.Array) -> jax.Array:
-        """H^-1 (Gamma*_low - D), (n, n, n)."""
-        return raise_first_index(self.metric.matrix_at(q), self._first_kind_here(q))
-
-    def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one right-hand side to solve for, not n^2."""
-        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
-
-    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
-        if not is_same(metric, self.metric):
-            return super().lowered_at(metric, q, v, w)
-        return jnp.einsum("ijk,j,k->i", self._first_kind_here(q), v, w)
-
     @property
     def compatible(self) -> bool:
         """Whether D must be antisymmetric in its first and last index."""
@@ -131,15 +155,11 @@ class ContorsionConnection(ConnectionOfMetric):
             wanted = CONTORSION_SYMMETRIES[self.symmetry][0]
             raise_at(SymmetryError, f"the contorsion is not {wanted}, which {self.symmetry!r} needs", q)
 
-    def _first_kind_here(self, q: jax.Array) -> jax.Array:
-        """Gamma*_ijk - D_ijk, (n, n, n)."""
-        return christoffel_first_kind(self.metric, q) - self.contorsion_at(q)
-
     def _symmetry_gap_at(self, q: jax.Array) -> jax.Array:
         if self.symmetry is None:
             return jnp.asarray(0.0)
         D = self.contorsion_at(q)
-        sizes = _contorsion_sizes(D, lengths_of(self.metric.matrix_at(q)))
+        sizes = contorsion_sizes(D, lengths_of(self.metric.matrix_at(q)))
         gaps = jnp.stack([D + jnp.transpose(D, axes) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]])
         return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes))
 
@@ -278,7 +298,7 @@ class ContorsionFamily(Described, Parametrized):
         H = jnp.eye(n) if q is None else self.metric.matrix(q)
         lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
         gap = np.abs(D - self.contorsion_of_at(beta))
-        if not np.all(gap <= 1e-8 * _contorsion_sizes(D, lengths)):
+        if not np.all(gap <= 1e-8 * contorsion_sizes(D, lengths)):
             what = f"{float(gap.max()):.2e} of it lies outside the family of eq. (12)"
             raise SymmetryError(f"D is not totally antisymmetric: {what}")
         return as_given(beta, *given)
@@ -335,7 +355,7 @@ def _require_finite_members(betas: np.ndarray, values: Any) -> None:
             raise NonFiniteError(f"quantity: not finite for member {row}, beta = {beta}")
 
 
-def _contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
+def contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
     """For each entry of D (..., n, n, n), the largest entry with the same indices in any order.
 
     Where all of these vanish: FLOOR times the largest entry in a frame of unit fields, converted to this

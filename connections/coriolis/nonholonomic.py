@@ -82,9 +82,11 @@ class NonholonomicSystem(Described, Parametrized):
     --------
     A skate on a conveyor belt, which moves along x with 0.5 m/s; it glides along the belt's x axis:
 
-    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3]))
-    >>> blade = lambda q: jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), 0.0 * q[2]])[None]
-    >>> nabla = cn.ConstrainedConnection(space, forms=blade)
+    >>> import connections as cn
+    >>> from jax import numpy as jnp
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), jnp.diag(jnp.array([2.0, 2.0, 0.3])))
+    >>> across = lambda q: jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), 0.0 * q[2]])[None]
+    >>> nabla = cn.ConstrainedConnection(space, forms=across)
     >>> skate = cn.NonholonomicSystem(nabla, drift=lambda q: jnp.array([0.5, 0.0, 0.0]))
     >>> vbar = skate.components([0.0, 0.0, 0.0], [1.5, 0.0, 0.0])
     >>> skate.simulate([0.0, 0.0, 0.0], vbar, [0.0, 2.0]).q[-1].round(9)
@@ -141,14 +143,8 @@ class NonholonomicSystem(Described, Parametrized):
         ------
         ConstraintError : the system has a drift, so that qdot is not X A vbar.
         """
-        self.require_no_drift("reduced")
+        require_no_drift("reduced", self)
         return self._in_basis
-
-    def require_no_drift(self, user: str) -> None:
-        """Raise `ConstraintError` if the system has a drift: `user` needs qdot = X A vbar, without v_0."""
-        if self.drift is not None:
-            what = f"{user}: the system has a drift v_0, so that its motion is not qdot = X A vbar"
-            raise ConstraintError(f"{what};\nwrite system.simulate(q0, v0, times) for its motion")
 
     # --- the definition at one point ---------------------------------------------------------------------
 
@@ -479,3 +475,10 @@ class NonholonomicSystem(Described, Parametrized):
         if u is not None:
             arguments += [Argument("u", u, (self.controls,)), Argument("t", t, ())]
         return arguments
+
+
+def require_no_drift(user: str, system: NonholonomicSystem) -> None:
+    """Raise `ConstraintError` if the system has a drift: `user` needs qdot = X A vbar, without v_0."""
+    if system.drift is not None:
+        what = f"{user}: the system has a drift v_0, so that its motion is not qdot = X A vbar"
+        raise ConstraintError(f"{what};\nwrite system.simulate(q0, v0, times) for its motion")

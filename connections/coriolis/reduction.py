@@ -20,7 +20,7 @@ from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Conserved, Momenta, energy_of, momenta_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
 from connections.checks import Check, ShapeError, SymmetryError, require_shape
-from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
+from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.evaluation.boundary import Argument, admit_at, evaluate, require_admissible
 from connections.evaluation.compilation import shape_of
@@ -65,7 +65,7 @@ class ReducedSystem(Parametrized):
 
     def __post_init__(self) -> None:
         if isinstance(self.system, NonholonomicSystem):
-            self.system.require_no_drift("ReducedSystem")
+            require_no_drift("ReducedSystem", self.system)
         nq = (self.frame.ambient_dim,)
         shape = shape_of(self.shape_at, nq)
         if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates

@@ -22,7 +22,7 @@ from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import motion_units
 from connections.checks import ShapeError, as_array, require_finite
-from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem
+from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial, cache_of
@@ -92,7 +92,7 @@ class Locomotion:
     driven: tuple[int, ...]
 
     def __post_init__(self) -> None:
-        self.system.require_no_drift("Locomotion")
+        require_no_drift("Locomotion", self.system)
         if self.system.controls != len(self.driven):
             raise ShapeError("driven coordinates", (self.system.controls,), (len(self.driven),))
 

@@ -93,6 +93,16 @@ def coefficients(q: Any) -> Any:
     return jnp.arange(27.0).reshape(3, 3, 3) / 27.0 * (1.0 + q[0])
 
 
+def cubic(q: Any) -> Any:
+    x = jnp.stack([jnp.sin(q[0]), q[1], 1.0 + q[0] * q[1]])
+    return jnp.einsum("i,j,k->ijk", x, x, x)
+
+
+def log_density(x: Any, q: Any) -> Any:
+    logits = jnp.append(q, 0.0)
+    return x @ logits - jnp.log(jnp.sum(jnp.exp(logits)))
+
+
 OF_FIELDS = cn.MatrixFrame(fields, 3, 3, parameters=0.25)
 FRAME = cn.CoordinateFrame(3)
 METRIC = cn.MatrixMetric(FRAME, mass, {"m": 2.0})
@@ -100,6 +110,8 @@ LEVI_CIVITA = cn.LeviCivita(METRIC)
 ANY_NABLA = cn.CoefficientConnection(FRAME, coefficients)
 FAMILY = cn.ContorsionFamily(METRIC)
 NABLA = FAMILY.connection([0.4])
+STATISTICAL = cn.StatisticalConnection(METRIC, cubic, 0.7)
+DENSITIES = cn.statistical_model(log_density, 3, quadrature=(np.eye(4), np.ones(4)))
 SYSTEM = cn.MechanicalSystem(METRIC, potential, parameters=3.0)
 CONSTRAINED = cn.ConstrainedConnection(METRIC, basis, forms=forms)
 ROLLING = cn.NonholonomicSystem(CONSTRAINED, inputs=inputs)
@@ -248,6 +260,12 @@ CALLS: dict[str, Call] = {
     "AffineConnection.check_torsion_free": Call(_checked(NABLA.check_torsion_free), Q, False),
     "ConnectionOfMetric.input_coefficients": Call(lambda q: LEVI_CIVITA.input_coefficients(inputs, q), Q),
     "torsion_free_part": Call(lambda q: cn.torsion_free_part(NABLA).coefficients(q), Q),
+    "StatisticalConnection.with_alpha": Call(lambda q: STATISTICAL.with_alpha(0.3).coefficients(q), Q),
+    "StatisticalModel.connection": Call(lambda q: DENSITIES.connection(0.3).coefficients(q), Q),
+    "StatisticalModel.cubic": Call(DENSITIES.cubic, Q),
+    "StatisticalModel.divergence": Call(DENSITIES.divergence, ("q", "p")),
+    "statistical_model": Call(lambda q: DENSITIES.metric.matrix(q), Q),
+    "decompose": Call(lambda q: cn.decompose(ANY_NABLA, METRIC, q), Q),
     "ContorsionFamily.connection": Call(
         lambda b: FAMILY.connection(b).torsion(ARGUMENTS["q"][0]), ("beta",), False
     ),

@@ -97,6 +97,23 @@ METRIC_ONLY = cn.ContorsionConnection(
 GEODESICS_ONLY = cn.ContorsionConnection(
     METRIC, lambda q: 0.4 * (_wave(_K, q) - jnp.swapaxes(_wave(_K, q), 1, 2)), "same_geodesics"
 )
+SCALED = cn.MatrixMetric(FRAME, lambda q: _random_metric(q) * (2.0 + jnp.sin(q[0])))
+
+
+def form(q):
+    """A one-form that is not closed, (3,), and not small."""
+    return 0.8 * jnp.stack([jnp.cos(q[1]), q[0] - 1.0, jnp.sin(q[0] * q[2]) + 0.5])
+
+
+def cubic(q):
+    """A totally symmetric tensor, (3, 3, 3)."""
+    C = 0.3 * _wave(_K, q)
+    orders = ((0, 1, 2), (1, 2, 0), (2, 0, 1), (0, 2, 1), (2, 1, 0), (1, 0, 2))
+    return sum(jnp.transpose(C, order) for order in orders)
+
+
+WEYL = cn.WeylConnection(METRIC, form)
+STATISTICAL = cn.StatisticalConnection(METRIC, cubic, 0.7)
 
 
 def points(rng, *batch):

@@ -1,0 +1,286 @@
+"""Families of probability densities as spaces: Fisher's metric, the Amari-Chentsov tensor, alpha-connections.
+
+With the scores l_i = d log p / d q^i and the mean E under p, H_ij = E[l_i l_j] and C_ijk = E[l_i l_j l_k].
+Means are sums over nodes x_a with the probabilities P_a = w_a p(x_a) / sum, w_a the weights of a quadrature,
+or 1 / p(x_a) where the nodes are a sample that was drawn. All that is computed is exact for the family P on
+the nodes, so that an exponential family is dually flat to round-off. Source: [AN] chapters 2, 3.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._jax import Array
+from connections.affine.nonmetric import StatisticalConnection
+from connections.checks import (
+    MetricError,
+    ShapeError,
+    as_array,
+    raise_at,
+    require_finite,
+    require_function,
+    require_shape,
+)
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.describing import Described
+from connections.evaluation.parameters import Parametrized, with_parameters
+from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.metrics import Metric
+
+NORMALIZED = 1e-6  # the largest difference of a density's integral from one
+LEAST_SHARE = 0.1  # of a sample: the least effective size, (sum P)^2 / sum P^2, at a point
+LOG_DENSITY = "(x, q) -> log p(x; q)"  # in an error
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class FisherMetric(Metric):
+    """Fisher's metric of a family of densities, H_ij = E[l_i l_j]; made by `statistical_model`.
+
+    Parameters
+    ----------
+    frame : the family's parameters as coordinates.
+    log_density : (x, q) -> log p(x; q), of one node; JAX-traceable.
+    nodes : (N, ...) outcomes.
+    log_weights : (N,), of a quadrature, or -log p(x_a) where the sample was drawn.
+    sampled : whether the nodes are a sample, whose probabilities add up to one by division only.
+    """
+
+    frame: CoordinateFrame
+    log_density: Callable[..., Any]
+    nodes: np.ndarray
+    log_weights: np.ndarray
+    sampled: bool
+
+    def logarithms_at(self, q: jax.Array) -> jax.Array:
+        """log (w_a p(x_a; q)), (N,)."""
+
+        def one(x: jax.Array) -> jax.Array:
+            return require_shape("log_density(x, q)", self.log_density(x, q), ())
+
+        return jnp.asarray(self.log_weights) + jax.vmap(one)(jnp.asarray(self.nodes))
+
+    def probabilities_at(self, q: jax.Array) -> jax.Array:
+        """P (N,), which add up to one."""
+        return jax.nn.softmax(self.logarithms_at(q))
+
+    def scores_at(self, q: jax.Array) -> jax.Array:
+        """d log P_a / d q^i, (N, n), whose means are zero."""
+        scores: jax.Array = jax.jacfwd(lambda p: jax.nn.log_softmax(self.logarithms_at(p)))(q)
+        return scores
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """E[l_i l_j], (n, n)."""
+        scores = self.scores_at(q)
+        return jnp.einsum("a,ai,aj->ij", self.probabilities_at(q), scores, scores)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """H is positive definite, and the nodes serve for the density at q."""
+        return super().valid_at(q) & (self._flaw_at(q) <= 1.0)
+
+    def explain(self, q: Any) -> None:
+        """`MetricError` that says what the nodes leave out, or what is wrong with H."""
+        flaw, logarithms = float(self._flaw_at(jnp.asarray(q))), self.logarithms_at(jnp.asarray(q))
+        if not flaw <= 1.0 and self.sampled:
+            share = f"{LEAST_SHARE / flaw:.1e} of the sample counts"
+            raise_at(MetricError, f"the sample was drawn too far away ({share}): give drawn_at= nearer", q)
+        if not flaw <= 1.0 and np.isfinite(flaw):
+            total = f"{float(jnp.sum(jnp.exp(logarithms))):.9g}"
+            what = f"the density adds up to {total} over the nodes, not to 1: normalize log_density, or give"
+            raise_at(MetricError, f"{what} nodes that cover it", q)
+        super().explain(q)
+
+    def _flaw_at(self, q: jax.Array) -> jax.Array:
+        """How far the nodes are from serving, relative to what is allowed."""
+        if self.sampled:
+            P = self.probabilities_at(q)
+            return LEAST_SHARE * len(P) * jnp.sum(P**2)
+        return jnp.abs(jnp.sum(jnp.exp(self.logarithms_at(q))) - 1.0) / NORMALIZED
+
+
+@dataclass(frozen=True, eq=False)
+class AmariChentsovTensor(Parametrized):
+    """C_ijk = E[l_i l_j l_k] as a function, q (n,) -> (n, n, n).
+
+    Parameters
+    ----------
+    metric : of the family.
+    """
+
+    metric: FisherMetric
+
+    def __call__(self, q: jax.Array) -> jax.Array:
+        """C(q)."""
+        scores = self.metric.scores_at(q)
+        return jnp.einsum("a,ai,aj,ak->ijk", self.metric.probabilities_at(q), scores, scores, scores)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class StatisticalModel(Described, Parametrized):
+    """A family of probability densities as a space; made by `statistical_model`.
+
+    Parameters
+    ----------
+    metric : Fisher's metric, in the family's parameters as coordinates.
+
+    Source: [AN] chapters 2, 3.
+
+    Examples
+    --------
+    A coin is an exponential family in the logarithm of its odds: the connection of alpha = 1 vanishes.
+
+    >>> import connections as cn
+    >>> from jax import numpy as jnp
+    >>> log_density = lambda x, q: x * q[0] - jnp.logaddexp(0.0, q[0])
+    >>> coin = cn.statistical_model(log_density, 1, quadrature=([0.0, 1.0], [1.0, 1.0]))
+    >>> float(coin.metric.matrix([0.0])[0, 0]), float(coin.connection(1.0).coefficients([0.0])[0, 0, 0])
+    (0.25, 0.0)
+    """
+
+    metric: FisherMetric
+
+    @property
+    def frame(self) -> CoordinateFrame:
+        """The family's parameters as coordinates."""
+        return self.metric.frame
+
+    def connection(self, alpha: Any = 1.0) -> StatisticalConnection:
+        """The alpha-connection, Gamma_ijk = Gamma*_ijk - alpha C_ijk / 2; all alpha share compiled functions.
+
+        Parameters
+        ----------
+        alpha : a number; 1 is the exponential connection, -1 the mixture connection, 0 Levi-Civita's.
+
+        Raises
+        ------
+        NonFiniteError, ShapeError : alpha is not finite, or no number.
+
+        Source: [AN] section 2.3.
+        """
+        return StatisticalConnection(self.metric, AmariChentsovTensor(self.metric), alpha)
+
+    def cubic(self, q: Any) -> Array:
+        """The Amari-Chentsov tensor C_ijk = E[l_i l_j l_k], (..., n, n, n).
+
+        Parameters
+        ----------
+        q : (..., n) parameters.
+        """
+        point = Argument("q", q, (self.frame.dim,))
+        return evaluate(self.metric, AmariChentsovTensor(self.metric), point)
+
+    def divergence(self, p: Any, q: Any) -> Array:
+        """Kullback and Leibler's divergence D(p || q) = E_p[log p - log q], (...,); on the nodes.
+
+        Of an exponential family it is Bregman's divergence of log Z from q to p, and obeys the generalized
+        theorem of Pythagoras: D(p || q) + D(q || r) = D(p || r) where the mixture geodesic from q to p is
+        orthogonal to the exponential geodesic from q to r.
+
+        Parameters
+        ----------
+        p, q : (..., n) parameters.
+
+        Source: [AN] section 3.4.
+        """
+        n = (self.frame.dim,)
+        return evaluate(self.metric, self.divergence_at, Argument("p", p, n), Argument("q", q, n))
+
+    def divergence_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """sum_a P_a(p) (log P_a(p) - log P_a(q)), a scalar."""
+        first, second = (jax.nn.log_softmax(self.metric.logarithms_at(each)) for each in (p, q))
+        return jnp.sum(jnp.exp(first) * (first - second))
+
+
+def statistical_model(
+    log_density: Callable[..., Any],
+    dim: int,
+    *,
+    quadrature: tuple[Any, Any] | None = None,
+    sample: Any = None,
+    drawn_at: Any = None,
+    parameters: Any = None,
+) -> StatisticalModel:
+    """The space of a family of densities: Fisher's metric, Amari-Chentsov's tensor, alpha-connections.
+
+    Parameters
+    ----------
+    log_density : (x, q) -> log p(x; q), a number, of one outcome x and parameters q (n,); JAX-traceable.
+    dim : n, the number of parameters.
+    quadrature : (nodes (N, ...), weights (N,)): all outcomes with weights one, or points and weights of a
+        rule. The density has to add up to 1 to 1e-6.
+    sample : (N, ...), outcomes that were drawn at `drawn_at`, instead of a quadrature. At other parameters
+        they are weighted; where less than a tenth of them counts, q is refused. Errors fall as 1 / sqrt(N).
+    drawn_at : (n,) the parameters at which the sample was drawn.
+    parameters : optional, the last argument of `log_density` (`ParametricFunction`).
+
+    Raises
+    ------
+    TypeError : neither a quadrature nor a sample is given, or both; an argument is of another kind.
+    ShapeError, NonFiniteError : nodes and weights do not fit, log_density returns no number, or a number is
+        not finite. ValueError : dim is not positive, or a weight negative.
+    MetricError, at a point : the density does not add up to 1, or the sample was drawn too far away.
+
+    Source: [AN] section 2.2.
+
+    Examples
+    --------
+    Normal densities are a half plane of curvature -1/2:
+
+    >>> import connections as cn, numpy as np
+    >>> from jax import numpy as jnp
+    >>> log_normal = lambda x, q: -0.5 * ((x - q[0]) / q[1]) ** 2 - jnp.log(q[1]) - 0.5 * np.log(2 * np.pi)
+    >>> x, dx = np.linspace(-12.0, 12.0, 400, retstep=True)
+    >>> normal = cn.statistical_model(log_normal, 2, quadrature=(x, np.full(400, dx)))
+    >>> plane = cn.LeviCivita(normal.metric)
+    >>> float(plane.sectional([0.3, 1.1], [1.0, 0.0], [0.0, 1.0]).round(9))
+    -0.5
+    """
+    require_function("log_density", log_density, LOG_DENSITY)
+    if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
+        raise TypeError(f"dim: expected an integer, got {type(dim).__name__}")
+    if dim < 1:
+        raise ValueError(f"dim: expected a positive number of parameters, got {dim}")
+    density = with_parameters(log_density, parameters)
+    frame, n = CoordinateFrame(int(dim)), (int(dim),)
+    if (quadrature is None) == (sample is None) or (sample is None) != (drawn_at is None):
+        raise TypeError("statistical_model: give quadrature=(nodes, weights), or sample= and drawn_at=")
+    if quadrature is not None:
+        nodes, weights = _rule(quadrature)
+        metric = FisherMetric(frame, density, nodes, np.log(weights), sampled=False)
+    else:
+        nodes, start = _nodes("sample", sample), as_array("drawn_at", drawn_at, n)
+        if start.ndim != 1:
+            raise ShapeError("drawn_at", n, start.shape)
+        require_finite("drawn_at", start)
+        bare = FisherMetric(frame, density, nodes, np.zeros(len(nodes)), sampled=True)
+        drawn = np.asarray(jax.jit(bare.logarithms_at)(start))
+        require_finite("log_density(sample, drawn_at)", drawn)
+        metric = FisherMetric(frame, density, nodes, -drawn, sampled=True)
+    return StatisticalModel(metric)
+
+
+def _rule(quadrature: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Nodes (N, ...) and positive weights (N,)."""
+    if not isinstance(quadrature, tuple | list) or len(quadrature) != 2:
+        raise TypeError("quadrature: expected (nodes, weights)")
+    nodes, weights = _nodes("nodes", quadrature[0]), np.asarray(as_array("weights", quadrature[1], ()))
+    if weights.shape != (len(nodes),):
+        raise ShapeError("weights", (len(nodes),), weights.shape)
+    require_finite("weights", weights)
+    if not (weights > 0.0).all():
+        raise ValueError(f"weights: expected positive numbers, got {weights.min():.6g}")
+    return nodes, weights
+
+
+def _nodes(name: str, value: Any) -> np.ndarray:
+    """Outcomes (N, ...), at least one."""
+    nodes = np.asarray(as_array(name, value, ()))
+    if nodes.ndim == 0 or not len(nodes):
+        raise ShapeError(name, ("N", "..."), nodes.shape)
+    require_finite(name, nodes)
+    return nodes

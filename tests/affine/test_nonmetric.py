@@ -1,0 +1,232 @@
+"""Weyl's connections and those of statistics: what they do to lengths, their duals, families of densities."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import systems
+from pages import run_page
+
+import connections as cn
+from connections.checks import MetricError, NonFiniteError, ShapeError, SymmetryError
+
+Q = np.array([0.2, -0.3, 0.4])
+PLANE = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+
+
+def low_curvature(nabla):
+    """R_lkij, (3, 3, 3, 3)."""
+    return np.einsum("ml,lkij->mkij", systems.METRIC.matrix(Q), nabla.curvature(Q))
+
+
+def test_weyls_nonmetricity_is_the_form_times_the_metric():
+    H, form = np.asarray(systems.METRIC.matrix(Q)), np.asarray(systems.form(Q))
+    Q_ijk = np.asarray(systems.WEYL.nonmetricity(Q))
+    np.testing.assert_allclose(Q_ijk, np.einsum("i,jk->ijk", form, H), atol=1e-12)
+    assert np.abs(Q_ijk).max() > 0.1
+
+
+def test_weyls_connection_is_that_of_every_metric_with_the_same_angles():
+    """(e^f g, form + df) is the same connection as (g, form); form = -df gives e^f g's own."""
+
+    def f(q):
+        return 0.3 * q[0] * q[1] + jnp.sin(q[2])
+
+    conformal = cn.MatrixMetric(systems.FRAME, lambda q: jnp.exp(f(q)) * systems.METRIC.matrix_at(q))
+    df = lambda q: systems.FRAME.lie_derivative_at(f, q)  # noqa: E731
+    other = cn.WeylConnection(conformal, lambda q: systems.form(q) + df(q))
+    right = np.asarray(systems.WEYL.coefficients(Q))
+    np.testing.assert_allclose(other.coefficients(Q), right, atol=1e-12)
+    exact = cn.WeylConnection(systems.METRIC, lambda q: -df(q))
+    levi_civita = np.asarray(cn.LeviCivita(conformal).coefficients(Q))
+    np.testing.assert_allclose(exact.coefficients(Q), levi_civita, atol=1e-12)
+    assert np.abs(right - levi_civita).max() > 0.1  # control
+
+
+@pytest.mark.further
+def test_weyls_curvature_sees_the_derivative_of_the_form():
+    """R_lkij + R_klij = -(d form)_ij H_lk."""
+    R, H = low_curvature(systems.WEYL), np.asarray(systems.METRIC.matrix(Q))
+    slope = np.asarray(systems.FRAME.lie_derivative(systems.form, Q))
+    d_form = slope - slope.T - np.einsum("kij,k->ij", systems.FRAME.structure_functions(Q), systems.form(Q))
+    np.testing.assert_allclose(R + np.swapaxes(R, 0, 1), -np.einsum("ij,lk->lkij", d_form, H), atol=1e-11)
+    assert np.abs(d_form).max() > 0.1
+
+
+def test_a_statistical_connection_and_its_dual():
+    """nabla g = alpha C; L_X <Y, Z> = <nabla_X Y, Z> + <Y, nabla*_X Z>; R* = -R^T; their mean."""
+    nabla, dual, H = systems.STATISTICAL, systems.STATISTICAL.dual, np.asarray(systems.METRIC.matrix(Q))
+    np.testing.assert_allclose(nabla.nonmetricity(Q), 0.7 * systems.cubic(Q), atol=1e-12)
+    first, second = (np.einsum("il,ljk->ijk", H, each.coefficients(Q)) for each in (nabla, dual))
+    slope = np.asarray(systems.METRIC.derivative_at(jnp.asarray(Q)))  # L_i <X_j, X_k>
+    terms = np.einsum("kij->ijk", first), np.einsum("jik->ijk", second)
+    np.testing.assert_allclose(slope, sum(terms), atol=1e-12)
+    same = np.einsum("kij->ijk", first) + np.einsum("jik->ijk", first)
+    assert np.abs(slope - same).max() > 0.1  # control: not with itself
+    middle = np.asarray(systems.LEVI_CIVITA.first_kind(Q))
+    np.testing.assert_allclose(0.5 * (first + second), middle, atol=1e-12)
+    R, R_dual = low_curvature(nabla), low_curvature(dual)
+    np.testing.assert_allclose(R_dual, -np.swapaxes(R, 0, 1), atol=1e-11)
+    assert np.abs(R + np.swapaxes(R, 0, 1)).max() > 0.1  # control
+
+
+def test_all_alpha_share_a_compiled_function_and_have_derivatives():
+    def entry(alpha):
+        return systems.STATISTICAL.with_alpha(alpha).coefficients_at(Q)[0, 1, 2]
+
+    slope = float(jax.jit(jax.grad(entry))(0.3))
+    expected = -0.5 * np.linalg.solve(systems.METRIC.matrix(Q), np.asarray(systems.cubic(Q))[:, 1, 2])[0]
+    assert slope == pytest.approx(expected, rel=1e-10) and abs(expected) > 1e-3
+    other = systems.STATISTICAL.with_alpha(0.2)
+    assert jax.tree_util.tree_structure(other) == jax.tree_util.tree_structure(systems.STATISTICAL)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (
+            lambda: cn.WeylConnection(systems.METRIC, np.ones(3)),
+            TypeError,
+            "form: expected a function q",
+        ),
+        (lambda: cn.WeylConnection(systems.FRAME, systems.form), TypeError, "metric: expected"),
+        (
+            lambda: cn.WeylConnection(systems.METRIC, lambda q: q[:2]).coefficients(Q),
+            ShapeError,
+            r"form\(q\): expected shape \(3,\), got \(2,\)",
+        ),
+        (
+            lambda: cn.StatisticalConnection(systems.METRIC, lambda q: jnp.eye(3)).coefficients(Q),
+            ShapeError,
+            r"cubic: expected shape \(3, 3, 3\)",
+        ),
+        (
+            lambda: cn.StatisticalConnection(PLANE, lambda q: jnp.arange(8.0).reshape(2, 2, 2)).coefficients(
+                [0.0, 0.0]
+            ),
+            SymmetryError,
+            "the cubic form is not totally symmetric",
+        ),
+        (lambda: systems.STATISTICAL.with_alpha([1.0, 2.0]), ShapeError, "alpha: expected"),
+        (lambda: systems.STATISTICAL.with_alpha(np.nan), NonFiniteError, "alpha is nan"),
+    ],
+)
+def test_bad_input_is_named(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+# --- families of densities ---------------------------------------------------------------------------------
+
+
+def log_normal(x, q):
+    """Of the mean q[0] and the standard deviation q[1]."""
+    return -0.5 * ((x - q[0]) / q[1]) ** 2 - jnp.log(q[1]) - 0.5 * np.log(2.0 * np.pi)
+
+
+X, DX = np.linspace(-12.0, 12.0, 300, retstep=True)
+NORMAL = cn.statistical_model(log_normal, 2, quadrature=(X, np.full(300, DX)))
+FACES = np.eye(3)
+
+
+def log_die(x, q):
+    """Three faces, in natural parameters: an exponential family."""
+    logits = jnp.append(q, 0.0)
+    return x @ logits - jax.nn.logsumexp(logits)
+
+
+DIE = cn.statistical_model(log_die, 2, quadrature=(FACES, np.ones(3)))
+
+
+def test_normal_densities_have_fishers_metric_and_chentsovs_tensor():
+    """diag(1, 2) / s^2; C_mms = 2 / s^3, C_sss = 8 / s^3; the plane of alpha has K = -(1 - alpha^2) / 2."""
+    q, s = np.array([0.4, 1.3]), 1.3
+    np.testing.assert_allclose(NORMAL.metric.matrix(q), np.diag([1.0, 2.0]) / s**2, atol=1e-11)
+    C = np.zeros((2, 2, 2))
+    C[0, 0, 1] = C[0, 1, 0] = C[1, 0, 0] = 2.0
+    C[1, 1, 1] = 8.0
+    np.testing.assert_allclose(NORMAL.cubic(q), C / s**3, atol=1e-10)
+    for alpha in (0.0, 0.6, 1.0, -1.0):
+        curved = NORMAL.connection(alpha).sectional(q, [1.0, 0.0], [0.0, 1.0])
+        assert curved == pytest.approx(-0.5 * (1.0 - alpha**2), abs=1e-9)
+
+
+def test_an_exponential_family_is_dually_flat_and_obeys_pythagoras():
+    """Gamma of alpha = 1 vanishes; mixture geodesics are straight in probabilities; D is Bregman's."""
+    q = np.array([0.3, -0.4])
+    assert np.abs(DIE.connection(1.0).coefficients(q)).max() < 1e-13
+    mixture = DIE.connection(-1.0)
+    assert np.abs(mixture.coefficients(q)).max() > 0.1  # control
+    H = np.asarray(DIE.metric.matrix(q))
+    u = np.array([0.8, 0.5])
+    w = 5.0 * np.array([-(H @ u)[1], (H @ u)[0]])  # orthogonal to u
+    assert abs(u @ H @ w) < 1e-12
+    first = cn.exponential(mixture, q, u)
+    last = q + w  # the exponential geodesic is straight
+    pair, rest, whole = DIE.divergence(first, q), DIE.divergence(q, last), DIE.divergence(first, last)
+    assert pair + rest == pytest.approx(whole, abs=1e-9) and min(pair, rest) > 0.01
+    aslant = q + w + 0.3 * u  # control: not orthogonal
+    assert abs(pair + DIE.divergence(q, aslant) - DIE.divergence(first, aslant)) > 0.01
+
+    def potential(p):
+        return jax.nn.logsumexp(jnp.append(p, 0.0))
+
+    bregman = potential(last) - potential(q) - jax.grad(potential)(jnp.asarray(q)) @ (last - q)
+    assert rest == pytest.approx(float(bregman), abs=1e-12)
+
+
+def test_a_sample_serves_near_where_it_was_drawn():
+    start = np.array([0.4, 1.3])
+    x = np.random.default_rng(5).normal(*start, size=20_000)
+    drawn = cn.statistical_model(log_normal, 2, sample=x, drawn_at=start)
+    near = start + [0.1, 0.05]
+    np.testing.assert_allclose(drawn.metric.matrix(near), NORMAL.metric.matrix(near), atol=0.05)
+    assert np.abs(drawn.metric.matrix(near) - NORMAL.metric.matrix(start)).max() > 0.06  # control
+    with pytest.raises(MetricError, match="drawn too far away"):
+        drawn.metric.matrix([6.0, 1.3])
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: cn.statistical_model(log_normal, 2), TypeError, "give quadrature="),
+        (lambda: cn.statistical_model(log_normal, 2, sample=X), TypeError, "drawn_at="),
+        (lambda: cn.statistical_model(log_normal, 0, quadrature=(X, X)), ValueError, "dim: expected"),
+        (lambda: cn.statistical_model(log_normal, 2.0, quadrature=(X, X)), TypeError, "dim: expected"),
+        (lambda: cn.statistical_model(log_normal, 2, quadrature=(X, X)), ValueError, "weights: expected pos"),
+        (lambda: cn.statistical_model(log_normal, 2, quadrature=(X, X[1:])), ShapeError, "weights: expected"),
+        (
+            lambda: cn.statistical_model(log_normal, 2, quadrature=X),
+            TypeError,
+            r"expected \(nodes, weights\)",
+        ),
+        (
+            lambda: cn.statistical_model(X, 2, quadrature=(X, X)),
+            TypeError,
+            "log_density: expected a function",
+        ),
+        (
+            lambda: cn.statistical_model(log_normal, 2, quadrature=(X, np.ones(300))).metric.matrix(
+                [0.0, 1.0]
+            ),
+            MetricError,
+            "the density adds up to 12.4",
+        ),
+        (
+            lambda: cn.statistical_model(lambda x, q: q, 2, quadrature=(X, np.ones(300))).metric.matrix(
+                [0.0, 1]
+            ),
+            ShapeError,
+            r"log_density\(x, q\): expected shape \(\)",
+        ),
+        (lambda: NORMAL.metric.matrix([0.0, -1.0]), (MetricError, NonFiniteError), "metric is not finite"),
+    ],
+)
+def test_a_family_that_is_none_is_named(make, error, words):
+    with pytest.raises(error, match=words):
+        make()
+
+
+@pytest.mark.further
+def test_the_page_runs():
+    run_page("linear_connections.md", blocks=4)
