@@ -291,6 +291,10 @@ class DistributionFrame(FrameField):
         """As the metric's frame has it."""
         return self._base.require_near(name, q)
 
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """The base's point."""
+        return self._base.sample_at(x)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """As the metric's frame has it."""
         return self._base.align_at(q, reference)

@@ -25,11 +25,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Value
+from connections._words import with_article
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.content import ByContent
 
 _T = TypeVar("_T")
 
+_ARRAYS = (jax.Array, np.ndarray, np.generic, bool, int, float, complex)  # leaves that `jax.jit` takes
 DERIVED = "_derived"  # the attribute that caches values derived from the others
 
 
@@ -46,19 +48,28 @@ class Function:
     function : JAX-traceable. A bound method is a new function each time that it is looked up.
     """
 
-    __slots__ = ("_traced", "function")
+    __slots__ = ("_traced", "_with_parts", "function")
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         alone = function if isinstance(function, FunctionType) else lambda *args, **kw: function(*args, **kw)
         self._traced = jax.jit(alone)  # JAX caches the traces of this one function object
+        self._with_parts = jax.jit(
+            lambda *args, **kw: function(*_without_static_parts(args), **_without_static_parts(kw))
+        )
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         """The function's value."""
         parts = jax.tree_util.tree_leaves((arguments, keywords))
         if trace_state_clean() and not any(isinstance(part, jax.Array) for part in parts):
             return self.function(*arguments, **keywords)
-        return self._traced(*arguments, **keywords)
+        if all(isinstance(part, _ARRAYS) for part in parts):
+            return self._traced(*arguments, **keywords)
+        # Networks of equinox have functions among their leaves, which are structure.
+        arguments, keywords = jax.tree_util.tree_map(
+            lambda part: part if isinstance(part, _ARRAYS) else Static(part), (arguments, keywords)
+        )
+        return self._with_parts(*arguments, **keywords)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Function) and self._key == other._key
@@ -332,11 +343,12 @@ class ParametricFunction(Parametrized):
     Parameters
     ----------
     function : JAX-traceable; its last argument is the parameters.
-    parameters : a number, an array, or dictionaries, lists and tuples of them; integers become floats.
+    parameters : a number, an array, or a pytree of them: dictionaries, lists, tuples, a network of equinox or
+        flax. Integers become floats. Leaves that are no arrays, such as functions, are structure.
 
     Raises
     ------
-    TypeError : the function cannot be called, or a parameter is text.
+    TypeError : the function cannot be called, a parameter is text, or there is no number among them.
     """
 
     def __init__(self, function: Callable[..., Any], parameters: Any) -> None:
@@ -344,6 +356,13 @@ class ParametricFunction(Parametrized):
             raise TypeError(f"function: expected a function, got {type(function).__name__}")
         self.function = function
         self.parameters = jax.tree_util.tree_map(_as_number, parameters)
+        leaves = jax.tree_util.tree_leaves(self.parameters)
+        if leaves and not any(isinstance(leaf, _ARRAYS) for leaf in leaves):
+            kind = with_article(type(leaves[0]).__name__)
+            raise TypeError(
+                f"parameters: {kind} is no pytree of arrays; give its numbers, such as net.init(key, q) of "
+                "flax.linen, or nnx.state(net)"
+            )
 
     def __call__(self, *arguments: Any) -> Any:
         """The function's value."""
@@ -367,8 +386,8 @@ def _as_number(value: Any) -> Any:
         raise TypeError(f"parameters: expected numbers, got text {value!r}")
     if isinstance(value, int) and not isinstance(value, bool):
         return float(value)
-    integers = isinstance(value, np.ndarray | np.integer | jax.Array) and value.dtype.kind in "iu"
-    return value.astype(np.float64) if integers else value
+    array = isinstance(value, np.ndarray | np.integer | jax.Array)  # keys of JAX have no `dtype.kind`
+    return value.astype(np.float64) if array and jnp.issubdtype(value.dtype, np.integer) else value
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -4,6 +4,7 @@ from connections.evaluation.parameters import ParametricFunction
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
+from connections.geometry.grid_metric import GridMetric
 from connections.geometry.groups import SE2Frame, SE3Frame, SO3Frame
 from connections.geometry.invariant_metrics import LeftInvariantMetric
 from connections.geometry.matrix_frame import MatrixFrame
@@ -24,6 +25,7 @@ __all__ = [
     "ConstantMetric",
     "CoordinateFrame",
     "FrameField",
+    "GridMetric",
     "InducedMetric",
     "LeftInvariantMetric",
     "MatrixFrame",

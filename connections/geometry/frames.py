@@ -126,6 +126,10 @@ class FrameField(Parametrized, abc.ABC):
         p = self.project_at(q)
         return jnp.asarray(True) if p is q else is_near(p, q)
 
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """A point of the manifold made of numbers x (nq,) between -1 and 1, for points at random."""
+        return self.project_at(x)
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """The representative of `q` nearest to `reference`: q or -q for unit quaternions, else q."""
         return q
@@ -290,6 +294,10 @@ class FrameOnPoints(FrameField, abc.ABC):
     def require_near(self, name: str, q: Any) -> np.ndarray:
         """The base's point."""
         return self.base.require_near(name, q)
+
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """The base's point."""
+        return self.base.sample_at(x)
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """The base's representative."""

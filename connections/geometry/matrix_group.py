@@ -151,6 +151,10 @@ class MatrixLieGroup(FrameField):
         tangent = jnp.asarray(self.basis)
         return self._equations.projected(self._matrix(q), tangent).reshape(-1)
 
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """The exponential of the first n numbers."""
+        return self.exponential_at(x[: self.dim])
+
     def near_at(self, q: jax.Array) -> jax.Array:
         """Whether no entry is farther from the group than `POINT_TOLERANCE` of its row and column."""
         g, p = jnp.abs(self._matrix(q)), self._matrix(self.project_at(q))

@@ -47,6 +47,10 @@ class Metric(Described, Parametrized, abc.ABC):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H(q), (n, n)."""
 
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """A point (nq,) made of numbers x (nq,) between -1 and 1, for points at random."""
+        return self.frame.sample_at(x)
+
     def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """<<v, w>> = v^T H w, a scalar."""
         return v @ self.matrix_at(q) @ w
@@ -348,6 +352,10 @@ class ChangedMetric(Metric):
     def __post_init__(self) -> None:
         require_type("base", self.base, Metric)
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
+
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """The base's point."""
+        return self.base.sample_at(x)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """A^T H A, (n, n)."""

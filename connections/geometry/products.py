@@ -84,6 +84,10 @@ class ProductFrame(FrameField):
         """Factor by factor."""
         return _joined(self._mapped("project_at", q))
 
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """Factor by factor."""
+        return _joined(self._mapped("sample_at", x))
+
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
         """Factor by factor."""
         return _joined(self._mapped("align_at", q, points=(reference,)))
@@ -151,6 +155,11 @@ class ProductMetric(Metric):
         """Block diagonal H, (n, n)."""
         points = self.frame.split_point(q)
         return block_diagonal([m.matrix_at(p) for m, p in zip(self.metrics, points, strict=True)])
+
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """Factor by factor, (nq,)."""
+        parts = zip(self.metrics, self.frame.split_point(x), strict=True)
+        return jnp.concatenate([metric.sample_at(part) for metric, part in parts])
 
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
         """Block diagonal, (n, n)."""

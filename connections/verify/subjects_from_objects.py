@@ -65,7 +65,7 @@ def random_subject(
     seed: int,
     action: GroupAction | None = None,
 ) -> Subject | NonholonomicSubject:
-    """A subject at random points with coordinates in [-1, 1) at which the system is regular.
+    """A subject at random points at which the system is regular: `sample_at` of numbers in [-1, 1).
 
     Parameters
     ----------
@@ -115,10 +115,10 @@ def _system(thing: Any) -> MechanicalSystem | NonholonomicSystem:
 
 def _points(system: MechanicalSystem | NonholonomicSystem, rng: np.random.Generator, samples: int) -> Array:
     """Regular points, (samples, nq)."""
-    frame, valid = system.metric.frame, shared(compiled_of, system, type(system).valid_at)
+    metric, valid = system.metric, shared(compiled_of, system, type(system).valid_at)
     points: list[Array] = []
     for _ in range(ATTEMPTS * samples):
-        q = np.asarray(frame.project_at(jnp.asarray(rng.uniform(-1.0, 1.0, frame.ambient_dim))))
+        q = np.asarray(metric.sample_at(jnp.asarray(rng.uniform(-1.0, 1.0, metric.frame.ambient_dim))))
         if valid(q):
             points.append(q)
         if len(points) == samples:

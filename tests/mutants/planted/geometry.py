@@ -54,6 +54,22 @@ MUTANTS = (
     ),
     # geometry
     Mutant(
+        "grid-derivatives-of-pieces",
+        "geometry/grid_metric.py",
+        "scaled = derivatives * (lengths**power / math.factorial(power))[:, None]",
+        "scaled = derivatives * (lengths**power / max(power, 1))[:, None]",
+        ("geometry/test_grid_metric.py::test_few_samples_and_polynomials_are_exact",),
+        "coefficients of a spline's pieces are its derivatives",
+    ),
+    Mutant(
+        "grid-cholesky-of-lengths",
+        "geometry/grid_metric.py",
+        "(L / diagonal[..., None, :])[..., rows, columns]",
+        "(L / diagonal[..., :, None])[..., rows, columns]",
+        ("geometry/test_grid_metric.py::test_samples_are_met_and_it_is_positive_between_them",),
+        "columns of Cholesky's factor are divided by another diagonal entry",
+    ),
+    Mutant(
         "right-invariant-brackets",
         "geometry/matrix_group.py",
         'return c if self.invariant == "left" else -c',

@@ -1,0 +1,179 @@
+"""Metrics from samples on a grid: order, positive definiteness, units, the border, derivatives by samples."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import oracles
+import pytest
+from scipy.interpolate import RegularGridInterpolator
+
+import connections as cn
+from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
+from connections.verify import as_subject
+
+
+def sheared(q):
+    """The half plane in coordinates (u, v), x = u + v^2, y = v: curvature -1. q (..., 2), H (..., 2, 2)."""
+    v = q[..., 1]
+    one = np.ones_like(v)
+    J = np.stack([np.stack([one, 2.0 * v], -1), np.stack([0.0 * v, one], -1)], -2)
+    return np.swapaxes(J, -1, -2) @ J / v[..., None, None] ** 2
+
+
+def points(axes):
+    return np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1)
+
+
+def half_plane(count):
+    axes = [np.linspace(0.0, 1.0, 6), np.linspace(1.0, 2.0, count)]
+    return cn.GridMetric(axes, sheared(points(axes)))
+
+
+AXES = [np.linspace(-1.0, 1.0, 6), np.linspace(0.0, 3.0, 7)]
+
+
+def rough(rng):
+    """Samples that are nearly singular in another direction at each point."""
+    V = np.linalg.qr(rng.standard_normal((6, 7, 2, 2)))[0]
+    return (V * np.array([1.0, 1e-4])) @ np.swapaxes(V, -1, -2)
+
+
+def test_the_error_falls_with_the_power_of_the_distance(rng):
+    """Of H with the sixth, of the curvature with the fourth."""
+    q = rng.uniform([0.0, 1.0], [1.0, 2.0], (40, 2))
+    u, w = np.eye(2)
+    errors = []
+    for count in (9, 17):
+        metric = half_plane(count)
+        K = cn.LeviCivita(metric).sectional(q, u, w)
+        errors.append([np.abs(np.asarray(metric.matrix(q)) - sheared(q)).max(), np.abs(K + 1.0).max()])
+    orders = np.log2(np.array(errors[0]) / errors[1])
+    assert 5.0 < orders[0] < 7.0 and 3.2 < orders[1] < 5.0
+    assert errors[1][0] < 3e-6 and errors[1][1] < 5e-4
+
+
+def test_samples_are_met_and_it_is_positive_between_them(rng):
+    """Where splines of the entries of H are not."""
+    values = rough(rng)
+    metric = cn.GridMetric(AXES, values)
+    np.testing.assert_allclose(metric.matrix(points(AXES)), values, rtol=1e-9, atol=1e-12)
+    q = rng.uniform([-1.0, 0.0], [1.0, 3.0], (200, 2))
+    assert np.linalg.eigvalsh(metric.matrix(q)).min() > 0.0
+    entries = RegularGridInterpolator(AXES, values, method="cubic")(q)
+    assert np.linalg.eigvalsh(entries).min() < 0.0
+
+
+def test_other_units_and_lower_triangular_bases(rng):
+    """T H T^T sampled is T H T^T of what was sampled; of an upper triangular T it is not."""
+    values, q = rough(rng) + 0.1 * np.eye(2), np.array([[0.13, 1.7], [-0.4, 0.2]])
+    here = np.asarray(cn.GridMetric(AXES, values).matrix(q))
+    for T, same in ((np.array([[1e3, 0.0], [0.7, 1e-3]]), True), (np.array([[1.0, 0.7], [0.0, 1.0]]), False)):
+        there = np.asarray(cn.GridMetric(AXES, T @ values @ T.T).matrix(q))
+        assert np.allclose(there, T @ here @ T.T, rtol=1e-9) == same
+
+
+def test_few_samples_and_polynomials_are_exact():
+    """One axis: log H is a polynomial of degree 3 from four samples, of degree 5 from six."""
+    for count, degree in ((4, 3), (5, 3), (6, 5), (9, 5)):
+        t = np.array([0.0, 0.4, 0.5, 1.1, 1.3, 1.7, 1.8, 2.2, 2.5])[:count]
+        for power in (degree, degree + 1):
+            metric = cn.GridMetric([t], np.exp(0.3 * t**power)[:, None, None])
+            x = 0.5 * (t[:-1] + t[1:])
+            found = np.log(np.asarray(metric.matrix(x[:, None]))[:, 0, 0])
+            exact = np.allclose(found, 0.3 * x**power, rtol=1e-10, atol=1e-12)
+            assert exact == (power == degree), (count, power)
+
+
+def test_a_motion_that_leaves_the_grid_says_so():
+    nabla = cn.LeviCivita(half_plane(17))
+    times = np.linspace(0.0, 4.0, 9)
+    with pytest.raises(IntegrationError, match=r"q\[0\] = 1 is outside of the metric's grid") as caught:
+        cn.geodesic(nabla, [0.2, 1.2], [0.5, 0.0], times)
+    q = caught.value.motion.q
+    x, y = q[:, 0] + q[:, 1] ** 2, q[:, 1]
+    assert len(q) > 1
+    # It leaves along x: in the half plane a half-circle about the point below the first one.
+    np.testing.assert_allclose(np.hypot(x - x[0], y), 1.2, atol=1e-5)
+
+
+def test_samples_that_jax_traces(rng):
+    """The same numbers; derivatives by a sample are those of differences; outside is NaN."""
+    values, q = rough(rng) + np.eye(2), np.array([0.13, 1.7])
+    entry = jax.jit(lambda x, q: cn.GridMetric(AXES, values * x).matrix(q)[0, 1])
+    expected = cn.GridMetric(AXES, 1.3 * values).matrix(q)[0, 1]
+    np.testing.assert_allclose(entry(1.3, q), expected, rtol=1e-12)
+    slope = jax.grad(lambda s: cn.GridMetric(AXES, s).matrix(q)[0, 1])(jnp.asarray(values))
+    change = 1e-5 * np.broadcast_to(oracles.random_spd(rng, 2), values.shape)
+    ends = [cn.GridMetric(AXES, values + sign * change).matrix(q)[0, 1] for sign in (1.0, -1.0)]
+    np.testing.assert_allclose(np.sum(slope * change), (ends[0] - ends[1]) / 2.0, rtol=1e-7)
+    assert np.isnan(entry(1.3, np.array([0.13, 3.1])))
+
+
+@pytest.mark.further
+def test_verify_samples_the_grid():
+    assert np.all(as_subject(half_plane(9), "half plane").q[:, 1] >= 1.0)
+
+
+@pytest.mark.further
+def test_three_coordinates(rng):
+    """A product of the half plane and a line."""
+    axes = [np.linspace(0.0, 1.0, 6), np.linspace(1.0, 2.0, 21), np.linspace(0.0, 1.0, 4)]
+    H = np.zeros((6, 21, 4, 3, 3))
+    H[..., :2, :2] = sheared(points(axes[:2]))[:, :, None]
+    H[..., 2, 2] = 1.0
+    nabla = cn.LeviCivita(cn.GridMetric(axes, H))
+    e = np.eye(3)
+    q = [0.3, 1.4, 0.6]
+    np.testing.assert_allclose(nabla.sectional(q, e[0], e[1]), -1.0, atol=1e-4)
+    np.testing.assert_allclose(nabla.sectional(q, e[1], e[2]), 0.0, atol=1e-4)
+
+
+EYE = np.broadcast_to(np.eye(2), (6, 7, 2, 2))
+
+
+def changed(place, matrix):
+    values = EYE.copy()
+    values[place] = matrix
+    return values
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: cn.GridMetric(AXES[0], EYE), TypeError, r"axes: expected a list .*write \[axis\]"),
+        (lambda: cn.GridMetric([], EYE), ShapeError, "axes"),
+        (lambda: cn.GridMetric([[0.0, 1.0, 2.0], AXES[1]], EYE), ShapeError, r"axes\[0\]: .*N >= 4"),
+        (
+            lambda: cn.GridMetric([AXES[0], [0, 1, 2, 2, 3, 4, 5]], EYE),
+            ValueError,
+            r"axes\[1\] does not increase: axes\[1\]\[3\] = 2 after 2",
+        ),
+        (
+            lambda: cn.GridMetric([AXES[0], [0, 1, 2, np.nan, 3, 4, 5]], EYE),
+            NonFiniteError,
+            r"axes\[1\]\[3\]",
+        ),
+        (lambda: cn.GridMetric(AXES, EYE[:5]), ShapeError, r"values: expected shape .*6, 7, 2, 2"),
+        (lambda: cn.GridMetric(AXES, EYE[None]), ShapeError, "values: expected shape"),
+        (lambda: cn.GridMetric(AXES, changed((2, 3, 0, 0), np.nan)), NonFiniteError, r"values\[2, 3, 0, 0\]"),
+        (
+            lambda: cn.GridMetric(AXES, changed((2, 3), [[1.0, 2.0], [2.0, 1.0]])),
+            MetricError,
+            r"values\[2, 3\] is not positive definite \(smallest eigenvalue -1",
+        ),
+        (
+            lambda: cn.GridMetric(AXES, changed((5, 6), [[1.0, 0.5], [0.0, 1.0]])),
+            MetricError,
+            r"values\[5, 6\] is not symmetric",
+        ),
+        (
+            lambda: cn.GridMetric(AXES, EYE).matrix([0.0, 3.1]),
+            PointError,
+            r"q\[1\] = 3.1 is outside .*\[0, 3\]",
+        ),
+        (lambda: cn.GridMetric(AXES, EYE).matrix([[0.0, 1.0], [-2.0, 1.0]]), PointError, r"q\[0\] = -2"),
+    ],
+)
+def test_bad_input_is_named(call, error, message):
+    with pytest.raises(error, match=message):
+        call()
