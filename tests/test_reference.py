@@ -20,7 +20,6 @@ NOT_YET = {
     "connections.explorer",
     "connections.geometry",
     "connections.interop",
-    "connections.multibody",
     "connections.plots",
     "connections.sweeps",
     "connections.symbolic",

@@ -24,6 +24,15 @@ class SelectedForms:
     ----------
     forms : q (nq,) -> (p, n); JAX-traceable.
     rows : indices of the selected rows.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from connections import multibody as mb
+    >>> forms = mb.SelectedForms(lambda q: jnp.eye(3), rows=(0, 2))
+    >>> forms(jnp.zeros(3))
+    Array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float64)
     """
 
     forms: PointFunction
@@ -47,6 +56,16 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     ShapeError, NonFiniteError : of q.
     ConstraintError : a row depends on others at one point but not at another; or the forms are not finite at
         a point, because a wheel lies flat or a loop does not close. The message names the point.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from connections import multibody as mb
+    >>> def forms(q):
+    ...     return jnp.array([[1.0, q[0]], [2.0, 2.0 * q[0]]])  # the second is twice the first
+    ...
+    >>> mb.independent_forms(forms, [[0.5, 0.1], [0.2, 0.3]]).rows
+    (0,)
     """
     given = np.asarray(as_array("q", q, (None,)))
     if not given.size:

@@ -20,6 +20,19 @@ def set_num_threads(count: int) -> None:
     Raises
     ------
     ValueError : `count` is not a positive integer.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> before = mb.get_num_threads()
+    >>> mb.set_num_threads(1)
+    >>> mb.get_num_threads()
+    1
+    >>> mb.set_num_threads(before)
+    >>> mb.set_num_threads(0)
+    Traceback (most recent call last):
+        ...
+    ValueError: number of threads: expected a positive whole number, got 0
     """
     global _thread_count, _pool
     if isinstance(count, bool) or not hasattr(count, "__index__") or operator.index(count) < 1:
@@ -28,7 +41,14 @@ def set_num_threads(count: int) -> None:
 
 
 def get_num_threads() -> int:
-    """The number of threads that compute a batch."""
+    """The number of threads that compute a batch.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> mb.get_num_threads() >= 1
+    True
+    """
     return _thread_count
 
 

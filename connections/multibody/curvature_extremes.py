@@ -34,7 +34,19 @@ _MEMORY = 2**25  # bytes of R that are computed together
 
 
 class CurvatureExtremes(NamedTuple):
-    """Extreme sectional curvatures, 1/(kg m^2), at configurations (...,)."""
+    """Extreme sectional curvatures, 1/(kg m^2), at configurations (...,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> found = mb.extreme_sectional_curvatures(robot, [0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
+    >>> bool(found.lower <= found.least <= found.greatest <= found.upper)
+    True
+    >>> found.greatest_plane.shape
+    (6, 2)
+    """
 
     least: np.ndarray
     """(...,) attained by ``least_plane``."""

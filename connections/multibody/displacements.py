@@ -55,6 +55,18 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     ------
     ShapeError, NonFiniteError, PointError (a quaternion of norm other than one), TypeError.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> q0, q1 = robot.random(0), robot.random(1)
+    >>> xi = mb.difference(robot, q0, q1)
+    >>> xi.shape
+    (18,)
+    >>> float(abs(mb.difference(robot, q1, mb.displace(robot, q0, xi))).max().round(9))
+    0.0
+
     Source: [B]; the left-trivialized difference.
     """
     require_model("difference", model)
@@ -82,6 +94,15 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     Raises
     ------
     ShapeError, NonFiniteError, PointError (a quaternion of norm other than one), TypeError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> quarter_turn = np.eye(18)[2] * np.pi / 2  # of the trunk, about z
+    >>> mb.displace(robot, robot.neutral(), quarter_turn)[:7].round(4)
+    array([0.    , 0.    , 0.    , 0.    , 0.    , 0.7071, 0.7071])
 
     Source: [B].
     """
@@ -117,6 +138,19 @@ def finite_differences(
     Raises
     ------
     ShapeError, NonFiniteError, PointError; ValueError : the step is not a positive number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> q = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
+    >>> def height(q):
+    ...     return mb.frame_pose(robot, q, "tool")[..., 2, 3]
+    ...
+    >>> slope = mb.finite_differences(robot, height, q, 1e-4)
+    >>> np.allclose(slope, mb.frame_jacobian(robot, q, "tool", axes="world")[5], atol=1e-7)
+    True
 
     Source: [B], numerical validation.
     """

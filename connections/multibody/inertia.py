@@ -21,7 +21,23 @@ _PRINTED = 1e-6  # how far a printed inertia may be outside its bounds, relative
 
 
 class InertiaWarning(Shown, UserWarning):
-    """No distribution of mass has this rotational inertia; ``simplefilter("error")`` makes it an error."""
+    """No distribution of mass has this rotational inertia; ``simplefilter("error")`` makes it an error.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> plate = mb.Mechanism()
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", mb.InertiaWarning)
+    ...     plate.add_body("plate", mass=1.0, inertia=np.diag([1.0, 1.0, 3.0]))
+    ...
+    Traceback (most recent call last):
+        ...
+    connections.multibody.inertia.InertiaWarning: body 'plate': inertia breaks the triangle inequality
+    (principal moments 1, 1, 3 kg m^2)
+    """
 
 
 @dataclass(frozen=True, eq=False)

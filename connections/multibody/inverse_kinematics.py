@@ -74,7 +74,19 @@ _START, _LEAST, _MOST = 1e-2, 1e-9, 1e10  # lambda
 
 @dataclass(frozen=True, eq=False)
 class InverseKinematics:
-    """What `inverse_kinematics` found, for each row of the batch."""
+    """What `inverse_kinematics` found, for each row of the batch.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> points = [[0.3, 0.2, 0.4], [9.0, 0.0, 0.0]]
+    >>> found = mb.inverse_kinematics(robot, {"tool": points}, robot.neutral())
+    >>> found.status.tolist()
+    ['solved', 'steps']
+    >>> found.residuals["tool"].shape
+    (2, 3)
+    """
 
     q: np.ndarray  #: (..., nq) the configurations, within the limits
     #: (...,) ``"solved"``: the targets are reached; ``"closest"``: no small step leads closer to them,

@@ -95,6 +95,17 @@ def linearize(
     ------
     As `forward_dynamics_derivatives`; ValueError : the step is not a positive number.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot, q = mb.example("arm"), [0.3, -0.8, 1.2, 0.1, 0.5, 0.0]
+    >>> A, B = mb.linearize(robot, q, np.zeros(6), mb.gravity(robot, q))
+    >>> A.shape, B.shape
+    ((12, 12), (12, 6))
+    >>> np.allclose(B[6:] @ mb.mass_matrix(robot, q), np.eye(6))
+    True
+
     Source: [B]; etadot by equality of mixed derivatives, docs/linearization.md.
     """
     if step is not None:
@@ -125,6 +136,18 @@ def zero_order_hold(A: Any, B: Any, step: float) -> tuple[np.ndarray, np.ndarray
     Raises
     ------
     ShapeError, NonFiniteError; ValueError : the step is not a positive number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> A, B = np.array([[0.0, 1.0], [0.0, 0.0]]), np.array([[0.0], [1.0]])  # a mass on a line
+    >>> A_d, B_d = mb.zero_order_hold(A, B, 0.1)
+    >>> A_d
+    array([[1. , 0.1],
+           [0. , 1. ]])
+    >>> B_d.T.round(4)
+    array([[0.005, 0.1  ]])
     """
     h = positive_step(step, "s")
     traced = is_traced(A, B)

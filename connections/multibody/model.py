@@ -77,6 +77,19 @@ class Model(ByContent):
     ----------
     kinematics : the tree of bodies, its loops, and the layout of its coordinates.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> robot
+    Model(6 bodies, nq=6, nv=6)
+    >>> robot.joint_names
+    ('turn', 'lift', 'bend', 'roll', 'tilt', 'twist')
+    >>> mb.coriolis_matrix(robot, robot.neutral(), [1.0] * robot.nv).shape
+    (6, 6)
+    >>> robot == mb.example("arm")
+    True
     """
 
     kinematics: Kinematics | ClosedKinematics
@@ -708,6 +721,16 @@ def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
 
     Where JAX traces, bad numbers give NaN instead of an error.
 
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("four_bar")
+    >>> closed = mb.close_loops(robot, [[0.1], [0.4]])
+    >>> mb.mass_matrix(robot, closed).shape
+    (2, 1, 1)
+    >>> closed.spanning.shape
+    (2, 3)
+
     Source: [W] VI-C.
     """
     require_model("close_loops", model)
@@ -741,6 +764,12 @@ def total_mass(model: Model | TracedModel) -> float:
     Parameters
     ----------
     model : the robot.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> round(mb.total_mass(mb.example("arm")), 3)
+    15.8
     """
     if isinstance(model, TracedModel):
         return cast("float", jnp.sum(model.parameters[..., 0], axis=-1))
@@ -756,6 +785,18 @@ def inertial_parameters(model: Model | TracedModel) -> np.ndarray:
     model : the robot.
 
     They are about the origins of the bodies' frames, in the bodies' axes; kg, kg m, kg m^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot, q = mb.example("arm"), [0.3, -0.8, 1.2, 0.1, 0.5, 0.0]
+    >>> parameters = mb.inertial_parameters(robot)
+    >>> parameters.shape
+    (6, 10)
+    >>> Y = mb.regressor(robot, q, np.zeros(6), np.zeros(6), np.zeros(6))
+    >>> np.allclose(Y @ parameters.ravel(), mb.gravity(robot, q))
+    True
     """
     if isinstance(model, TracedModel):
         return cast("np.ndarray", model.parameters)

@@ -32,6 +32,18 @@ def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> 
     ShapeError, NonFiniteError, PointError, ValueError : see `connections.audit_coriolis`.
     MetricError : the robot's mass matrix is not positive definite at a sample.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot, rng = mb.example("arm"), np.random.default_rng(0)
+    >>> def theirs(q, v):
+    ...     return mb.coriolis_matrix(robot, q, v, body_factor="force_cross")
+    ...
+    >>> q, v = rng.uniform(-1.0, 1.0, (2, 3, 6))
+    >>> str(mb.audit_coriolis(robot, theirs, q, v)).splitlines()[-1][:55]
+    'Admissible, with torsion: D is totally antisymmetric, b'
+
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12).
     """
     require_model("audit_coriolis", model)

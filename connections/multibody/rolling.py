@@ -31,7 +31,19 @@ _SYMMETRY = 1e-9  # largest deviation of the bodies' motions from a common one, 
 
 
 class Contact(abc.ABC):
-    """A contact of a body with a fixed environment that does not slip in some directions."""
+    """A contact of a body with a fixed environment that does not slip in some directions.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> issubclass(mb.Wheel, mb.Contact), issubclass(mb.Ball, mb.Contact)
+    (True, True)
+    >>> mb.rolling_forms(mb.example("arm"), [mb.Wheel("tyre", radius=0.3)])
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: Wheel on body 'tyre': there is no body 'tyre'. The bodies are
+    shoulder, upper_arm, forearm, wrist, hand, tool
+    """
 
     body: str
 
@@ -68,6 +80,19 @@ class Wheel(Contact):
     center : (3,) m, in body axes.
     normal : (3,) of the plane, upwards, in world axes.
     directions : any of "rolling", "lateral", "normal".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> rolling = mb.Mechanism()
+    >>> rolling.add_body("coin", mass=0.01, inertia=1e-6 * np.diag([1.0, 2.0, 1.0]))
+    >>> rolling.add_joint("table", "world", "coin", mb.Free())
+    >>> robot = rolling.build()
+    >>> forms = mb.rolling_forms(robot, [mb.Wheel("coin", radius=0.02)])
+    >>> np.round(np.asarray(forms(robot.neutral())), 2) + 0.0
+    array([[ 0.  , -0.02,  0.  ,  1.  ,  0.  ,  0.  ],
+           [ 0.02,  0.  ,  0.  ,  0.  ,  1.  ,  0.  ]])
     """
 
     body: str
@@ -104,6 +129,19 @@ class Ball(Contact):
     center : (3,) m, in body axes.
     normal : (3,) of the plane, upwards, in world axes.
     directions : "rolling", "normal" or both.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> bowling = mb.Mechanism()
+    >>> bowling.add_body("ball", mass=6.0, inertia=0.03 * np.eye(3))
+    >>> bowling.add_joint("lane", "world", "ball", mb.Free())
+    >>> robot = bowling.build()
+    >>> forms = mb.rolling_forms(robot, [mb.Ball("ball", radius=0.11)])
+    >>> np.round(np.asarray(forms(robot.neutral())), 2) + 0.0
+    array([[ 0.11,  0.  ,  0.  ,  0.  ,  1.  ,  0.  ],
+           [ 0.  ,  0.11,  0.  , -1.  ,  0.  ,  0.  ]])
     """
 
     body: str
@@ -137,6 +175,18 @@ class Blade(Contact):
     body : the body that carries it.
     direction : (3,) in body axes, perpendicular to the edge.
     point : (3,) m, in body axes.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> skating = mb.Mechanism()
+    >>> skating.add_body("skate", mass=2.0, inertia=np.eye(3))
+    >>> skating.add_joint("ice", "world", "skate", mb.Planar())
+    >>> robot = skating.build()
+    >>> forms = mb.rolling_forms(robot, [mb.Blade("skate", point=(0.2, 0.0, 0.0))])
+    >>> np.round(np.asarray(forms(robot.neutral())), 2) + 0.0
+    array([[0. , 1. , 0.2]])
     """
 
     body: str
@@ -163,6 +213,18 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     Raises
     ------
     ModelError : there is no such body, or no contact.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> skating = mb.Mechanism()
+    >>> skating.add_body("skate", mass=2.0, inertia=np.eye(3))
+    >>> skating.add_joint("ice", "world", "skate", mb.Planar())
+    >>> robot = skating.build()
+    >>> forms = mb.rolling_forms(robot, [mb.Blade("skate")])
+    >>> np.round(np.asarray(forms(np.array([0.0, 0.0, np.pi / 2]))), 6) + 0.0
+    array([[-1.,  0.,  0.]])
 
     Source: [Z] section 3, the forms w_a.
     """
@@ -203,6 +265,16 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
     ShapeError, NonFiniteError : of `directions`.
     ModelError : the robot cannot move along a direction as one rigid body, or a joint with armature moves if
         it does.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> forms = mb.momentum_forms(robot, [[0, 0, 0, 1, 0, 0]])  # along the world's x axis
+    >>> momentum = forms(jnp.asarray(robot.neutral())) @ jnp.eye(18)[3]  # of 1 m/s
+    >>> bool(abs(momentum[0] - mb.total_mass(robot)) < 1e-12)
+    True
 
     Source: [Z] section 3.3, the action of a group; the momentum is that of Noether's theorem.
     """

@@ -74,6 +74,18 @@ class TracedModel:
     parameters : (N, 10), as `inertial_parameters` returns them; kg, kg m, kg m^2.
     gravity : (3,) acceleration of free fall in world axes, m/s^2.
     joint_armature : (nv_s,) of all joints of the spanning tree, kg m^2 and kg.
+
+    Examples
+    --------
+    >>> import jax
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> def weight(gravity):
+    ...     return mb.gravity(robot.with_gravity(gravity), robot.neutral())[1]
+    ...
+    >>> slope = jax.grad(weight)(jax.numpy.array([0.0, 0.0, -9.81]))
+    >>> slope.round(3) + 0.0
+    Array([-3.608,  0.   ,  1.582], dtype=float64)
     """
 
     structure: Structure

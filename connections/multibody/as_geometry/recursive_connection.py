@@ -70,6 +70,16 @@ class RecursiveMetric(ByContent, Metric):
     ----------
     model : the robot.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> q = [0.3, -0.8, 1.2, 0.1, 0.5, 0.0]
+    >>> metric = mb.RecursiveMetric(robot)
+    >>> np.allclose(metric.matrix(q), mb.mass_matrix(robot, q))
+    True
+
     Source: [E] Algorithm 1.
     """
 
@@ -110,6 +120,16 @@ class RecursiveConnection(ByContent, ConnectionOfMetric):
     Notes
     -----
     ``model.connection`` is cached, and so are its compiled functions.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> nabla = robot.connection
+    >>> nabla == mb.RecursiveConnection(robot)
+    True
+    >>> bool(nabla.check_torsion_free([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]).ok)
+    True
 
     Source: [W] Algorithms 1 and 2.
     """

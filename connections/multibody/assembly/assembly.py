@@ -66,7 +66,29 @@ _SECONDS = 20.0  # after this time no further starts are tried, if none has clos
 
 
 class AssemblyWarning(Shown, UserWarning):
-    """Loops close in several ways, or no choice of independent joints is good; it says what to write."""
+    """Loops close in several ways, or no choice of independent joints is good; it says what to write.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> press = mb.Mechanism()
+    >>> for name, joint in {"crank": mb.Revolute((0, 0, 1)), "slider": mb.Prismatic((1, 0, 0))}.items():
+    ...     press.add_body(name, mass=1.0, inertia=np.eye(3))
+    ...     press.add_joint(name, "world", name, joint)
+    ...
+    >>> press.add_loop("rod", "crank", "slider", mb.Distance(0.5), np.eye(4) + np.eye(4, k=3) * 0.3)
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", mb.AssemblyWarning)
+    ...     press.build()
+    ...
+    Traceback (most recent call last):
+        ...
+    connections.multibody.assembly.assembly.AssemblyWarning: the loops close in more than one way,
+    with another C; taken is {'slider': -0.2}, another is {'slider': 0.8}: choose by reference={joint:
+    configuration}
+    """
 
 
 def assemble(

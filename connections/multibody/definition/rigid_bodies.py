@@ -39,6 +39,15 @@ class RigidBodySystemMetric(Metric):
     ----------
     inertias : (N, 6, 6) spatial inertias in body frames, symmetric. JAX may trace them.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> bodies = np.array([np.eye(6), 2.0 * np.eye(6)])
+    >>> metric = mb.RigidBodySystemMetric(bodies)
+    >>> metric.matrix([0.0, 0, 0, 0, 0, 0, 1] * 2).diagonal()
+    array([1., 1., 1., 1., 1., 1., 2., 2., 2., 2., 2., 2.])
+
     Source: [W] VI-A (printed there with a factor 1/2 that belongs to the energy).
     """
 
@@ -78,6 +87,15 @@ class RigidBodySystemConnection(ConnectionOfMetric):
     Parameters
     ----------
     inertias : (N, 6, 6) spatial inertias in body frames, symmetric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> top = np.diag([1.0, 1.0, 2.0, 3.0, 3.0, 3.0])[None]
+    >>> nabla = mb.RigidBodySystemConnection(top)
+    >>> nabla.coefficients(np.array([0.0, 0, 0, 0, 0, 0, 1])).shape
+    (6, 6, 6)
 
     Source: [W] eq. (18).
     """

@@ -32,7 +32,14 @@ _EXAMPLES = {
 
 
 def examples() -> dict[str, str]:
-    """The names that `example` takes, each with a sentence about the robot."""
+    """The names that `example` takes, each with a sentence about the robot.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> sorted(mb.examples())
+    ['arm', 'four_bar', 'quadruped']
+    """
     return {name: robot.summary for name, robot in _EXAMPLES.items()}
 
 
@@ -46,6 +53,17 @@ def example(name: str) -> Model:
     Raises
     ------
     ModelError : there is no such example; the message lists the names.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> mb.example("arm")
+    Model(6 bodies, nq=6, nv=6)
+    >>> mb.example("arn")
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: there is no example 'arn'; did you mean arm? The examples are arm,
+    quadruped, four_bar
     """
     path = example_path(name)
     return from_urdf(path, floating_base=_EXAMPLES[name].floating_base)
@@ -61,6 +79,15 @@ def example_path(name: str) -> Path:
     Raises
     ------
     ModelError : there is no such example; the message lists the names.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> path = mb.example_path("arm")
+    >>> path.name
+    'arm.urdf'
+    >>> mb.from_urdf(path) == mb.example("arm")
+    True
     """
     if not isinstance(name, str) or name not in _EXAMPLES:
         raise ModelError(no_such("example", name, list(_EXAMPLES)))

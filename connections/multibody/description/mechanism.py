@@ -38,7 +38,19 @@ WORLD = "world"
 
 
 class Mechanism:
-    """Bodies, joints, loops and couplings, to which more can be added; `build` makes a `Model` of them."""
+    """Bodies, joints, loops and couplings, to which more can be added; `build` makes a `Model` of them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> pendulum = mb.Mechanism()
+    >>> pendulum.add_body("rod", mass=2.0, center_of_mass=(0, 0, -0.5), inertia=0.1 * np.eye(3))
+    >>> pendulum.add_joint("hinge", "world", "rod", mb.Revolute((0, 1, 0)))
+    >>> robot = pendulum.build()
+    >>> mb.mass_matrix(robot, [0.3])
+    array([[0.6]])
+    """
 
     def __init__(self) -> None:
         self._links: dict[str, Link] = {}

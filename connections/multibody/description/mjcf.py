@@ -100,6 +100,15 @@ def from_mjcf(
     AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast;
         a constraint to a mocap body is left out.
     LeftOutWarning : an actuator, a spatial tendon or a flexible body is not in the model; no part of H is.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> text = '''<mujoco><worldbody><body name="rod"><joint name="hinge" axis="0 1 0"/>
+    ...   <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.4"/></body></worldbody></mujoco>'''
+    >>> robot = mb.from_mjcf(text)
+    >>> robot, robot.joint_names
+    (Model(1 bodies, nq=1, nv=1), ('hinge',))
     """
     path = description_of(path, package_dirs)
     mujoco = mujoco_for("from_mjcf")

@@ -35,6 +35,19 @@ def load(name: str, **options: Any) -> Model:
     ModelError : the package is not installed, or has no such file, or several; the file is one for xacro; as
         `from_urdf` and `from_mjcf`.
     TypeError : `name` is not text, or there is no such option.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.load("example-robot-data:ur5_robot.urdf")
+    >>> robot
+    Model(6 bodies, nq=6, nv=6)
+    >>> mb.load("example-robot-data:no_such_robot.urdf")
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: package 'example-robot-data': none of its 70 files of robots ends
+    with 'no_such_robot.urdf'; the most alike are ur5_robot.urdf, ur3_robot.urdf, ur10_robot.urdf,
+    solo.urdf, bolt.urdf
     """
     if not isinstance(name, str):
         raise TypeError(f"name: expected text, got {words_of(name)}")

@@ -100,6 +100,17 @@ def from_urdf(
     AssemblyWarning : a reference was searched for, and the loops close in another way, too; or the best
         choice of independent joints lets others move more than twenty times as fast.
     LimitsWarning : the lower limit of a joint is above the upper one.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> path = mb.example_path("quadruped")
+    >>> mb.from_urdf(path).nv, mb.from_urdf(path, floating_base=True).nv
+    (12, 18)
+    >>> mb.from_urdf("no_such_file.urdf")
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: no_such_file.urdf: there is no such file
     """
     require_bool("floating_base", floating_base)
     path = description_of(path, package_dirs)

@@ -39,6 +39,14 @@ def load_cuda(folder: Any) -> CFunctions:
     ------
     FileNotFoundError : the folder was not written by `generate_c`, or has no CUDA header.
     ImportError : CuPy is not installed.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> mb.load_cuda("no_such_folder")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: no_such_folder: expected a folder that generate_c wrote
     """
     path, about = Path(folder), description_of(folder)
     header = path / f"{about['name']}.cuh"

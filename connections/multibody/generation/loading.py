@@ -138,6 +138,17 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     ------
     FileNotFoundError : the folder was not written by `generate_c`, or there is no compiler.
     RuntimeError : the compiler fails; the message ends with what it says.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("four_bar")
+    >>> mb.generate_c(robot, ["mass_matrix"], "generated")  # doctest: +SKIP
+    >>> mb.load_c("generated").mass_matrix([0.4])  # doctest: +SKIP
+    >>> mb.load_c("no_such_folder")
+    Traceback (most recent call last):
+        ...
+    FileNotFoundError: no_such_folder: expected a folder that generate_c wrote
     """
     path, about = Path(folder).absolute(), description_of(folder)  # a relative one may look like an option
     command = _compiler(compiler)

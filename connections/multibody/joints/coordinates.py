@@ -54,7 +54,20 @@ class CoordinateJoint(Joint):
 
 @dataclass(frozen=True)
 class Fixed(CoordinateJoint):
-    """No motion: the child moves with its parent, and is merged with it when a model is built."""
+    """No motion: the child moves with its parent, and is merged with it when a model is built.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> flagpole = mb.Mechanism()
+    >>> flagpole.add_body("pole", mass=5.0, inertia=np.eye(3))
+    >>> flagpole.add_body("flag", mass=0.2, inertia=0.01 * np.eye(3))
+    >>> flagpole.add_joint("bearing", "world", "pole", mb.Revolute((0, 0, 1)))
+    >>> flagpole.add_joint("seam", "pole", "flag", mb.Fixed())
+    >>> flagpole.build()
+    Model(1 bodies, nq=1, nv=1)
+    """
 
     @staticmethod
     def transform_with(parameters: jax.Array, q: jax.Array) -> Transform:
@@ -123,6 +136,17 @@ class Revolute(AxialElement):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> joint = mb.Revolute((0, 0, 2))
+    >>> joint.axis
+    (0.0, 0.0, 1.0)
+    >>> mb.Revolute((0, 0, 0))
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: axis (0.0, 0.0, 0.0) is zero: it gives no direction
     """
 
     ranges = (_ANGLE,)
@@ -156,6 +180,16 @@ class Prismatic(AxialElement):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> lift = mb.Mechanism()
+    >>> lift.add_body("cabin", mass=500.0, inertia=np.eye(3))
+    >>> lift.add_joint("shaft", "world", "cabin", mb.Prismatic((0, 0, 1)))
+    >>> mb.gravity(lift.build(), [0.0])
+    array([4905.])
     """
 
     ranges = (_LENGTH,)
@@ -194,6 +228,19 @@ class Helical(AxialElement):
     Raises
     ------
     ModelError : the pitch is not a finite number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> jack = mb.Mechanism()
+    >>> jack.add_body("screw", mass=2.0, inertia=0.01 * np.eye(3))
+    >>> jack.add_joint("turn", "world", "screw", mb.Helical((0, 0, 1), pitch=0.005))
+    >>> robot = jack.build()
+    >>> mb.gravity(robot, [0.0])
+    array([0.0981])
+    >>> mb.frame_pose(robot, [2.0], "screw")[:3, 3]
+    array([0.  , 0.  , 0.01])
     """
 
     pitch: float
@@ -246,6 +293,13 @@ class Cylindrical(AxialJoint):
     Parameters
     ----------
     axis : (3,) direction in the joint frame; any length but zero.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> joint = mb.Cylindrical((0, 0, 1))
+    >>> joint.nq, joint.nv
+    (2, 2)
     """
 
     ranges = (_ANGLE, _LENGTH)
@@ -280,6 +334,18 @@ class Universal(CoordinateJoint):
     Raises
     ------
     ModelError : an axis is zero, not finite, or not of three numbers; the axes are parallel.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> joint = mb.Universal((1, 0, 0), (0, 1, 0))
+    >>> joint.nq, joint.nv
+    (2, 2)
+    >>> mb.Universal((1, 0, 0), (2, 0, 0))
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: axes (1.0, 0.0, 0.0) and (1.0, 0.0, 0.0) are parallel: two
+    rotations about them are one
     """
 
     axis_1: Axis
@@ -320,7 +386,19 @@ class Universal(CoordinateJoint):
 
 @dataclass(frozen=True)
 class Planar(CoordinateJoint):
-    """Motion in the xy plane of the joint frame; q = [x, y (m, joint axes), angle about z (rad)]."""
+    """Motion in the xy plane of the joint frame; q = [x, y (m, joint axes), angle about z (rad)].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> puck = mb.Mechanism()
+    >>> puck.add_body("puck", mass=0.17, inertia=1e-4 * np.eye(3))
+    >>> puck.add_joint("ice", "world", "puck", mb.Planar())
+    >>> robot = puck.build()
+    >>> mb.frame_pose(robot, [1.0, 2.0, 0.0], "puck")[:3, 3]
+    array([1., 2., 0.])
+    """
 
     ranges = (_LENGTH, _LENGTH, _ANGLE)
 

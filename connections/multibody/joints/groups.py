@@ -31,7 +31,19 @@ from connections.multibody.joints.joint import ElementaryJoint, Transform
 
 @dataclass(frozen=True)
 class Spherical(ElementaryJoint):
-    """Rotation about the joint origin: q = quaternion (x, y, z, w), v = body angular velocity, rad/s."""
+    """Rotation about the joint origin: q = quaternion (x, y, z, w), v = body angular velocity, rad/s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> ball = mb.Mechanism()
+    >>> ball.add_body("rod", mass=1.0, center_of_mass=(0, 0, -1), inertia=np.eye(3))
+    >>> ball.add_joint("socket", "world", "rod", mb.Spherical())
+    >>> robot = ball.build()
+    >>> robot.neutral(), robot.nv
+    (array([0., 0., 0., 1.]), 3)
+    """
 
     nq: ClassVar[int] = 4
     nv: ClassVar[int] = 3
@@ -104,7 +116,21 @@ class Spherical(ElementaryJoint):
 
 @dataclass(frozen=True)
 class Free(ElementaryJoint):
-    """No constraint: q = [p, quaternion (x, y, z, w)] in the joint frame, v = body twist [omega; v]."""
+    """No constraint: q = [p, quaternion (x, y, z, w)] in the joint frame, v = body twist [omega; v].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> satellite = mb.Mechanism()
+    >>> satellite.add_body("bus", mass=100.0, inertia=np.diag([20.0, 30.0, 40.0]))
+    >>> satellite.add_joint("orbit", "world", "bus", mb.Free())
+    >>> robot = satellite.build(gravity=(0.0, 0.0, 0.0))
+    >>> robot.neutral()
+    array([0., 0., 0., 0., 0., 0., 1.])
+    >>> mb.mass_matrix(robot, robot.neutral()).diagonal()
+    array([ 20.,  30.,  40., 100., 100., 100.])
+    """
 
     nq: ClassVar[int] = 7
     nv: ClassVar[int] = 6

@@ -24,6 +24,13 @@ class Joint(abc.ABC):
     Parameters
     ----------
     nq, nv : numbers of configuration coordinates and of velocity components.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> joints = [mb.Revolute((0, 0, 1)), mb.Planar(), mb.Spherical(), mb.Free()]
+    >>> [(type(joint).__name__, joint.nq, joint.nv) for joint in joints]
+    [('Revolute', 1, 1), ('Planar', 3, 3), ('Spherical', 4, 3), ('Free', 7, 6)]
     """
 
     nq: ClassVar[int]

@@ -14,7 +14,27 @@ from connections.multibody.joints.joint import Joint
 
 
 class LimitsWarning(Shown, UserWarning):
-    """A file has a joint whose lower limit is above the upper one; only laws that read limits refuse it."""
+    """A file has a joint whose lower limit is above the upper one; only laws that read limits refuse it.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> from connections import multibody as mb
+    >>> text = '''<robot name="door"><link name="frame"/>
+    ...   <link name="leaf"><inertial><mass value="9"/>
+    ...     <inertia ixx="1" iyy="1" izz="1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+    ...   <joint name="hinge" type="revolute"><parent link="frame"/><child link="leaf"/>
+    ...     <axis xyz="0 0 1"/><limit lower="1" upper="-1" effort="1" velocity="1"/></joint>
+    ... </robot>'''
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", mb.LimitsWarning)
+    ...     mb.from_urdf(text)
+    ...
+    Traceback (most recent call last):
+        ...
+    connections.multibody.joints.limits.LimitsWarning: the text: joint 'hinge': limits: lower is above
+    upper (1 > -1)
+    """
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +46,15 @@ class Limits:
     lower, upper : (nq,) of the coordinates, rad and m.
     velocity : (nv,) largest size of each velocity component, rad/s and m/s.
     effort : (nv,) largest size of each generalized force, N m and N.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> mb.example("arm").limits.upper
+    array([3.1, 2. , 2.6, 3.1, 2. , 3.1])
+    >>> elbow = mb.Limits(lower=-2.5, upper=0.0, effort=40.0)
+    >>> elbow.lower, elbow.velocity
+    (-2.5, inf)
     """
 
     lower: Any = -np.inf

@@ -29,6 +29,14 @@ class Motor:
         motor acts on joints only.
     wrench : (6,) w = [n; f] in the axes of the frame about its origin.
     force : (2,) the least and largest u.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> geared = mb.Motor("elbow motor", {"bend": 50.0}, force=(-2.0, 2.0))
+    >>> robot = mb.example("arm").with_motors([geared])
+    >>> robot.motor_matrix(robot.neutral()).T
+    array([[ 0.,  0., 50.,  0.,  0.,  0.]])
     """
 
     name: str
@@ -51,6 +59,14 @@ class Spring:
     stiffness : k, N/m or N m/rad; negative if the spring pushes away from its rest length.
     rest : L_0, m or rad: a number, or (2,) the least and the largest length without tension.
     damping : d, N s/m or N m s/rad.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> spring = mb.Spring("return", {"bend": 1.0}, stiffness=20.0, rest=0.5, damping=0.1)
+    >>> robot = mb.example("arm").with_passive(mb.Passive((spring,)))
+    >>> robot.passive_forces(robot.neutral(), [0.0] * 6)
+    array([ 0.,  0., 10.,  0.,  0.,  0.])
     """
 
     name: str
@@ -71,6 +87,15 @@ class Passive:
     friction : {joint: largest dry friction, or (nv of the joint,)}, N m and N. It is data for laws and for
         simulators, and no part of `Model.passive_forces`, because at rest it depends on the other forces.
     left_out : what the description has besides, in words; with it, `Model.passive_forces` is an error.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> spring = mb.Spring("return", {"bend": 1.0}, stiffness=20.0)
+    >>> robot = mb.example("arm").with_passive(mb.Passive((spring,), damping={"lift": 0.5}))
+    >>> q, v = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
+    >>> robot.passive_forces(q, v) + 0.0
+    array([ 0., -1., -2.,  0.,  0.,  0.])
     """
 
     springs: tuple[Spring, ...] = ()

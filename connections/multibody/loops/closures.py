@@ -41,7 +41,24 @@ _ALIKE = tuple(zip(_AXES, _AXES, strict=True))  # sides of frames whose axes are
 
 @dataclass(frozen=True)
 class Coincident:
-    """The origins of the two frames coincide; three conditions, of which a planar loop needs two."""
+    """The origins of the two frames coincide; three conditions, of which a planar loop needs two.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> yoke = mb.Mechanism()
+    >>> for name in ("crank", "carriage", "pin"):
+    ...     yoke.add_body(name, mass=1.0, inertia=np.eye(3))
+    ...
+    >>> yoke.add_joint("motor", "world", "crank", mb.Revolute((0, 0, 1)), actuated=True)
+    >>> yoke.add_joint("x", "world", "carriage", mb.Prismatic((1, 0, 0)))
+    >>> yoke.add_joint("y", "carriage", "pin", mb.Prismatic((0, 1, 0)))
+    >>> yoke.add_loop("end", "crank", "pin", mb.Coincident(), np.eye(4) + np.eye(4, k=3) * 0.3)
+    >>> robot = yoke.build()
+    >>> robot.spanning_configuration([np.pi / 2])["y"].round(6)
+    array([0.3])
+    """
 
 
 @dataclass(frozen=True)
@@ -55,6 +72,20 @@ class Distance:
     Raises
     ------
     ModelError : the length is not positive and finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> press = mb.Mechanism()
+    >>> for name, joint in {"crank": mb.Revolute((0, 0, 1)), "slider": mb.Prismatic((1, 0, 0))}.items():
+    ...     press.add_body(name, mass=1.0, inertia=np.eye(3))
+    ...     press.add_joint(name, "world", name, joint)
+    ...
+    >>> press.add_loop("rod", "crank", "slider", mb.Distance(0.5), np.eye(4) + np.eye(4, k=3) * 0.3)
+    >>> robot = press.build(independent=["crank"], reference={"slider": 0.7})
+    >>> robot.spanning_configuration([0.0])["slider"].round(6)
+    array([0.8])
     """
 
     length: float
@@ -84,6 +115,22 @@ class ConstantVelocity:
     Raises
     ------
     ModelError : the axis is zero or not finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> shafts = mb.Mechanism()
+    >>> tilted = np.eye(4)
+    >>> tilted[:2, :2] = [[0.8, -0.6], [0.6, 0.8]]
+    >>> for name, place in {"in": np.eye(4), "out": tilted}.items():
+    ...     shafts.add_body(name, mass=1.0, inertia=np.eye(3))
+    ...     shafts.add_joint(name, "world", name, mb.Revolute((1, 0, 0)), place)
+    ...
+    >>> shafts.add_loop("bend", "in", "out", mb.ConstantVelocity((1, 0, 0)))
+    >>> robot = shafts.build(independent=["in"])
+    >>> float(np.round(robot.spanning_configuration([0.5])["out"], 6)[0])
+    0.5
 
     Source: Hunt, Constant-velocity shaft couplings, 1973: the axis of the bend lies in the bisecting plane.
     """

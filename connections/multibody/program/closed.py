@@ -27,6 +27,16 @@ class Closed:
 
     ``closed[i]`` and ``len(closed)`` are those of its batch axes. For JAX, it is a pytree. Derivatives are
     those by q, of which the solution is a function.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("four_bar")
+    >>> closed = mb.close_loops(robot, [[0.1], [0.2], [0.3]])
+    >>> len(closed), closed[1].q
+    (3, array([0.2]))
+    >>> mb.mass_matrix(robot, closed).shape
+    (3, 1, 1)
     """
 
     _kinematics: Kinematics | ClosedKinematics

@@ -36,6 +36,15 @@ def warm_up(processes: int | None = None) -> Path:
     ValueError : `processes` is not a positive whole number.
     OSError : no folder can be written.
     ChildProcessError : a process ended before it had compiled everything.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> mb.warm_up(processes=2)  # doctest: +SKIP
+    >>> mb.warm_up(processes=0)
+    Traceback (most recent call last):
+        ...
+    ValueError: processes: expected a positive whole number, got 0
     """
     count = processes_given(processes)
     folder, names = cache_folder(), not_compiled()
