@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.affine import ConstrainedConnection
 from connections.coriolis import NonholonomicSystem
 from connections.geometry.frames import PointFunction
 from connections.verify.measurement import Proposition, Sample, stated
@@ -175,7 +176,10 @@ def _moved_at(
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
     """vbardot and the power of the constraint at q[0], and the drifts at all points q (k, nq)."""
     drift = own or (lambda p: b[0] + b[1] * jnp.sin(b[2] + jnp.sum(p)))
-    nabla, forces, inputs = system.connection, system.forces, system.inputs
+    feasible, forces, inputs = system.connection.distribution, system.forces, system.inputs
+    nabla = ConstrainedConnection(
+        feasible.metric, feasible, ambient=system.connection.ambient
+    )  # of one frame
     moving = NonholonomicSystem(nabla, system.potential, forces, inputs, drift=drift)
     acting = moving.forward_dynamics_at(q[0], v, u), moving.constraint_power_at(q[0], v, u)
     return *acting, jax.vmap(moving.drift_at)(q)

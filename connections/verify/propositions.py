@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from connections.verify import bodies, coriolis, curvature, families, induced, nonholonomic, riemannian
+from connections.verify import (
+    bodies,
+    coriolis,
+    curvature,
+    families,
+    induced,
+    nonholonomic,
+    nonmetric,
+    riemannian,
+)
 from connections.verify.measurement import CONTROL_FLOOR, Measurement, Proposition, Sample
 from connections.verify.subjects import Subject
 
@@ -17,7 +26,7 @@ __all__ = [
     "catalogue",
 ]
 
-#: Propositions of [W], and of curvature.
+#: Propositions of [W], of curvature, and of connections beyond contorsion.
 ORDER = (
     "A1", "A2", "Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)",
     "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if",
@@ -26,6 +35,7 @@ ORDER = (
     "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",
+    "Weyl", "dual", "dual R", "parts", "AN alpha", "AN flat", "AN Pythagoras",
 )  # fmt: skip
 
 #: Propositions of [Z], about systems with nonholonomic constraints.
@@ -38,7 +48,7 @@ NONHOLONOMIC_ORDER = (
 
 CATALOGUE: tuple[Proposition, ...] = tuple(
     item
-    for group in (riemannian, families, coriolis, induced, bodies, curvature, nonholonomic)
+    for group in (riemannian, families, coriolis, induced, bodies, curvature, nonmetric, nonholonomic)
     for item in group.PROPOSITIONS
 )
 

@@ -56,6 +56,8 @@ GROUPS = (
         "R: Bianchi, loops, neighbouring motions",
         ("Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)"),
     ),
+    Group("other families: Weyl, dual, parts of T, Q", ("Weyl", "dual", "dual R", "parts")),
+    Group("densities: dually flat, Pythagoras", ("AN alpha", "AN flat", "AN Pythagoras")),
     Group(
         "constraint forces and motions",
         ("Z (4)", "Z power", "Z (5)", "Z energy", "Z moving", "Z moving power"),

@@ -7,7 +7,13 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import AffineConnection, ConstrainedConnection
+from connections.affine import (
+    AffineConnection,
+    ConstrainedConnection,
+    StatisticalConnection,
+    StatisticalModel,
+    WeylConnection,
+)
 from connections.affine.symmetry import GroupAction
 from connections.checks import NonFiniteError, ShapeError, SubjectError, as_array, raise_at, require_finite
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
@@ -20,7 +26,7 @@ from connections.verify.subjects import Subject, compiled_of, shared, subject_of
 
 ATTEMPTS = 100  # draws per sample to find a point at which a system is regular
 ACCEPTED = "a Subject, NonholonomicSubject, Metric, AffineConnection with a metric, MechanicalSystem, "
-ACCEPTED += "NonholonomicSystem, SymbolicSystem or Model"
+ACCEPTED += "NonholonomicSystem, SymbolicSystem, StatisticalModel or Model"
 
 
 def as_subject(thing: Any, name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
@@ -30,7 +36,7 @@ def as_subject(thing: Any, name: str, samples: int = 2, seed: int = 0) -> Subjec
     ----------
     thing : a subject, which is returned as it is; a `Metric` (its Levi-Civita connection is verified); an
         `AffineConnection` that was made with a metric (it is verified); a `MechanicalSystem`, a
-        `NonholonomicSystem` or a `SymbolicSystem`; a robot (`Model`).
+        `NonholonomicSystem` or a `SymbolicSystem`; a `StatisticalModel`; a robot (`Model`).
     name : for the report.
     samples : number of points; their coordinates are drawn from [-1, 1), a robot's as ``model.random`` does.
     seed : of all random numbers.
@@ -90,6 +96,7 @@ def _is_system(thing: Any) -> bool:
     from connections.symbolic import SymbolicSystem  # imports SymPy
 
     known = Metric | AffineConnection | MechanicalSystem | NonholonomicSystem | SymbolicSystem
+    known |= StatisticalModel
     return isinstance(thing, known)
 
 
@@ -97,10 +104,17 @@ def _system(thing: Any) -> MechanicalSystem | NonholonomicSystem:
     """The system that a metric, a connection or expressions define."""
     if isinstance(thing, MechanicalSystem | NonholonomicSystem):
         return thing
+    if isinstance(thing, StatisticalModel):
+        return MechanicalSystem(thing.metric)
     if isinstance(thing, Metric):
         return MechanicalSystem(thing)
     if isinstance(thing, ConstrainedConnection):
         return NonholonomicSystem(thing)
+    if isinstance(thing, WeylConnection | StatisticalConnection):
+        raise SubjectError(
+            f"a {type(thing).__name__} changes lengths, and the propositions are about the connection of a "
+            "metric: verify its metric; the rows Weyl, dual, dual R and parts are about such connections"
+        )
     if isinstance(thing, AffineConnection):
         if thing.known_metric is None:
             raise SubjectError(

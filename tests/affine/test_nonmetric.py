@@ -182,6 +182,8 @@ def test_a_sample_serves_near_where_it_was_drawn():
     near = start + [0.1, 0.05]
     np.testing.assert_allclose(drawn.metric.matrix(near), NORMAL.metric.matrix(near), atol=0.05)
     assert np.abs(drawn.metric.matrix(near) - NORMAL.metric.matrix(start)).max() > 0.06  # control
+    P, scores = jax.jit(lambda q: (drawn.metric.probabilities_at(q), drawn.metric.scores_at(q)))(near)
+    np.testing.assert_allclose(P @ scores, 0.0, atol=1e-12)  # exact on the nodes
     with pytest.raises(MetricError, match="drawn too far away"):
         drawn.metric.matrix([6.0, 1.3])
 

@@ -18,14 +18,19 @@ import pytest
 
 from connections import coriolis, systems
 from connections.affine import (
+    ConnectionWithContorsion,
     ConstrainedConnection,
     ContorsionFamily,
     FullConnection,
     InducedConnection,
     LeviCivita,
+    StatisticalModel,
+    WeylConnection,
+    statistical_model,
 )
 from connections.affine.combinations import TorsionFreePart
 from connections.affine.connection import AffineConnection, PointwiseConnection
+from connections.affine.statistical_models import AmariChentsovTensor
 from connections.checks import Check
 from connections.coriolis.matrix import CoriolisConnection
 from connections.evaluation import compilation
@@ -33,7 +38,7 @@ from connections.geometry import MatrixFrame, MatrixMetric
 from connections.geometry.frames import FrameField
 from connections.multibody import from_urdf
 from connections.multibody.definition import spatial
-from connections.verify import induced, nonholonomic_subject
+from connections.verify import as_subject, induced, nonholonomic_subject
 from connections.verify.built_in import BUILT_IN
 from connections.verify.propositions import NONHOLONOMIC_ORDER, ORDER, Sample, catalogue
 from connections.verify.robots import robot_subject
@@ -142,6 +147,13 @@ FAULTS = {
     "sectional": [RIEMANN],
     "Jacobi": [RIEMANN],
     "E (42)": [Fault(InducedConnection, "coefficients_at", falling)],
+    "Weyl": [Fault(WeylConnection, "contorsion_at")],
+    "dual": [Fault(ConnectionWithContorsion, "coefficients_at")],
+    "dual R": [RIEMANN],
+    "parts": [Fault(AffineConnection, "torsion_at"), Fault(AffineConnection, "_nonmetricity_at")],
+    "AN alpha": [Fault(AmariChentsovTensor, "__call__")],
+    "AN flat": [Fault(AmariChentsovTensor, "__call__")],
+    "AN Pythagoras": [Fault(StatisticalModel, "divergence_at"), Fault(AmariChentsovTensor, "__call__")],
     "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
     "Z power": [FORCE],
     "Z (5)": [FORWARD],
@@ -238,12 +250,23 @@ SUBJECTS = {key: "random frame" for key in ORDER} | {
     key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
 }
 SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
-SUBJECTS |= {"E (42)": "floating"}
+SUBJECTS |= {"E (42)": "floating"} | {key: "die" for key in ORDER if key.startswith("AN ")}
+
+
+def die(seed=0):
+    """Four faces in natural parameters, made anew: an exponential family, n = 3, with one sample."""
+
+    def log_density(face, q):
+        logits = jnp.append(q, 0.0)
+        return face @ logits - jax.nn.logsumexp(logits)
+
+    model = statistical_model(log_density, 3, quadrature=(np.eye(4), np.ones(4)))
+    return as_subject(model, "die", samples=1, seed=seed)
 
 
 def made(name):
     """A subject made anew."""
-    makers = {"generic": generic_system, "sleigh": sleigh, "robot": robot, "floating": floating}
+    makers = {"generic": generic_system, "sleigh": sleigh, "robot": robot, "floating": floating, "die": die}
     return makers[name]() if name in makers else fresh(name)
 
 

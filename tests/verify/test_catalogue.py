@@ -7,14 +7,16 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
+import faults
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import always
 
+from connections import affine, verify
 from connections import multibody as mb
 from connections.affine import ContorsionConnection, ContorsionFamily
-from connections.checks import Check
+from connections.checks import Check, SubjectError
 from connections.verify import applicable, built_in_subjects, subject, summary
 from connections.verify.coriolis import _worst
 from connections.verify.propositions import CONTROL_FLOOR, ORDER, Proposition, Sample, catalogue
@@ -23,7 +25,8 @@ from connections.verify.robots import robot_subject
 
 ROBOT = Path(__file__).parents[1] / "data" / "branched.urdf"
 CHEAP = ("spinning body", "random frame")
-CURVATURE = ORDER[ORDER.index("Bianchi 1") :]
+CURVATURE = ORDER[ORDER.index("Bianchi 1") : ORDER.index("Weyl")]
+DENSITIES = ("AN alpha", "AN flat", "AN Pythagoras")
 
 
 @cache
@@ -49,15 +52,51 @@ def test_proposition_holds_and_its_control_fails(name, key):
 def test_catalogue_is_complete_and_in_order():
     keys = [item.key for item in catalogue()]
     assert keys == list(ORDER)
-    assert {key for name, key in CASES} == set(ORDER) - {"model", "E (42)"}  # executed on the robot
+    assert {key for name, key in CASES} == set(ORDER) - {"model", "E (42)"} - set(DENSITIES)  # see below
 
 
 def test_what_does_not_apply_is_left_out():
     sphere = next(item for item in built_in_subjects(samples=1) if item.name == "sphere")
     assert {item.key for item in catalogue()} - {item.key for item in applicable(sphere)} == {
         "Cor III.1", "(12)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Bianchi 1", "Bianchi 2",
-        "E (42)",
+        "E (42)", *DENSITIES,
     }  # fmt: skip
+
+
+@cache
+def densities():
+    return faults.die()
+
+
+@pytest.mark.parametrize("key", DENSITIES)
+def test_rows_of_densities_hold_and_their_controls_fail(key):
+    found = row(densities(), key)
+    assert found.ok, (found.check, found.control)
+
+
+@pytest.mark.further
+def test_a_family_that_is_not_exponential_has_no_rows_of_dually_flat_ones():
+    """Four faces on a curved surface of natural parameters."""
+
+    def log_density(face, q):
+        logits = jnp.stack([q[0], q[1], q[0] ** 2 - q[1], 0.0 * q[0]])
+        return face @ logits - jnp.log(jnp.sum(jnp.exp(logits)))
+
+    model = affine.statistical_model(log_density, 2, quadrature=(np.eye(4), np.ones(4)))
+    subject = verify.as_subject(model, "curved", samples=1)
+    keys = {item.key for item in applicable(subject)}
+    assert "AN alpha" in keys and not keys & {"AN flat", "AN Pythagoras"}
+    assert row(subject, "AN alpha").ok
+
+
+def test_a_connection_that_changes_lengths_is_refused_with_the_remedy():
+    metric = cheap_subject("spinning body").metric
+    for nabla in (
+        affine.WeylConnection(metric, lambda q: q[:3]),
+        affine.StatisticalConnection(metric, lambda q: jnp.zeros((3, 3, 3))),
+    ):
+        with pytest.raises(SubjectError, match="verify its metric"):
+            verify.as_subject(nabla, "nabla")
 
 
 # --- a connection that is not what it claims ---------------------------------------------------------------
