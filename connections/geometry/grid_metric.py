@@ -126,9 +126,9 @@ class GridMetric(Metric):
         return jnp.where(self._inside(q), (M * jnp.exp(block[:n])) @ M.T, jnp.nan)
 
     def sample_at(self, x: jax.Array) -> jax.Array:
-        """The point of the grid whose axes run from -1 to 1, (n,)."""
+        """A point of the middle half of each axis, (n,): what moves away from it has room."""
         first, last = self._ends()
-        return first + 0.5 * (1.0 + x) * (last - first)
+        return 0.5 * (first + last) + 0.25 * x * (last - first)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is on the grid; H is positive definite there."""

@@ -9,7 +9,7 @@ from scipy.interpolate import RegularGridInterpolator
 
 import connections as cn
 from connections.checks import IntegrationError, MetricError, NonFiniteError, PointError, ShapeError
-from connections.verify import as_subject
+from connections.verify import as_subject, summary, verify_subject
 
 
 def sheared(q):
@@ -110,8 +110,13 @@ def test_samples_that_jax_traces(rng):
 
 
 @pytest.mark.further
-def test_verify_samples_the_grid():
-    assert np.all(as_subject(half_plane(9), "half plane").q[:, 1] >= 1.0)
+def test_verify_takes_points_of_the_grid():
+    """A grid with room for the curves that the rows follow."""
+    axes = [np.linspace(-5.0, 5.0, 41)] * 2
+    x = points(axes)
+    H = np.eye(2) * (1.0 + 0.1 * np.sin(x[..., 0]) * np.cos(x[..., 1]))[..., None, None]
+    rows = summary(verify_subject(as_subject(cn.GridMetric(axes, H), "bumps")))
+    assert len(rows) > 30 and all(row.ok for row in rows)
 
 
 @pytest.mark.further

@@ -14,6 +14,7 @@ from scipy.linalg import expm
 import connections as cn
 from connections.checks import FrameError, MetricError, NonFiniteError, PointError, ShapeError
 from connections.geometry.numerics.matrix_exponential import matrix_exponential
+from connections.verify import as_subject, summary, verify_subject
 
 
 def unit(m, *places):
@@ -338,6 +339,12 @@ def test_equal_groups_are_equal():
     assert cn.MatrixLieGroup(hats()) != cn.MatrixLieGroup(hats(), "right")
     assert cn.MatrixLieGroup(hats()) != cn.MatrixLieGroup(2.0 * np.array(hats()))
     assert repr(cn.MatrixLieGroup(hats(), "right")) == "MatrixLieGroup(3 matrices of 3 x 3, right-invariant)"
+
+
+@pytest.mark.further
+def test_verify_takes_elements_of_the_group():
+    rows = summary(verify_subject(as_subject(cn.LeftInvariantMetric(SL2, np.diag([1.0, 2.0, 3.5])), "SL(2)")))
+    assert len(rows) > 30 and all(row.ok for row in rows)
 
 
 @pytest.mark.further
