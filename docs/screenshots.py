@@ -58,6 +58,20 @@ def views_of_space(folder, profile):
         save(window, folder / "explorer_point_mass.png")
 
 
+def view_of_a_metric(folder, profile):
+    """The torus of docs/explorer.md."""
+    page = (ROOT / "docs" / "explorer.md").read_text()
+    program = re.search(r"```python\n(import jax.*?)```", page, re.DOTALL)[1]
+    namespace = {}
+    exec(program, namespace)
+    with (
+        explorer.serve(system=namespace["torus"], name="torus", port=0) as server,
+        browser(profile, *SIZE) as driver,
+    ):
+        window = open_page(driver, server.url, "Gauss's curvature")
+        save(window, folder / "explorer_torus.png")
+
+
 def view_of_a_robot(folder, profile, path, name, picture, floating_base=False):
     """A robot in the middle of its motion."""
     model = mb.from_urdf(path, floating_base=floating_base)
@@ -81,6 +95,7 @@ def main():
     )
     with tempfile.TemporaryDirectory() as profiles:
         views_of_space(folder, Path(profiles, "space"))
+        view_of_a_metric(folder, Path(profiles, "metric"))
         for path, name, picture in robots:
             view_of_a_robot(
                 folder, Path(profiles, name), path, name, picture, name == "go2"

@@ -20,7 +20,8 @@ import viser
 
 from connections import cli, explorer
 from connections import multibody as mb
-from connections.explorer import page, server
+from connections.engines.notices import announce_compilation, heard_by
+from connections.explorer import page, page_face, server
 
 
 @pytest.fixture
@@ -61,7 +62,30 @@ def test_the_page_has_our_title_and_icon(encoding: str) -> None:
     drawing = urllib.parse.unquote(icons[0][0]).partition(",")[2]
     assert ElementTree.fromstring(drawing).tag.endswith("svg")
     rest = [page[page.index("<script") :] for page in (seen, original)]
-    assert rest[0] == rest[1]  # nothing else is changed
+    skeleton = rest[0][rest[0].rindex("<style>") : rest[0].rindex('<div id="root"')]
+    assert "first picture is being computed" in skeleton and "<script" not in skeleton
+    assert f"body:has(#{page_face.DRAWN})" in skeleton  # which hides it
+    assert rest[0].replace(skeleton, "") == rest[1]  # nothing else is changed
+
+
+def test_the_page_lists_what_is_compiled_and_then_removes_its_skeleton() -> None:
+    """Names are text; the page that is closed hears nothing."""
+    shown = page.Page.__new__(page.Page)
+    added: list[str] = []
+    shown.client = SimpleNamespace(gui=SimpleNamespace(add_html=added.append))
+    shown.status, shown._compiled, shown._revealed = SimpleNamespace(content="", visible=False), [], False
+    with heard_by(shown._hear):
+        announce_compilation("mass_matrix", 4.0)
+        announce_compilation("a <b>", 0.5)
+    announce_compilation("afterwards", 9.0)
+    assert (
+        "mass_matrix: &#10003; 0 s" in shown.status.content
+        and "a &lt;b&gt;: about 0 s" in shown.status.content
+    )
+    assert "afterwards" not in shown.status.content and shown.status.visible
+    shown._reveal()
+    shown._reveal()
+    assert added == [f'<span id="{page_face.DRAWN}"></span>']
 
 
 def test_only_this_machine_is_served() -> None:
