@@ -5,6 +5,7 @@ from types import SimpleNamespace
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from chromium import Window, browser, require_chromium
 
 import connections as cn
 from connections import cli, explorer
@@ -216,3 +217,23 @@ def test_a_robot_and_a_space_of_a_file_are_shown(tmp_path, monkeypatch):
                 )
             )
     assert seen[0]["system"].name == "flat" and seen[1]["model"].nv == 6
+
+
+@pytest.mark.further
+def test_in_a_browser(tmp_path):
+    """A skeleton at first, then the picture without it; a slider changes both."""
+    require_chromium()
+    with (
+        explorer.serve(system=half_plane(), name="half plane", port=0) as server,
+        browser(tmp_path) as driver,
+    ):
+        window = Window(driver, server.url)
+        skeleton = "return getComputedStyle(document.getElementById('connections-skeleton')).display"
+        assert driver.execute_script(skeleton) == "block"
+        window.wait("Gauss's curvature K here")
+        window.wait(lambda text: driver.execute_script(skeleton) == "none")
+        angle = r"angle between the two at the end\s+([\d.]+)"
+        before, picture = window.number(angle), window.picture()
+        assert window.slide("torsion", "\ue011") == -3.0  # Home
+        window.wait(lambda text: window.number(angle) != before)
+        assert window.picture_changes(picture) and not window.complaints()

@@ -38,7 +38,7 @@ def six_bar() -> Robot:
 def test_the_documentation() -> None:
     assert len(python_blocks(PAGE)) == 3 and execute(PAGE)["robot"].model.nv == 6
     pictures = re.findall(r"\]\((figures/.*?)\)", PAGE.read_text())
-    assert len(pictures) == 6
+    assert len(pictures) == 7
     assert all((PAGE.parent / picture).stat().st_size > 10_000 for picture in pictures)
 
 
