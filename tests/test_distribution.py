@@ -113,3 +113,18 @@ def test_the_source_distribution_has_the_standard_files() -> None:
     assert all((ROOT / name).exists() for name in included)
     assert set(STANDARD) <= included
     assert {path.name for path in ROOT.iterdir() if path.suffix in {".md", ".cff"}} <= included
+
+
+def test_the_conda_recipe_has_the_same_version_and_dependencies() -> None:
+    recipe = (ROOT / ".ci" / "conda" / "recipe.yaml").read_text()
+    assert f'\n  version: "{PROJECT["version"]}"\n' in recipe and f"\n  name: {PROJECT['name']}\n" in recipe
+    needs = [f"python {PROJECT['requires-python']}", *map(conda_name, PROJECT["dependencies"])]
+    run = recipe.partition("\n  run:\n")[2].partition("\n\n")[0]
+    assert [line.removeprefix("    - ") for line in run.splitlines()] == needs
+    assert conda_name("matplotlib>=3.10") == "matplotlib-base >=3.10" and conda_name("jax<2") != "jax <3"
+
+
+def conda_name(requirement: str) -> str:
+    """A dependency as conda writes it, whose matplotlib without a window has a name of its own."""
+    name, bounds = re.fullmatch(r"([\w-]+)(.*)", requirement).groups()
+    return f"{'matplotlib-base' if name == 'matplotlib' else name} {bounds}"

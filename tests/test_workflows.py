@@ -34,7 +34,7 @@ def test_what_is_installed_cannot_write(name: str) -> None:
     assert found["permissions"] == {"contents": "read"}
     for job in found["jobs"].values():
         text = str(job["steps"])
-        installs = re.search(r"\bpip\b|\buv\b|apt|\.ci/run|setup-python", text) is not None
+        installs = re.search(r"\bpip\b|\buv\b|apt|\.ci/run|\.ci/versions|setup-python", text) is not None
         assert installs == ("permissions" not in job)
         checkouts = [step for step in job["steps"] if "checkout@" in step.get("uses", "")]
         kept = [step.get("with", {}).get("persist-credentials", True) for step in checkouts]
