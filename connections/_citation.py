@@ -59,9 +59,21 @@ PAPERS = {
             "author": "Wensing, Patrick M. and Englsberger, Johannes and Slotine, Jean-Jacques E.",
             "title": "Coriolis Factorizations and their Connections to {Riemannian} Geometry",
             "year": "2023",
-            "eprint": "2312.14425",
+            "eprint": "2312.14425v1",
             "archiveprefix": "arXiv",
         },
+    ),
+    "W2": Paper(
+        "misc",
+        {
+            "author": "Wensing, Patrick M. and Slotine, Jean-Jacques E.",
+            "title": "Coriolis Factorizations and their Connections to {Riemannian} Geometry",
+            "year": "2023",
+            "eprint": "2312.14425v2",
+            "archiveprefix": "arXiv",
+            "note": "second version",
+        },
+        words=r"\[W\]",
     ),
     "E": _article(
         "Echeandia, Sebastian and Wensing, Patrick M.",
@@ -302,6 +314,34 @@ PAPERS = {
     ),
     "A": _book("Atkinson, F. V.", "Discrete and Continuous Boundary Problems", "Academic Press", "1964"),
     "MT": _book("Milnor, J.", "{Morse} Theory", "Princeton University Press", "1963"),
+    "Ar": _book("Arnold, V. I.", "Mathematical Methods of Classical Mechanics", "Springer", "1989"),
+    "Mc": _article(
+        "McCrea, J. D.",
+        "Irreducible decompositions of nonmetricity, torsion, curvature and Bianchi identities in "
+        "metric-affine spacetimes",
+        "Classical and Quantum Gravity",
+        "9",
+        "2",
+        "1992",
+    ),
+    "Fo": _article(
+        "Folland, G. B.", "{Weyl} manifolds", "Journal of Differential Geometry", "4", "2", "1970"
+    ),
+    "AN": _book(
+        "Amari, S. and Nagaoka, H.",
+        "Methods of Information Geometry",
+        "American Mathematical Society",
+        "2000",
+    ),
+    "FS": _article(
+        r"Fass{\`o}, F. and Sansonetto, N.",
+        "Conservation of 'moving' energy in nonholonomic systems with affine constraints and integrability "
+        "of spheres on rotating surfaces",
+        "Journal of Nonlinear Science",
+        "26",
+        "2",
+        "2016",
+    ),
     "LS": Paper(
         "misc",
         {
@@ -347,7 +387,7 @@ PAPERS = {
         doi="10.1090/S0025-5718-00-01120-0",
     ),
 }
-_FOLLOWED = ("W", "E", "B", "Z")  # the papers that the whole library follows
+_FOLLOWED = ("W", "W2", "E", "B", "Z")  # the papers that the whole library follows
 
 
 def citation(*used: Any) -> None:
@@ -356,11 +396,21 @@ def citation(*used: Any) -> None:
     Parameters
     ----------
     used : functions, classes, modules or objects of the library, such as ``mb.coriolis_matrix``, a connection
-        or a controller; without any, the four papers that the whole library follows are printed.
+        or a controller; without any, the four papers that the whole library follows are printed, the first in
+        both versions.
 
     Raises
     ------
     TypeError : something is not of this library.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> cn.citation(cn.logarithm)
+    @software{connections,
+      title = {connections (affine-connections), version ...},
+      author = {{The connections developers}},
+    }
 
     Source: the lines "Source:" of their docstrings.
     """

@@ -24,13 +24,14 @@ def printed(capsys: pytest.CaptureFixture[str], *used: object) -> dict[str, str]
 
 
 def test_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
-    assert list(printed(capsys)) == ["connections", "W", "E", "B", "Z"]
+    assert list(printed(capsys)) == ["connections", "W", "W2", "E", "B", "Z"]
 
 
 def test_by_what_was_used(capsys: pytest.CaptureFixture[str]) -> None:
     metric = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
     assert {"W", "E"} <= printed(capsys, mb.coriolis_matrix).keys()
     assert "F" in printed(capsys, mb.forward_dynamics)
+    assert "W2" in printed(capsys, cn.coriolis_matrix)  # the second version beside the first
     assert "W" in printed(capsys, cn.LeviCivita(metric))
     assert {"LM", "Z"} <= printed(capsys, control.configuration_controllability).keys()
     assert "LM" not in printed(capsys, mb.coriolis_matrix)  # negative control
