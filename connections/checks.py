@@ -49,6 +49,14 @@ class ShapeError(Shown, ValueError):
     ----------
     name : of the argument or result.
     expected, got : the shapes; leading batch axes are written as ``...``.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> cn.CoordinateFrame(2).matrix([0.0, 1.0, 2.0])
+    Traceback (most recent call last):
+        ...
+    connections.checks.ShapeError: q: expected shape (..., 2), got (3,)
     """
 
     def __init__(self, name: str, expected: object, got: object) -> None:
@@ -57,41 +65,143 @@ class ShapeError(Shown, ValueError):
 
 
 class NonFiniteError(Shown, ValueError):
-    """A number is NaN or infinite."""
+    """A number is NaN or infinite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> cn.CoordinateFrame(2).matrix([0.0, np.nan])
+    Traceback (most recent call last):
+        ...
+    connections.checks.NonFiniteError: q[1] is nan: every number must be finite
+    """
 
 
 class MetricError(Shown, ValueError):
-    """A metric is not symmetric positive definite at a point."""
+    """A metric is not symmetric positive definite at a point.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> cn.ConstantMetric(cn.CoordinateFrame(2), [[1.0, 2.0], [2.0, 1.0]])
+    Traceback (most recent call last):
+        ...
+    connections.checks.MetricError: H is not positive definite (smallest eigenvalue ...
+    """
 
 
 class FrameError(Shown, ValueError):
-    """A frame lost rank, its brackets leave its span, or objects of different frames were combined."""
+    """A frame lost rank, its brackets leave its span, or objects of different frames were combined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> metric = cn.ConstantMetric(cn.SO3Frame(), np.eye(3))
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3)))
+    >>> cn.MechanicalSystem(metric, connection=nabla)
+    Traceback (most recent call last):
+        ...
+    connections.checks.FrameError: the metric is in SO3Frame(dim=3, ambient_dim=4), the...
+    """
 
 
 class PointError(Shown, ValueError):
-    """An array does not describe a point of the manifold, e.g. a quaternion of norm other than one."""
+    """An array does not describe a point of the manifold, e.g. a quaternion of norm other than one.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> cn.SO3Frame().matrix([0.0, 0.0, 0.0, 2.0])
+    Traceback (most recent call last):
+        ...
+    connections.checks.PointError: q: quaternion (x, y, z, w) of norm 2, expected 1 to...
+    """
 
 
 class ClosureError(PointError):
-    """Closed loops cannot close, or are singular, at a configuration; the message names the loop."""
+    """Closed loops cannot close, or are singular, at a configuration; the message names the loop.
+
+    Examples
+    --------
+    A rod of 0.5 m leads from a crank of 1 m to a slider, which the crank can leave behind.
+
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> engine, tip = mb.Mechanism(), np.eye(4)
+    >>> tip[0, 3] = 1.0  # m, the crank's end
+    >>> engine.add_body("crank", 1.0, (0.5, 0, 0), 0.1 * np.eye(3))
+    >>> engine.add_body("slider", 1.0)
+    >>> engine.add_joint("motor", "world", "crank", mb.Revolute((0, 0, 1)))
+    >>> engine.add_joint("rail", "world", "slider", mb.Prismatic((1, 0, 0)))
+    >>> engine.add_loop("rod", "crank", "slider", mb.Distance(0.5), tip, None, ["motor"])
+    >>> model = engine.build(reference={"motor": 0.1, "rail": 1.4})
+    >>> mb.mass_matrix(model, [1.5])
+    Traceback (most recent call last):
+        ...
+    connections.checks.ClosureError: loop 'rod' cannot close at q = [1.5]: from the ref...
+    """
 
 
 class ConstraintError(Shown, ValueError):
-    """Constraint forms lost rank at a point, or a basis does not satisfy them."""
+    """Constraint forms lost rank at a point, or a basis does not satisfy them.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+    >>> nabla = cn.ConstrainedConnection(plane, forms=lambda q: q[None])
+    >>> nabla.coefficients([0.0, 0.0])
+    Traceback (most recent call last):
+        ...
+    connections.checks.ConstraintError: the constraints lost rank (0 of 1 are independe...
+    """
 
 
 class SymmetryError(Shown, ValueError):
-    """A tensor lacks the symmetry that its use requires."""
+    """A tensor lacks the symmetry that its use requires.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> family = cn.ContorsionFamily(cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3)))
+    >>> family.beta_of(np.ones((3, 3, 3)))
+    Traceback (most recent call last):
+        ...
+    connections.checks.SymmetryError: D is not totally antisymmetric: 1.00e+00 of it li...
+    """
 
 
 class ModelError(Shown, ValueError):
-    """A robot description cannot become a model; the message names the joint, the body or the file."""
+    """A robot description cannot become a model; the message names the joint, the body or the file.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.Mechanism()
+    >>> robot.add_body("arm", mass=-1.0)
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: body 'arm': mass is negative: -1 kg
+    """
 
 
 class SubjectError(Shown, ValueError):
     """Nothing to verify or to compute: an unknown system, or a Python file that does not define one.
 
     The message may have several lines.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> verify.system_subject("no-such-robot")
+    Traceback (most recent call last):
+        ...
+    connections.checks.SubjectError: there is no system 'no-such-robot'...
     """
 
 
@@ -103,6 +213,17 @@ class IntegrationError(Shown, RuntimeError):
     motion : what was computed: of one motion until the last requested time that it reached, of a batch all
         motions, with NaN after the last time that each reached; None where there is no motion.
     failed : indices of the motions of a batch that failed; of one motion ``((),)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> H = lambda q: jnp.eye(1) * jnp.sqrt(1 - q[0])  # defined for q < 1 only
+    >>> nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(1), H))
+    >>> cn.geodesic(nabla, [0.0], [1.0], [0.0, 9.0])
+    Traceback (most recent call last):
+        ...
+    connections.checks.IntegrationError: geodesic: the curve leaves the domain, blows u...
     """
 
     motion: Any = None
@@ -139,11 +260,31 @@ def kept_as(form: Callable[[Any], Any]) -> Iterator[None]:
 
 
 class ConvergenceError(Shown, RuntimeError):
-    """An iteration did not converge; no approximate result is returned."""
+    """An iteration did not converge; no approximate result is returned.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> far = {robot.frame_names[-1]: [9.0, 0.0, 0.0]}  # m, out of reach
+    >>> mb.inverse_kinematics(robot, far, robot.neutral()).require()
+    Traceback (most recent call last):
+        ...
+    connections.checks.ConvergenceError: inverse_kinematics: status 'steps', frame 'too...
+    """
 
 
 class CheckError(Shown, AssertionError):
-    """A required check failed."""
+    """A required check failed.
+
+    Examples
+    --------
+    >>> from connections.checks import Check
+    >>> Check("energy", residual=0.5, scale=1.0, tol=1e-9).require()
+    Traceback (most recent call last):
+        ...
+    connections.checks.CheckError: energy: residual 5.00e-01, scale 1.00e+00, tolerance...
+    """
 
 
 @dataclass(frozen=True)
@@ -156,6 +297,13 @@ class Check:
     residual : absolute deviation of the component with the largest ratio to its scale, over all points.
     scale : the terms of that component before cancellation, in the units of the residual.
     tol : relative tolerance, dimensionless.
+
+    Examples
+    --------
+    >>> from connections.checks import Check
+    >>> small = Check("energy", residual=2e-12, scale=4.0, tol=1e-9)
+    >>> small.ok, small.relative
+    (True, 5e-13)
     """
 
     name: str

@@ -6,6 +6,8 @@
 import importlib
 import inspect
 import re
+import tomllib
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -49,6 +51,13 @@ ROOMS = {
 }
 
 
+#: The group of names that no pattern of name_groups.toml fits.
+OTHERS = "Others"
+
+#: Pages that mention nearly all names.
+LISTS = {"api", "changelog", "contributing", "errors", "equations", "decisions"}
+
+
 def public_names():
     """Return {room: names} without repetition."""
     seen, rooms = set(), {}
@@ -79,31 +88,28 @@ def _key(room, name, thing):
 def tables():
     """Return the Markdown of all tables: each name with the file that defines it, and its summary."""
     parts = []
-    for room, names in public_names().items():
+    for room, by_title in groups().items():
         statement, title = ROOMS[room]
         prefix = statement.split()[-1]
-        parts += [
-            f"## {title}",
-            "",
-            f"`{statement}`",
-            "",
-            "| name | what it is |",
-            "|---|---|",
-        ]
-        parts += [
-            f"| [`{prefix}.{name}`]({_file(room, name)}) | {_summary(room, name)} |"
-            for name in names
-        ]
-        parts.append("")
+        parts += [f"## {title}", "", f"`{statement}`", ""]
+        for group, names in by_title.items():
+            parts += [f"### {group}", "", "| name | what it is |", "|---|---|"]
+            parts += [
+                f"| [`{prefix}.{name}`]({_file(room, name)}) | {_summary(room, name)} |"
+                for name in names
+            ]
+            parts.append("")
     return "\n".join(parts)
 
 
+def _module(room, name):
+    thing = getattr(importlib.import_module(room), name)
+    module = getattr(thing, "__module__", None) or room
+    return module if module.startswith("connections") else room
+
+
 def _file(room, name):
-    module = (
-        getattr(getattr(importlib.import_module(room), name), "__module__", None)
-        or room
-    )
-    module = module if module.startswith("connections") else room
+    module = _module(room, name)
     path = ROOT / module.replace(".", "/")
     return "../" + str(
         (
@@ -120,38 +126,86 @@ def _summary(room, name):
     return re.sub(r"([|*<~])", r"\\\1", first)
 
 
-def write_pages(app):
-    """Write a page for each room into docs/api/, with the docstrings of its public names."""
+def write_list(app):
+    """Write the list of rooms and names, from which autosummary makes a page for each.
+
+    It is no page itself, and pages of names are in no table of contents: each of 400 would have one
+    of 400 lines.
+    """
     folder = ROOT / "docs" / "api"
     folder.mkdir(exist_ok=True)
+    names = [f"{room}.{name}" for room, each in public_names().items() for name in each]
+    for page in folder.glob("*.rst"):
+        if page.stem not in {*ROOMS, *names}:
+            page.unlink()
+    text = ""
+    for template, entries in {"room": ROOMS, "base": names}.items():
+        text += f".. autosummary::\n   :toctree:\n   :template: autosummary/{template}.rst\n\n"
+        text += "".join(f"   {entry}\n" for entry in entries) + "\n"
+    (folder / "list.rst").write_text(text)
+
+
+def context():
+    """Return what the templates of these pages ask for."""
+    return {
+        "statements": {room: statement for room, (statement, _) in ROOMS.items()},
+        "titles": {room: title for room, (_, title) in ROOMS.items()},
+        "groups": groups(),
+        "words": words(),
+        "see_also": see_also(),
+    }
+
+
+def groups():
+    """Return {room: {title of a group: names}}, by the patterns of name_groups.toml."""
+    patterns = tomllib.loads((ROOT / "docs" / "name_groups.toml").read_text())
+    found = {}
     for room, names in public_names().items():
-        title = ROOMS[room][1]
-        lines = [
-            title,
-            "=" * len(title),
-            "",
-            f"``{ROOMS[room][0]}``",
-            "",
-            f".. currentmodule:: {room}",
-            "",
-        ]
-        module = importlib.import_module(room)
+        of_room = patterns.get(room, {})
+        by_title = {title: [] for title in of_room}
         for name in names:
-            lines += [f".. {_directive(getattr(module, name))}:: {name}", ""]
-        page = folder / f"{room.replace('.', '_')}.rst"
-        text = "\n".join(lines)
-        if (
-            not page.exists() or page.read_text() != text
-        ):  # otherwise Sphinx reads it again
-            page.write_text(text)
+            place = f"{_module(room, name)}.{name}".removeprefix("connections.")
+            fitting = [
+                title
+                for title, each in of_room.items()
+                if name in each or any(fnmatchcase(place, one) for one in each)
+            ]
+            by_title.setdefault(fitting[0] if fitting else OTHERS, []).append(name)
+        found[room] = {title: each for title, each in by_title.items() if each}
+    return found
 
 
-def _directive(thing):
-    if inspect.isclass(thing):
-        return "autoexception" if issubclass(thing, BaseException) else "autoclass"
-    return (
-        "autofunction" if inspect.isroutine(thing) else "py:data"
-    )  # data: no docstring but its type's
+def words():
+    """Return {full name, or page: the words of synonyms.toml under which a search finds it}."""
+    table = tomllib.loads((ROOT / "docs" / "synonyms.toml").read_text())
+    found = {}
+    for word, places in table.items():
+        for place in places:
+            found.setdefault(place, []).append(word)
+    return found
+
+
+def see_also():
+    """Return {full name: links to the other names of its group and to the pages that use it}."""
+    pages = {
+        path.stem: path.read_text()
+        for path in sorted((ROOT / "docs").glob("*.md"))
+        if path.stem not in LISTS
+    }
+    found = {}
+    for room, by_title in groups().items():
+        prefix = ROOMS[room][0].split()[-1]
+        for names in by_title.values():
+            for name in names:
+                use = re.compile(rf"\b{prefix}\.{name}\b")
+                links = [f":py:obj:`{other}`" for other in names if other != name]
+                links += [
+                    f":doc:`/{page}`"
+                    for page, text in pages.items()
+                    if use.search(text)
+                ]
+                found[f"{room}.{name}"] = ", ".join(links)
+    return found
 
 
 def link_pages(app, docname, source):
@@ -165,7 +219,7 @@ def link_pages(app, docname, source):
             source[0] = source[0].replace(
                 link, f"{{py:obj}}`{prefix}.{name} <{room}.{name}>`"
             )
-    entries = "\n".join(f"api/{room.replace('.', '_')}" for room in ROOMS)
+    entries = "\n".join(f"api/{room}" for room in ROOMS)
     source[0] += f"\n```{{toctree}}\n:hidden:\n\n{entries}\n```\n"
 
 

@@ -7,11 +7,14 @@ import tomllib
 from pathlib import Path
 from tempfile import gettempdir
 
+from sphinx.util import logging
+
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 sys.path.insert(0, str(ROOT / "docs"))
 
-from api_build import link_pages, write_pages  # noqa: E402
+from api_build import context, link_pages, words, write_list  # noqa: E402
+from formulas import with_formulas  # noqa: E402
 from gallery_build import EXAMPLES  # noqa: E402
 
 project = "connections"
@@ -22,13 +25,15 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 extensions = [
     "myst_parser",
     "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.viewcode",
     "sphinx.ext.napoleon",
     "mathml",
     "sphinx_copybutton",
     "sphinx_gallery.gen_gallery",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}  # the gallery is .rst
-exclude_patterns = ["_build"]
+exclude_patterns = ["_build", "api/list.rst"]
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
@@ -68,8 +73,14 @@ napoleon_google_docstring = False
 napoleon_numpy_docstring = True
 napoleon_use_param = False
 napoleon_use_rtype = False
+napoleon_custom_sections = [("Attributes", "params_style")]  # no objects of their own
 autodoc_member_order = "bysource"
-autodoc_typehints = "none"
+autodoc_typehints = "signature"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True  # the name of a default value, not its repr
+python_maximum_signature_line_length = 80
+autosummary_generate = ["api/list.rst"]
+autosummary_context = context()
 autodoc_default_options = {"members": True, "show-inheritance": True}
 autodoc_class_signature = "mixed"
 add_module_names = False
@@ -91,8 +102,12 @@ sphinx_gallery_conf = {
 
 
 def prepare_docstring(app, what, name, obj, options, lines):
-    """Turn the project's docstrings into what napoleon reads: sections, fields, mathematics kept as it is."""
-    lines[:] = [_escape(line) for line in _split_fields(_raise_source(lines))]
+    """Turn the project's docstrings into what napoleon reads: sections, fields, formulas, links to pages."""
+    code, found = False, []
+    for line in _split_fields(_split_errors(_raise_source(lines))):
+        code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
+        found.append(line if code else with_formulas(line, _escape))
+    lines[:] = found
 
 
 def _raise_source(lines):
@@ -117,13 +132,41 @@ def _split_fields(lines):
     return fields
 
 
-def _escape(line):
+def _split_errors(lines):
+    """Give each error of `ShapeError, NonFiniteError. TypeError : why.` a line of its own."""
+    for line in lines:
+        if re.match(r"[A-Z]\w*(Error|Warning)\b", line):
+            parts = re.split(r"(?<=\.) (?=[A-Z]\w*(?:Error|Warning)\b)", line)
+            yield from (re.sub(r"^([\w, ]+)\.$", r"\1", part) for part in parts)
+        else:
+            yield line
+
+
+def _escape(text):
     """Keep reST from reading markup into |X_i| and Gamma*."""
-    pieces = re.split(r"(``.+?``|`[^`]+`)", line)  # literals stay as they are
-    for index in range(0, len(pieces), 2):
-        piece = re.sub(r"([*|\\])", r"\\\1", pieces[index])
-        pieces[index] = re.sub(r"(?<=\w)_(?=\W|$)", r"\\_", piece)
-    return "".join(pieces)
+    text = re.sub(r"(?<=\w)_(?=\W|$)", r"\_", re.sub(r"([*|\\])", r"\\\1", text))
+    return re.sub(r"\bdocs/(\w+)\.md\b", r":doc:`/\1`", text)
+
+
+def index_words(app, docname, source):
+    """Give a page the words of synonyms.toml in the index, below its title."""
+    if entries := words().get(docname):
+        title, _, rest = source[0].partition("\n")
+        index = "".join(f"```{{index}} single: {word}\n```\n" for word in entries)
+        source[0] = f"{title}\n\n{index}{rest}"
+
+
+def require_words(app, env):
+    """Warn of a word of synonyms.toml that the search would not find."""
+    index = env.domains["index"].entries.items()
+    found = {(value, page) for page, each in index for _, value, *_ in each}
+    for place, each in words().items():
+        page = place if "." not in place else f"api/{place}"
+        for word in each:
+            if (word, page) not in found:
+                logging.getLogger(__name__).warning(
+                    "synonyms.toml: %r does not lead to %s", word, page
+                )
 
 
 def link_gallery(app, docname, source):
@@ -162,10 +205,12 @@ def list_pages(app, docname, source):
 
 def setup(app):
     """Write the pages of names; prepare docstrings before napoleon (priority 500) reads them."""
-    app.connect("builder-inited", write_pages)
+    app.connect("builder-inited", write_list, priority=400)
     app.connect("source-read", link_pages)
     app.connect("source-read", link_gallery)
     app.connect("source-read", shorten_paths)
     app.connect("source-read", list_pages)
+    app.connect("source-read", index_words)
+    app.connect("env-check-consistency", require_words)
     app.connect("html-page-context", break_code)
     app.connect("autodoc-process-docstring", prepare_docstring, priority=400)

@@ -3,26 +3,22 @@
 import doctest
 import inspect
 import re
+import runpy
 from pathlib import Path
 from typing import Any
 
 import pytest
-from names import called
+from names import called, public_names
+from pages import ROOT
 
 #: Rooms in which some public names have no example yet.
 NOT_YET = {
-    "connections",
-    "connections.affine",
-    "connections.checks",
     "connections.control",
     "connections.control.tracking_example",
-    "connections.coriolis",
     "connections.explorer",
-    "connections.geometry",
     "connections.interop",
     "connections.plots",
     "connections.sweeps",
-    "connections.symbolic",
     "connections.systems",
     "connections.verify",
 }
@@ -117,3 +113,66 @@ def test_what_is_missing_is_noticed() -> None:
     assert "no type of a" in str(fault_of_signature("f", lambda a: a))
     vague = type("Vague", (), {"__init__": lambda self, *args, **kwargs: None})
     assert fault_of_signature("Vague", vague) is not None
+
+
+def of_docs(name: str) -> dict[str, Any]:
+    """The names of a file of `docs/`."""
+    return runpy.run_path(str(ROOT / "docs" / f"{name}.py"))
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("C_ik = Gamma_ijk v^j, of it.", r":math:`C_{i k} = \Gamma_{i j k} v^{j}`, of it."),
+        (
+            "D_ijk = Gamma*_ijk - Gamma_ijk.",
+            r":math:`D_{i j k} = \Gamma_{i j k}^{*} - \Gamma_{i j k}`.",
+        ),
+        ("H vdot + C v + g = tau + F", r":math:`H \dot{v} + C v + g = \tau + F`"),
+        ("the inverse (A^-1)^i_l", r"the inverse :math:`( A^{- 1} )_{l}^{i}`"),
+        ("Cbar = A^T C A + A^T H A_dot", r":math:`\bar{C} = A^{\top} C A + A^{\top} H \dot{A}`"),
+    ],
+)
+def test_formulas_of_docstrings_become_tex(text: str, shown: str) -> None:
+    assert of_docs("formulas")["with_formulas"](text) == shown
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The names that `x_i` takes, what a chat is; a four-bar linkage.",
+        "q (..., nq) points, in kg, kg m^2, N m and m/s^2; C(n, 3) functions, t_end, body_a, times[0].",
+        "C[..., i, k], ``v = A_i`` and `D_ijk`",
+    ],
+)
+def test_text_of_docstrings_stays_text(text: str) -> None:
+    assert of_docs("formulas")["with_formulas"](text) == text
+
+
+def test_every_name_is_in_a_group_of_its_room() -> None:
+    found = of_docs("api_build")
+    others = {
+        room: groups[found["OTHERS"]]
+        for room, groups in found["groups"]().items()
+        if found["OTHERS"] in groups
+    }
+    assert others == {}, "docs/name_groups.toml"
+
+
+def test_words_of_the_search_lead_to_names_and_pages() -> None:
+    """The build of the pages warns of a word that its index does not have."""
+    words = of_docs("api_build")["words"]()
+    pages = {path.stem for path in (ROOT / "docs").glob("*.md")}
+    assert set(words) - public_names() - pages == set()
+    known = {word for each in words.values() for word in each}
+    assert known >= {
+        "event",
+        "stop condition",
+        "Lie group",
+        "SE(2)",
+        "neural network",
+        "cost",
+        "IK",
+        "mimic joint",
+    }
+    assert known >= {"alpha-connection", "turntable", "metric from samples", "publication figure"}

@@ -30,6 +30,18 @@ class CoefficientConnection(AffineConnection):
     frame : the frame.
     coefficients : q (nq,) -> Gamma[i, j, k] (n, n, n), second kind; JAX-traceable.
     parameters : optional, the last argument of `coefficients` (`ParametricFunction`).
+
+    Examples
+    --------
+    A connection on the plane that turns vectors as they move along the first axis.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> turning = jnp.zeros((2, 2, 2)).at[0, 0, 1].set(1.0).at[1, 0, 0].set(-1.0)
+    >>> nabla = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: turning)
+    >>> nabla.torsion([0.0, 0.0])[0]
+    array([[ 0.,  1.],
+           [-1.,  0.]])
     """
 
     frame: FrameField
@@ -99,6 +111,17 @@ def torsion_free_part(nabla: AffineConnection) -> TorsionFreePart:
     ----------
     nabla : any connection.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> top = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
+    >>> nabla = cn.ContorsionFamily(top).connection(0.5)
+    >>> q = [0.0, 0.0, 0.0, 1.0]
+    >>> part = cn.torsion_free_part(nabla)
+    >>> nabla.check_torsion_free(q).ok, part.check_torsion_free(q).ok
+    (False, True)
+
     Source: [W] Thm III.2.
     """
     return TorsionFreePart(nabla)
@@ -111,6 +134,17 @@ class ProductConnection(AffineConnection):
     Parameters
     ----------
     connections : the factors. `apply` never forms the (sum n)^3 tensor.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> product = cn.ProductConnection(nabla, nabla)
+    >>> product.coefficients([0.0, 2.0, 0.0, 4.0])[3, 2, 2], product.frame.dim
+    (np.float64(0.25), 4)
     """
 
     connections: tuple[AffineConnection, ...]

@@ -210,6 +210,21 @@ class AffineConnection(PointwiseConnection):
     """An affine connection, given in a frame by its coefficients of the second kind.
 
     A subclass gives `frame` and `coefficients_at`; `PointwiseConnection` has the definitions at one point.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> isinstance(nabla, cn.AffineConnection)
+    True
+    >>> nabla.coefficients([0.0, 2.0])[1]  # Gamma^1_jk, at the height 2
+    array([[ 0.5,  0. ],
+           [ 0. , -0.5]])
+    >>> nabla.check_torsion_free([0.0, 2.0]).ok
+    True
     """
 
     # --- coefficients and tensors -------------------------------------------------------------------------
@@ -507,7 +522,19 @@ class AffineConnection(PointwiseConnection):
 
 
 class ConnectionOfMetric(AffineConnection):
-    """A connection that was built with a metric of its own frame, `metric`."""
+    """A connection that was built with a metric of its own frame, `metric`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> from connections import affine
+    >>> isinstance(nabla, affine.ConnectionOfMetric), nabla.metric is half_plane
+    (True, True)
+    """
 
     metric: Metric
 
@@ -548,6 +575,21 @@ class ChangedConnection(AffineConnection):
     ----------
     base : the connection in the frame X.
     change_matrix : q -> A (n, n), invertible.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> from connections import affine
+    >>> orthonormal = affine.ChangedConnection(nabla, lambda q: q[1] * jnp.eye(2))
+    >>> orthonormal.coefficients([0.0, 2.0])[1, 0, 0].round(6)
+    np.float64(1.0)
+    >>> orthonormal.frame.matrix([0.0, 2.0])
+    array([[2., 0.],
+           [0., 2.]])
     """
 
     base: AffineConnection

@@ -64,6 +64,19 @@ class ConstrainedConnection(ConnectionOfMetric):
     ConstraintError, at a point : the constraints lost rank, or the basis does not satisfy them.
     FrameError, at a point : the basis lost rank; the message says whether the constraints did not.
 
+    Examples
+    --------
+    A blade on ice: dy cos theta = dx sin theta.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> body = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))  # x, y, theta
+    >>> blade = lambda q: jnp.array([[jnp.sin(q[2]), -jnp.cos(q[2]), 0.0]])
+    >>> nabla = cn.ConstrainedConnection(body, forms=blade)
+    >>> nabla.frame.dim, bool(nabla.nonintegrability([0.0, 0.0, 0.3]).any())
+    (2, True)
+
     Source: [Z] Theorem 3.2, eq. (7).
     """
 
@@ -308,6 +321,19 @@ class FullConnection(AffineConnection):
     ----------
     distribution : D with its metric; the metric's frame is the connection's.
     ambient : the connection nabla.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> form = lambda q: jnp.array([[-q[1], 0.0, 1.0]])  # dz = y dx
+    >>> contact = affine.AnnihilatedDistribution(space, form)
+    >>> full = affine.FullConnection(contact, cn.LeviCivita(space))
+    >>> full.check_torsion_free([0.0, 0.5, 0.0]).ok
+    False
 
     Source: [Z] Lemma 3.1, eq. (6).
     """

@@ -60,6 +60,18 @@ class ConnectionWithContorsion(ConnectionOfMetric):
     """A connection that is given by a metric and what it differs from its Levi-Civita connection.
 
     A subclass has `contorsion_at`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> nabla = cn.ContorsionFamily(space).connection(0.5)
+    >>> isinstance(nabla, affine.ConnectionWithContorsion)
+    True
+    >>> float(nabla.contorsion([0.0, 0.0, 0.0])[0, 1, 2])
+    -0.5
     """
 
     @abc.abstractmethod
@@ -104,6 +116,19 @@ class ContorsionConnection(ConnectionWithContorsion):
     symmetry : the symmetry that D must have, checked at every point: "metric_compatible" (D_ijk = -D_kji),
         "same_geodesics" (D_ijk = -D_ikj), "admissible" (totally antisymmetric), or None for any D.
     parameters : optional, the last argument of `contorsion` (`ParametricFunction`).
+
+    Examples
+    --------
+    Connections on R^3 with torsion, but with straight geodesics.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> eps = jnp.cross(jnp.eye(3)[:, None], jnp.eye(3)[None])  # [i, j, k]
+    >>> nabla = cn.ContorsionConnection(space, lambda q: q[0] * eps, symmetry="admissible")
+    >>> float(nabla.torsion([2.0, 0.0, 0.0])[2, 0, 1])
+    -4.0
 
     Source: [W] III-C1, Props III.1 and III.2.
     """
@@ -174,6 +199,19 @@ class ContorsionFamily(Described, Parametrized):
     Parameters
     ----------
     metric : the metric.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> top = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
+    >>> family = cn.ContorsionFamily(top)
+    >>> nabla = family.connection(0.5)
+    >>> q, v = [0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0]
+    >>> nabla.check_metric_compatible(q).ok, nabla.check_same_geodesics(q).ok
+    (True, True)
+    >>> np.round(family.beta_of(nabla.contorsion(q)), 6)
+    array([0.5])
 
     Source: [W] eq. (12), Cors III.1 and III.2.
     """

@@ -40,7 +40,19 @@ FORMS = "q -> components (p, n)"  # in an error
 
 
 class Distribution(Parametrized, abc.ABC):
-    """A field of m-dimensional subspaces of the tangent spaces, in the frame of a metric."""
+    """A field of m-dimensional subspaces of the tangent spaces, in the frame of a metric.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> plane = affine.SpannedDistribution(space, lambda q: jnp.eye(3)[:, :2])
+    >>> isinstance(plane, affine.Distribution)
+    True
+    """
 
     metric: Metric
     rank: int
@@ -93,6 +105,18 @@ class SpannedDistribution(Distribution):
     Raises
     ------
     ShapeError : A does not have n rows and 1 to n columns, or W not n - m rows and n columns.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> fields = lambda q: jnp.array([[1.0, 0.0], [0.0, 1.0], [q[1], 0.0]])
+    >>> contact = affine.SpannedDistribution(space, fields)
+    >>> cn.ConstrainedConnection(space, contact).frame.dim
+    2
     """
 
     metric: Metric
@@ -187,6 +211,19 @@ class AnnihilatedDistribution(Distribution):
     Raises
     ------
     ShapeError : W does not have n columns and 1 to n - 1 rows.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> form = lambda q: jnp.array([[-q[1], 0.0, 1.0]])  # dz = y dx
+    >>> contact = affine.AnnihilatedDistribution(space, form)
+    >>> nabla = cn.ConstrainedConnection(space, contact)
+    >>> nabla.basis([0.0, 0.5, 0.0]).shape
+    (3, 2)
     """
 
     metric: Metric
@@ -251,6 +288,23 @@ class DistributionFrame(FrameField):
     Parameters
     ----------
     distribution : the distribution.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import affine
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    >>> fields = lambda q: jnp.array([[1.0, 0.0], [0.0, 1.0], [q[1], 0.0]])
+    >>> contact = affine.SpannedDistribution(space, fields)
+    >>> frame = affine.DistributionFrame(contact)
+    >>> frame.dim, frame.ambient_dim
+    (2, 3)
+    >>> frame.matrix([0.0, 0.5, 0.0])
+    array([[1. , 0. ],
+           [0. , 1. ],
+           [0.5, 0. ]])
     """
 
     distribution: Distribution

@@ -44,6 +44,21 @@ class InducedConnection(ConnectionOfMetric):
     FrameError : `ambient` and `ambient_metric` are in different frames, or, at a point, A is not the
         derivative of the embedding.
 
+    Examples
+    --------
+    A circle of radius 2 in the plane with the flat connection.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> plane, line = cn.CoordinateFrame(2), cn.CoordinateFrame(1)
+    >>> flat = cn.ConstantMetric(plane, np.eye(2))
+    >>> circle = lambda a: 2 * jnp.array([jnp.cos(a[0]), jnp.sin(a[0])])
+    >>> tangent = lambda a: 2 * jnp.array([[-jnp.sin(a[0])], [jnp.cos(a[0])]])
+    >>> nabla = cn.InducedConnection(cn.LeviCivita(flat), flat, line, tangent, circle)
+    >>> nabla.metric.matrix([0.3]).round(6)
+    array([[4.]])
+
     Source: [W] V-A, eq. (17).
     """
 

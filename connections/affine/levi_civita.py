@@ -31,6 +31,20 @@ class LeviCivita(ConnectionOfMetric):
     ----------
     metric : the metric; its frame may be any.
 
+    Examples
+    --------
+    The hyperbolic half plane: its curvature is -1.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> nabla.christoffel_symbols([0.0, 2.0])[0, 0, 1]
+    np.float64(-0.125)
+    >>> nabla.sectional([0.0, 2.0], [1.0, 0.0], [0.0, 1.0]).round(12)
+    np.float64(-1.0)
+
     Source: [W] eq. (8).
     """
 

@@ -49,6 +49,17 @@ class FisherMetric(Metric):
     nodes : (N, ...) outcomes.
     log_weights : (N,), of a quadrature, or -log p(x_a) where the sample was drawn.
     sampled : whether the nodes are a sample, whose probabilities add up to one by division only.
+
+    Examples
+    --------
+    A coin, in the logarithm of its odds: the variance.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> log_density = lambda x, q: x * q[0] - jnp.logaddexp(0.0, q[0])
+    >>> coin = cn.statistical_model(log_density, 1, quadrature=([0.0, 1.0], [1.0, 1.0]))
+    >>> type(coin.metric).__name__, float(coin.metric.matrix([0.0])[0, 0])
+    ('FisherMetric', 0.25)
     """
 
     frame: CoordinateFrame

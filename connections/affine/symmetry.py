@@ -70,6 +70,23 @@ class GroupAction(Parametrized):
     ShapeError : the unit element is no vector, or the product has another length.
     SymmetryError : by every check, at points where this is no left action; names the axiom and the point.
 
+    Examples
+    --------
+    Turns of the plane about the origin.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> def turn(q, g):
+    ...     c, s = jnp.cos(g[0]), jnp.sin(g[0])
+    ...     return jnp.array([c * q[0] - s * q[1], s * q[0] + c * q[1]])
+    >>> turns = cn.GroupAction(turn, lambda g, h: g + h, [0.0])
+    >>> plane = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
+    >>> turns.momenta(plane, [2.0, 0.0], [0.0, 3.0])  # the angular momentum
+    array([6.])
+    >>> turns.check_invariant_metric(plane, [2.0, 0.0], [0.7]).ok
+    True
+
     Source: [Z] 3.3.
     """
 

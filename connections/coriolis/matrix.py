@@ -57,6 +57,18 @@ def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | No
     FrameError : the metric is in another frame.
     TypeError : there is no metric, neither given nor the connection's own.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> C = cn.coriolis_matrix(nabla, [0.0, 1.0], [3.0, 4.0])
+    >>> C
+    array([[-4., -3.],
+           [ 3., -4.]])
+
     Source: [W] eq. (10).
     """
     require_type("nabla", nabla, AffineConnection, "write coriolis_matrix(connection, q, v)")
@@ -85,6 +97,16 @@ def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> Array:
     Raises
     ------
     ShapeError, NonFiniteError.
+
+    Examples
+    --------
+    A particle of 2 kg on a circle of radius 3 m: the speed along it is constant.
+
+    >>> import numpy as np
+    >>> from connections import coriolis
+    >>> A, A_dot = np.array([[0.0], [3.0]]), np.array([[-3.0], [0.0]])
+    >>> coriolis.induced_coriolis_matrix(np.zeros((2, 2)), 2 * np.eye(2), A, A_dot)
+    array([[0.]])
 
     Source: [W] Thm V.1, eq. (17); Props V.1 to V.3.
     """
@@ -119,6 +141,14 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[Array, Array]:
     Raises
     ------
     ShapeError; FrameError : J lost rank (inside a traced function: NaN).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import coriolis
+    >>> A, Lambda = coriolis.task_space_inclusion(np.diag([1.0, 4.0]), [[1.0, 2.0]])
+    >>> A.T, Lambda
+    (array([[0.5 , 0.25]]), array([[0.5]]))
 
     Source: [W] Remark 8.
     """
@@ -161,6 +191,19 @@ def task_space_coriolis_matrix(
     v : (..., n) velocities.
     metric : the kinetic-energy metric; the connection's own if None.
 
+    Examples
+    --------
+    The task of a particle is its distance from the origin.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import coriolis
+    >>> flat = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)))
+    >>> distance = lambda q: jnp.array([jnp.hypot(q[0], q[1])])
+    >>> coriolis.task_space_coriolis_matrix(flat, distance, [3.0, 4.0], [1.0, 1.0]).shape
+    (1, 1)
+
     Source: [W] Remark 8, eq. (17).
     """
     require_type("nabla", nabla, AffineConnection, "write task_space_coriolis_matrix(connection, task, q, v)")
@@ -195,6 +238,17 @@ class CoriolisConnection(ConnectionOfMetric):
     ----------
     metric : the kinetic-energy metric, in the frame of v.
     coriolis : (q, v) -> C (n, n), linear in v (checked at every point); JAX-traceable.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import coriolis
+    >>> line = cn.CoordinateFrame(1)
+    >>> metric = cn.MatrixMetric(line, lambda q: jnp.exp(2 * q[0]) * jnp.eye(1))
+    >>> C = lambda q, v: jnp.exp(2 * q[0]) * v[0] * jnp.eye(1)
+    >>> coriolis.CoriolisConnection(metric, C).coefficients([0.3]).round(6)
+    array([[[1.]]])
 
     Source: [W] eq. (10) read backwards.
     """
@@ -254,6 +308,17 @@ def connection_from_coriolis(metric: Metric, coriolis: CoriolisFunction) -> Cori
     Raises
     ------
     SymmetryError : at a point where C is not linear in v.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> frame = cn.CoordinateFrame(1)
+    >>> metric = cn.MatrixMetric(frame, lambda q: jnp.exp(2 * q[0]) * jnp.eye(1))
+    >>> C = lambda q, v: jnp.exp(2 * q[0]) * v[0] * jnp.eye(1)
+    >>> nabla = cn.connection_from_coriolis(metric, C)
+    >>> nabla.check_metric_compatible([0.3]).ok
+    True
 
     Source: [W] eq. (10).
     """

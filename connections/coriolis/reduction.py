@@ -54,6 +54,22 @@ class ReducedSystem(Parametrized):
         shape coordinate, so the action must not be transitive.
     ConstraintError : the system has a drift.
 
+    Examples
+    --------
+    A particle in a central field: its shape is the distance r, its symmetry the turns.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections.systems import translations
+    >>> polar = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # q = (r, phi)
+    >>> metric = cn.MatrixMetric(cn.CoordinateFrame(2), polar)
+    >>> system = cn.MechanicalSystem(metric, lambda q: -1 / q[0])
+    >>> turns = translations(2, (1,))
+    >>> section = lambda r: jnp.append(r, 0.0)
+    >>> reduced = cn.ReducedSystem(system, turns, lambda q: q[:1], section)
+    >>> all(check.ok for check in reduced.checks([1.0, 0.3], [0.2]))
+    True
+
     Source: [Z] Lemma 3.3.
     """
 

@@ -55,6 +55,20 @@ class MechanicalSystem(Described, Parametrized):
     ------
     FrameError : metric and connection are in different frames.
 
+    Examples
+    --------
+    A pendulum of length 1 m and mass 1 kg, let go at 0.1 rad.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> metric = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
+    >>> pendulum = cn.MechanicalSystem(metric, lambda q: 9.81 * (1 - jnp.cos(q[0])))
+    >>> pendulum.gravity([0.1]).round(4)
+    array([0.9794])
+    >>> pendulum.simulate([0.1], [0.0], [0.0, 1.0]).q[-1].round(4)
+    array([-0.1])
+
     Source: [W] eq. (1).
     """
 

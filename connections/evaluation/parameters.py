@@ -349,6 +349,13 @@ class ParametricFunction(Parametrized):
     Raises
     ------
     TypeError : the function cannot be called, a parameter is text, or there is no number among them.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> square = cn.ParametricFunction(lambda q, a: a * q**2, 2.0)
+    >>> float(square(3.0))
+    18.0
     """
 
     def __init__(self, function: Callable[..., Any], parameters: Any) -> None:

@@ -15,7 +15,18 @@ from connections.geometry.frames import FrameField
 
 @dataclass(frozen=True)
 class CoordinateFrame(FrameField):
-    """The coordinate fields d/dq^1 .. d/dq^n of a chart: X = identity, v = qdot, all brackets zero."""
+    """The coordinate fields d/dq^1 .. d/dq^n of a chart: X = identity, v = qdot, all brackets zero.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> plane.matrix([0.3, 0.4])
+    array([[1., 0.],
+           [0., 1.]])
+    >>> plane.bracket(lambda q: q[::-1], lambda q: 0 * q + 1.0, [0.3, 0.4])
+    array([-1., -1.])
+    """
 
     dim: int
 

@@ -113,6 +113,16 @@ class SampledCurve(Parametrized):
     ------
     ShapeError, NonFiniteError, PointError (a sample is off the manifold), FrameError.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> t = np.linspace(0.0, 1.0, 21)
+    >>> samples = np.stack([np.cos(t), np.sin(t)], axis=-1)
+    >>> circle = cn.SampledCurve(cn.CoordinateFrame(2), t, samples)
+    >>> np.round(circle(0.33), 6), np.round([np.cos(0.33), np.sin(0.33)], 6)
+    (array([0.946042, 0.324043]), array([0.946042, 0.324043]))
+
     Source: the text of the module, which states order and error.
     """
 

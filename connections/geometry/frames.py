@@ -42,6 +42,16 @@ class FrameField(Parametrized, abc.ABC):
 
     Subclasses are frozen dataclasses that give `dim`, `ambient_dim` and `matrix_at`; equal frames compare
     equal, and only objects of equal frames may be combined.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> frame = cn.SO3Frame()
+    >>> isinstance(frame, cn.FrameField), frame.dim, frame.ambient_dim
+    (True, 3, 4)
+    >>> frame.structure_functions([0.0, 0.0, 0.0, 1.0])[2, 0, 1]  # [X_0, X_1] = X_2
+    np.float64(1.0)
     """
 
     dim: int
@@ -312,6 +322,19 @@ class ChangedFrame(FrameOnPoints):
     ----------
     base : the old frame X.
     change_matrix : q -> A (n, n), invertible; JAX-traceable.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import geometry
+    >>> polar = lambda q: jnp.diag(jnp.array([1.0, 1 / q[0]]))
+    >>> frame = geometry.ChangedFrame(cn.CoordinateFrame(2), polar)  # d/dr, (1/r) d/dphi
+    >>> frame.matrix([2.0, 0.3])
+    array([[1. , 0. ],
+           [0. , 0.5]])
+    >>> frame == cn.CoordinateFrame(2).change(polar)
+    True
     """
 
     change_matrix: PointFunction

@@ -35,6 +35,16 @@ class SO3Frame(FrameField):
     Parameters
     ----------
     owner : name of the quaternion's owner in errors, such as a joint. Frames with different owners are equal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> frame = cn.SO3Frame()
+    >>> free_body = cn.LeviCivita(cn.ConstantMetric(frame, np.diag([1.0, 2.0, 3.0])))
+    >>> q, v = cn.geodesic(free_body, [0.0, 0.0, 0.0, 1.0], [0.0, 0.0, np.pi], [0.0, 1.0])
+    >>> np.abs(q[-1]).round(6)  # half a turn about the third axis
+    array([0., 0., 1., 0.])
     """
 
     dim: int = 3
@@ -158,6 +168,16 @@ class SE3Frame(FrameField):
     Parameters
     ----------
     owner : as for `SO3Frame`.
+
+    Examples
+    --------
+    A body at the origin that turns about z and moves ahead.
+
+    >>> import connections as cn
+    >>> frame = cn.SE3Frame()
+    >>> q = [0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0]
+    >>> frame.matrix(q) @ [0.0, 0.0, 2.0, 1.0, 0.0, 0.0]
+    array([1., 0., 0., 0., 0., 1., 0.])
     """
 
     dim: int = 6

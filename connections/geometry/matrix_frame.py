@@ -28,6 +28,17 @@ class MatrixFrame(FrameField):
     project : optional, q (nq,) -> the nearest point of the manifold; without it, motions stay on an embedded
         manifold only to the integrators' tolerance.
     parameters : optional, the last argument of `matrix` (`ParametricFunction`).
+
+    Examples
+    --------
+    The frame (d/dx + y d/dz, d/dy, d/dz): its first two fields do not commute.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> fields = lambda q: jnp.array([[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [q[1], 0.0, 1.0]])
+    >>> frame = cn.MatrixFrame(fields, 3, 3)
+    >>> frame.structure_functions([0.1, 0.2, 0.3])[2, 0, 1]
+    np.float64(-1.0)
     """
 
     matrix_function: PointFunction

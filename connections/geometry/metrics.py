@@ -39,7 +39,19 @@ _INCLUSION = 1e-8  # the largest difference of an inclusion and the embedding's 
 
 
 class Metric(Described, Parametrized, abc.ABC):
-    """A symmetric positive definite matrix H(q) in a frame."""
+    """A symmetric positive definite matrix H(q) in a frame.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> isinstance(half_plane, cn.Metric)
+    True
+    >>> half_plane.inner([0.0, 2.0], [1.0, 0.0], [1.0, 0.0])
+    array(0.25)
+    """
 
     frame: FrameField
 
@@ -139,6 +151,16 @@ class MatrixMetric(Metric):
     frame : the frame.
     matrix : q (nq,) -> H (n, n), symmetric positive definite; JAX-traceable.
     parameters : optional, the last argument of `matrix` (`ParametricFunction`).
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> half_plane.matrix([0.0, 2.0])
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
     """
 
     frame: FrameField
@@ -166,6 +188,14 @@ class ConstantMetric(Metric):
     ----------
     frame : the frame.
     H : (n, n), symmetric positive definite; checked at construction.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> top = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
+    >>> top.inner([0.0, 0.0, 0.0, 1.0], [1.0, 1.0, 0.0], [1.0, 1.0, 0.0])
+    array(3.)
     """
 
     frame: FrameField
@@ -214,6 +244,19 @@ class PullbackMetric(Metric):
     frame : the frame.
     embedding : f, q (nq,) -> R^N; JAX-traceable, an immersion.
     parameters : optional, the last argument of `embedding` (`ParametricFunction`).
+
+    Examples
+    --------
+    A sphere of radius 2, in colatitude and longitude.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> def sphere(q):
+    ...     s, c = jnp.sin(q), jnp.cos(q)
+    ...     return 2 * jnp.array([s[0] * c[1], s[0] * s[1], c[0]])
+    >>> H = cn.PullbackMetric(cn.CoordinateFrame(2), sphere).matrix([jnp.pi / 6, 0.0])
+    >>> H.diagonal().round(4)
+    array([4., 1.])
     """
 
     frame: FrameField
@@ -250,6 +293,20 @@ class InducedMetric(Metric):
     frame : frame of the submanifold, Xbar.
     inclusion : qbar -> A (n, m), v = A vbar; JAX-traceable.
     embedding : qbar -> q; the identity if None.
+
+    Examples
+    --------
+    A circle of radius 2 in the plane.
+
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> plane, line = cn.CoordinateFrame(2), cn.CoordinateFrame(1)
+    >>> flat = cn.ConstantMetric(plane, np.eye(2))
+    >>> circle = lambda a: 2 * jnp.array([jnp.cos(a[0]), jnp.sin(a[0])])
+    >>> tangent = lambda a: 2 * jnp.array([[-jnp.sin(a[0])], [jnp.cos(a[0])]])
+    >>> cn.InducedMetric(flat, line, tangent, circle).matrix([0.3]).round(6)
+    array([[4.]])
 
     Source: [W] V-A, below eq. (15).
     """
@@ -343,6 +400,18 @@ class ChangedMetric(Metric):
     ----------
     base : the metric in the frame X.
     change_matrix : q -> A (n, n), invertible.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import geometry
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # polar coordinates
+    >>> A = lambda q: jnp.diag(jnp.array([1.0, 1 / q[0]]))
+    >>> plane = cn.MatrixMetric(cn.CoordinateFrame(2), H)
+    >>> geometry.ChangedMetric(plane, A).matrix([2.0, 0.3])
+    array([[1., 0.],
+           [0., 1.]])
     """
 
     base: Metric

@@ -22,6 +22,15 @@ class ProductFrame(FrameField):
     Parameters
     ----------
     frames : the factors' frames.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> frame = cn.ProductFrame(cn.SO3Frame(), cn.CoordinateFrame(2))
+    >>> frame.dim, frame.ambient_dim
+    (5, 6)
+    >>> frame.matrix([0.0, 0.0, 0.0, 1.0, 5.0, 6.0]).shape
+    (6, 5)
     """
 
     frames: tuple[FrameField, ...]
@@ -141,6 +150,15 @@ class ProductMetric(Metric):
     Parameters
     ----------
     metrics : the factors' metrics.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> top = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
+    >>> rod = cn.ConstantMetric(cn.CoordinateFrame(1), [[4.0]])
+    >>> np.diag(cn.ProductMetric(top, rod).matrix([0.0, 0.0, 0.0, 1.0, 0.2]))
+    array([1., 2., 3., 4.])
     """
 
     metrics: tuple[Metric, ...]

@@ -47,6 +47,13 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
     ------
     ShapeError : the shape differs, or the lists are ragged.
     TypeError : an entry is not an expression, e.g. a string.
+
+    Examples
+    --------
+    >>> from connections import symbolic
+    >>> symbolic.as_expressions("inertia", [[1, 0], [0, 2.5]], (2, 2))
+    array([[1, 0],
+           [0, 2.50000000000000]], dtype=object)
     """
     if isinstance(value, sympy.MatrixBase) and shape is not None and len(shape) == 1 and 1 in value.shape:
         value = value.flat()
@@ -87,6 +94,16 @@ def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
     ----------
     array : expressions.
     simplify : `tidy`, `sympy.simplify`, any function of one expression, or None.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> x = sympy.Symbol("x")
+    >>> one = sympy.sin(x) ** 2 + sympy.cos(x) ** 2
+    >>> array = symbolic.as_expressions("a", [one, x], None)
+    >>> symbolic.simplified(array, symbolic.tidy)
+    array([1, x], dtype=object)
     """
     if simplify is None:
         return frozen(array, array.shape)
@@ -108,6 +125,14 @@ def tidy(expression: Any) -> sympy.Expr:
     Parameters
     ----------
     expression : an expression; one with floating-point numbers is returned unchanged.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> x = sympy.Symbol("x")
+    >>> symbolic.tidy(1 - sympy.cos(x) ** 2 + sympy.sin(2 * x) / sympy.cos(x))
+    (sin(x) + 2)*sin(x)
     """
     expression = sympy.sympify(expression)
     if expression.is_Atom or expression.has(sympy.Float):
@@ -121,6 +146,14 @@ def vanishes(expression: Any) -> bool:
     Parameters
     ----------
     expression : an expression; for other kinds the result is that of `sympy.simplify`, which may miss a zero.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> x = sympy.Symbol("x")
+    >>> symbolic.vanishes(sympy.sin(2 * x) - 2 * sympy.sin(x) * sympy.cos(x))
+    True
     """
     expression = sympy.sympify(expression)
     if expression.is_Atom:
@@ -137,6 +170,14 @@ def nonzero(array: np.ndarray) -> dict[tuple[int, ...], sympy.Expr]:
     Parameters
     ----------
     array : expressions; simplified ones, to find all zeros.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> x = sympy.Symbol("x")
+    >>> symbolic.nonzero(symbolic.as_expressions("T", [[0, x], [0, 0]], None))
+    {(0, 1): x}
     """
     return {index: entry for index, entry in np.ndenumerate(array) if entry != 0}
 

@@ -67,7 +67,19 @@ def entries_latex(
 
 
 def matrix_latex(symbol: str, array: np.ndarray) -> str:
-    """A matrix (2-d array) or a column (1-d) as an aligned block of one equation."""
+    r"""A matrix (2-d array) or a column (1-d) as an aligned block of one equation.
+
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> r = sympy.Symbol("r")
+    >>> H = symbolic.as_expressions("H", [[1, 0], [0, r**2]], None)
+    >>> print(symbolic.matrix_latex("H", H))
+    \begin{aligned}
+    H &= \left[\begin{matrix}1 & 0\\0 & r^{2}\end{matrix}\right]
+    \end{aligned}
+    """
     return _aligned([f"{symbol} &= {sympy.latex(sympy.Matrix(array))}"])
 
 

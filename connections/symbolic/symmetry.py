@@ -40,6 +40,16 @@ def invariance(
     ------
     ShapeError : the image has the wrong length, or the frame is not square.
 
+    Examples
+    --------
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> r, phi, a = sympy.symbols("r phi a")
+    >>> plane = symbolic.SymbolicSystem((r, phi), sympy.diag(1, r**2))
+    >>> turned = symbolic.invariance(plane, (r, phi + a))
+    >>> bool(turned["metric"].any())
+    False
+
     Source: [Z] section 3.3, Lemma 3.3.
     """
     nq, n = system.frame.shape

@@ -60,6 +60,17 @@ class SymbolicSystem(SymbolicConnection):
     MetricError : H is not symmetric.
     FrameError, ConstraintError : frame, basis or forms lost rank at a generic point, or the basis does not
         satisfy the forms.
+
+    Examples
+    --------
+    Polar coordinates of the plane.
+
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> r, phi = sympy.symbols("r phi")
+    >>> plane = symbolic.SymbolicSystem((r, phi), sympy.diag(1, r**2))
+    >>> symbolic.nonzero(plane.coefficients())
+    {(0, 1, 1): -r, (1, 0, 1): 1/r, (1, 1, 0): 1/r}
     """
 
     coordinates: tuple[sympy.Symbol, ...]

@@ -34,6 +34,18 @@ class PlanarLink:
     center : (x, y) of the centre of mass in the link's frame [m].
     inertia : about the centre of mass [kg m^2].
     slide : None for a revolute joint; the unit direction (x, y), in the parent's frame, of a prismatic one.
+
+    Examples
+    --------
+    A cart on a rail with a pendulum of length 2 l.
+
+    >>> import sympy
+    >>> from connections import symbolic
+    >>> x, a, m, M, l, I = sympy.symbols("x a m M l I", positive=True)
+    >>> cart = symbolic.PlanarLink(-1, (0, 0), M, (0, 0), 0, slide=(1, 0))
+    >>> rod = symbolic.PlanarLink(0, (0, 0), m, (l, 0), I)
+    >>> symbolic.PlanarTree((cart, rod), (x, a)).mass_matrix()[0, 1]
+    -l*m*sin(a)
     """
 
     parent: int
@@ -57,6 +69,15 @@ class PlanarTree:
     ------
     ShapeError : the numbers of links and coordinates differ, or an (x, y) does not have two entries.
     ModelError : a parent does not come before its child.
+
+    Examples
+    --------
+    >>> from connections import symbolic
+    >>> arm = symbolic.planar_chain(2)
+    >>> arm.coordinates
+    (q_0, q_1)
+    >>> arm.mass_matrix()[1, 1]
+    I_1 + c_1**2*m_1
     """
 
     links: tuple[PlanarLink, ...]
@@ -162,6 +183,13 @@ def planar_chain(count: int) -> PlanarTree:
     Parameters
     ----------
     count : number of links, at least one.
+
+    Examples
+    --------
+    >>> from connections import symbolic
+    >>> arm = symbolic.planar_chain(2)
+    >>> symbolic.nonzero(arm.christoffel_symbols())[1, 0, 0]
+    c_1*l_0*m_1*sin(q_1)
     """
     return _revolute_tree([k - 1 for k in range(count)])
 
@@ -172,6 +200,13 @@ def planar_binary_tree(count: int) -> PlanarTree:
     Parameters
     ----------
     count : number of links, at least one.
+
+    Examples
+    --------
+    >>> from connections import symbolic
+    >>> tree = symbolic.planar_binary_tree(3)
+    >>> [link.parent for link in tree.links]
+    [-1, 0, 0]
     """
     return _revolute_tree([(k + 1) // 2 - 1 for k in range(count)])
 

@@ -54,6 +54,19 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     ------
     ConvergenceError : no such geodesic was found, or the coordinates of q1 have too few digits for it.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> v = cn.logarithm(nabla, [0.0, 1.0], [2.0, 1.0])
+    >>> v.round(4)
+    array([1.2465, 1.2465])
+    >>> cn.exponential(nabla, [0.0, 1.0], v).round(6)
+    array([2., 1.])
     """
     require_type("nabla", nabla, AffineConnection)
     size = (nabla.frame.ambient_dim,)

@@ -56,6 +56,16 @@ def linearization(
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
         in directions that violate them; give its ``full`` connection.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> flat = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)))
+    >>> spring = lambda t, q, v: -4.0 * q
+    >>> cn.linearization(flat, [0.2], [0.5], spring)[1, 0]
+    np.float64(-4.0)
     """
     require_unconstrained("linearization", nabla)
     return _evaluate(linearization_at, nabla, q, v, acceleration, t)
@@ -75,6 +85,18 @@ def covariant_linearization(
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
         in directions that violate them; give its ``full`` connection.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> from connections import affine
+    >>> A = affine.covariant_linearization(nabla, [0.0, 1.0], [0.0, 1.0])
+    >>> A[2, 0].round(6)  # minus the curvature, for a neighbour at the side
+    np.float64(1.0)
     """
     require_unconstrained("covariant_linearization", nabla)
     return _evaluate(covariant_linearization_at, nabla, q, v, acceleration, t)
@@ -88,6 +110,17 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
     nabla : the connection.
     q : (..., nq) points.
     v : (..., n) velocities, frame components.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> from connections import affine
+    >>> affine.deviation_map(nabla, [0.0, 1.0], [0.0, 1.0])[2, 0].round(6)
+    np.float64(-1.0)
     """
     arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
     return evaluate(nabla, PytreePartial(deviation_map_at, nabla), *arguments)
@@ -115,6 +148,19 @@ def geodesic_flow(
     Raises
     ------
     As `geodesic`; TypeError as `linearization`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> q, v, Phi = cn.geodesic_flow(nabla, [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    >>> Phi.shape
+    (2, 4, 4)
+    >>> Phi[-1, 0, ::2].round(4)  # of neighbours that start beside it, and aside
+    array([1.    , 3.1945])
     """
     require_unconstrained("geodesic_flow", nabla)
     frame = nabla.frame
@@ -150,6 +196,17 @@ def transport_flow(
     Raises
     ------
     As `geodesic`; TypeError as `linearization`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> q, z, Z = cn.transport_flow(nabla, [0.0, 1.0], [0.0, 1.0], [1.0, 0.0], [0.0, 1.0])
+    >>> z[-1, 0].round(4), Z.shape
+    (np.float64(2.7183), (2, 2, 4))
     """
     require_unconstrained("transport_flow", nabla)
     frame = nabla.frame

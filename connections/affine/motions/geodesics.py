@@ -71,6 +71,23 @@ def geodesic(
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
     ValueError : an option is not positive, or no momenta are conserved. TypeError : there is no such option.
 
+    Examples
+    --------
+    A geodesic of the half plane, until it has come down to the height 1/2.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> low = lambda t, q, v: q[1] - 0.5
+    >>> low.terminal = True
+    >>> motion = cn.geodesic(nabla, [0.0, 1.0], [1.0, 0.0], [0.0, 1.0, 2.0], events=low)
+    >>> motion.q[1].round(4)
+    array([0.7616, 0.6481])
+    >>> motion.event_times[0].round(4)
+    array([1.317])
+
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
@@ -198,6 +215,16 @@ def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Opt
     Raises
     ------
     IntegrationError : the geodesic does not reach unit time.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> cn.exponential(nabla, [0.0, 1.0], [0.0, 1.0])[1].round(6)  # straight up
+    np.float64(2.718282)
     """
     Solver.of("exponential", options, without=("events", "estimate"))
     end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]

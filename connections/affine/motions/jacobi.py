@@ -31,7 +31,20 @@ from connections.integration.solver import Options, Solver
 
 @motion_class
 class JacobiField(Motion):
-    """A geodesic with a Jacobi field along it: the field, and its covariant derivative along the geodesic."""
+    """A geodesic with a Jacobi field along it: the field, and its covariant derivative along the geodesic.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> def H(q):  # colatitude and longitude
+    ...     return jnp.diag(jnp.array([1.0, jnp.sin(q[0]) ** 2]))
+    >>> sphere = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
+    >>> q, v, eta, deta = [jnp.pi / 2, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]
+    >>> field = cn.jacobi_field(sphere, q, v, eta, deta, [0.0, 1.0])
+    >>> field.eta.shape, field.deta[-1, 0].round(6)
+    ((2, 2), np.float64(-0.841471))
+    """
 
     eta: Array
     """(..., T, n) the field, frame components; in the units of v times seconds."""
@@ -83,6 +96,20 @@ def jacobi_field(
     TypeError : of a ConstrainedConnection, because neighbours of a motion that satisfies constraints separate
         in directions that violate them.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+    Examples
+    --------
+    Neighbours on a sphere come together: the field is cos t.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> def H(q):  # colatitude and longitude
+    ...     return jnp.diag(jnp.array([1.0, jnp.sin(q[0]) ** 2]))
+    >>> sphere = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
+    >>> q, v, eta, deta = [jnp.pi / 2, 0.0], [0.0, 1.0], [1.0, 0.0], [0.0, 0.0]
+    >>> field = cn.jacobi_field(sphere, q, v, eta, deta, [0.0, 1.0])
+    >>> field.eta[-1, 0].round(6), float(jnp.cos(1.0).round(6))
+    (np.float64(0.540302), 0.540302)
 
     Source: [L] chapter 10; with torsion, docs/linearization.md.
     """

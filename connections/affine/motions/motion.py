@@ -41,6 +41,20 @@ class Motion:
     """Configurations and velocities at T times; the time axis comes after the batch axes.
 
     ``q, v = motion`` is the pair, and so are ``motion[0]`` and ``motion[1]``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> motion = cn.geodesic(nabla, [0.0, 1.0], [1.0, 0.0], [0.0, 0.5, 1.0])
+    >>> q, v = motion
+    >>> q.shape, v.shape
+    ((3, 2), (3, 2))
+    >>> motion.q[-1].round(4)
+    array([0.7616, 0.6481])
     """
 
     times: Array

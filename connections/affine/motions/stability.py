@@ -30,7 +30,20 @@ from connections.geometry.numerics.definite import orthonormal_basis
 
 @motion_class
 class GeodesicStability(Motion):
-    """A geodesic, the extreme curvatures of planes that contain v, and the stretch of its neighbours."""
+    """A geodesic, the extreme curvatures of planes that contain v, and the stretch of its neighbours.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> found = cn.geodesic_stability(nabla, [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    >>> found.q.shape, found.stretch.round(4)
+    ((2, 2), array([[1.    , 1.    ],
+           [1.    , 1.1752]]))
+    """
 
     least: Array
     """(..., T) the most negative sectional curvature, 1/(kg m^2) for a kinetic energy metric."""
@@ -80,6 +93,19 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
     ValueError : there is one dimension, and a plane needs two.
     TypeError : the geodesics are not known to be those of a metric.
     ShapeError, NonFiniteError, FrameError, MetricError.
+
+    Examples
+    --------
+    In the half plane of curvature -1, neighbours part like sinh.
+
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> plane = cn.CoordinateFrame(2)
+    >>> half_plane = cn.MatrixMetric(plane, lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla = cn.LeviCivita(half_plane)
+    >>> found = cn.geodesic_stability(nabla, [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    >>> found.least.round(6)
+    array([-1., -1.])
 
     Source: [L] chapters 10, 11.
     """

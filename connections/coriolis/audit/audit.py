@@ -86,6 +86,18 @@ class AuditReport:
     beta : (m, C(n, 3)) of [W] (12), i < j < k lexicographic, where D is totally antisymmetric; else None.
     derivative_noise : largest absolute error expected in L_{X_i} H.
     summary : one or two sentences.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> H = lambda q: np.exp(2 * q[0]) * np.eye(1)
+    >>> C = lambda q, v: np.exp(2 * q[0]) * v[0] * np.eye(1)
+    >>> report = cn.audit_coriolis(C, H, cn.CoordinateFrame(1), [0.3], [0.5])
+    >>> report.kind, report.admissible
+    ('riemannian', True)
+    >>> sorted(report.verdicts)
+    ['bias', 'linear', 'metric_compatible', 'same_geodesics', 'skew', 'torsion_free']
     """
 
     checks: Mapping[str, Check]
@@ -174,6 +186,19 @@ def audit_coriolis(
     The black boxes are called about n + 40 and 60 n + 20 times per sample. Steps lie between 2^-13 and 2^-2
     of the distance in which H varies, along every field of the frame. If the mass matrix raises an error at
     such a distance, that step is left out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> def H(q):
+    ...     c = np.cos(q[1])
+    ...     return np.array([[3 + 2 * c, 1 + c], [1 + c, 1.0]])
+    >>> def C(q, v):
+    ...     return -np.sin(q[1]) * np.array([[v[1], v[0] + v[1]], [-v[0], 0.0]])
+    >>> report = cn.audit_coriolis(C, H, cn.CoordinateFrame(2), [0.3, 0.7], [0.5, -0.4])
+    >>> report.kind, report.verdicts["skew"]
+    ('riemannian', 'holds')
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
