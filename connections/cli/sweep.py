@@ -118,6 +118,12 @@ def _add_contorsion(kinds: Any) -> None:
     contorsion.add_argument(
         "--starts", type=arguments.count, default=10, metavar="N", help="initial states (default 10)"
     )
+    contorsion.add_argument(
+        "--family",
+        default="contorsion",
+        choices=("contorsion", "weyl", "statistical"),
+        help="of the point mass's connections (default contorsion)",
+    )
     _add_common(contorsion)
     contorsion.set_defaults(run=run, sweep=_contorsion, report=_report_contorsion)
 
@@ -277,6 +283,7 @@ def _contorsion(options: argparse.Namespace) -> Sweep:
         names=[path.stem for path in options.robots],
         chunk=options.chunk,
         seed=options.seed,
+        family=options.family,
     )
 
 

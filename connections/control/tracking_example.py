@@ -21,7 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import ContorsionFamily
+from connections.affine import ContorsionFamily, StatisticalConnection, WeylConnection
 from connections.checks import ShapeError, as_array, require_finite
 from connections.control.laws.attractors import trajectory_reference
 from connections.control.laws.closed_loop import ClosedLoop, simulate_members
@@ -36,6 +36,7 @@ PAPER_BETAS = (0.0, -5.0, -10.0)
 HORIZON = 10.0
 RATE = 100.0  # samples per second; the spectra reach RATE / 2
 HIGH_FREQUENCY = 1.0
+FAMILIES = ("contorsion", "weyl", "statistical")
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,18 +75,25 @@ def desired_position(t: jax.Array) -> jax.Array:
     return jnp.array([1.0, 0.0, 0.0]) * (t + jnp.sin(t))
 
 
-def tracking_loop(beta: float | jax.Array, mass_estimate: float = MASS_ESTIMATE) -> ClosedLoop:
+def tracking_loop(
+    beta: float | jax.Array, mass_estimate: float = MASS_ESTIMATE, family: str = "contorsion"
+) -> ClosedLoop:
     """The closed loop of the example with C = beta (v x) in the plant's connection and in the law.
 
     Parameters
     ----------
     beta : factor of (v x), kg/m; may be traced.
     mass_estimate : the controller's mass, kg; the plant's is 1 kg.
+    family : one of `FAMILIES`. Weyl's connection with the form beta e_y / m and the one of statistics with
+        C(v, v, v) = beta (v_x + v_y + v_z)^3 / 27 have other geodesics than the metric, so that their C is in
+        the law alone: it is a wrong model, whose error beta scales.
 
     Source: [W] IV-A2.
     """
+    _require_family(family)
     frame = CoordinateFrame(3)
-    plant, model = (_particle(frame, mass, beta) for mass in (MASS, mass_estimate))
+    plant = _particle(frame, MASS, beta if family == "contorsion" else 0.0, "contorsion")
+    model = _particle(frame, mass_estimate, beta, family)
     reference = trajectory_reference(frame, desired_position, LAMBDA)
     return ClosedLoop(plant, PassivityController(model, K_D), reference)
 
@@ -95,6 +103,7 @@ def explore(
     horizon: float = HORIZON,
     start: Any = START,
     start_velocity: Any = START_VELOCITY,
+    family: str = "contorsion",
 ) -> list[TrackingResult]:
     """The tracking example for each beta.
 
@@ -103,6 +112,7 @@ def explore(
     betas : factors of (v x), kg/m; the paper's are 0, -5 and -10.
     horizon : length of the motion, s.
     start, start_velocity : (3,) m and m/s.
+    family : one of `FAMILIES`, as of `tracking_loop`.
 
     Returns
     -------
@@ -121,7 +131,11 @@ def explore(
     q0, v0 = (_triple(name, x) for name, x in (("start", start), ("start_velocity", start_velocity)))
     times = np.linspace(0.0, horizon, int(np.ceil(horizon * RATE)) + 1)
     motions = simulate_members(
-        tracking_loop(0.0), lambda beta: tracking_loop(beta[0]), values[:, None], (q0, v0), times
+        tracking_loop(0.0, family=family),
+        lambda beta: tracking_loop(beta[0], family=family),
+        values[:, None],
+        (q0, v0),
+        times,
     )
     return [measure(beta, motions.member(number)) for number, beta in enumerate(values)]
 
@@ -233,9 +247,29 @@ def table(results: Sequence[TrackingResult]) -> str:
     return "\n".join(rows)
 
 
-def _particle(frame: CoordinateFrame, mass: float, beta: float | jax.Array) -> MechanicalSystem:
+def _require_family(family: Any) -> None:
+    """Raise `ValueError` unless `family` is one of `FAMILIES`."""
+    if family not in FAMILIES:
+        raise ValueError(f"family: expected one of {', '.join(FAMILIES)}; got {family!r}")
+
+
+def _particle(frame: CoordinateFrame, mass: float, beta: Any, family: str) -> MechanicalSystem:
     metric = ConstantMetric(frame, mass * np.eye(3))
-    return MechanicalSystem(metric, connection=ContorsionFamily(metric).connection(jnp.array([beta])))
+    if family == "weyl":
+        nabla: Any = WeylConnection(metric, _along_y, jnp.asarray(beta) / mass)
+    elif family == "statistical":
+        nabla = StatisticalConnection(metric, _one_cubic, beta)
+    else:
+        nabla = ContorsionFamily(metric).connection(jnp.array([beta]))
+    return MechanicalSystem(metric, connection=nabla)
+
+
+def _along_y(q: jax.Array, size: jax.Array) -> jax.Array:
+    return size * jnp.array([0.0, 1.0, 0.0])
+
+
+def _one_cubic(q: jax.Array) -> jax.Array:
+    return jnp.full((3, 3, 3), 1.0 / 27.0)
 
 
 def _triple(name: str, value: Any) -> np.ndarray:

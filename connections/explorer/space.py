@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from connections.affine import ContorsionConnection, ContorsionFamily
+from connections.affine import ContorsionConnection, ContorsionFamily, WeylConnection
 from connections.checks import IntegrationError, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
 from connections.integration.solver import Settings
@@ -35,9 +35,16 @@ KINDS = {
     "geodesics kept, lengths not": (False, True),
     "lengths kept, geodesics not": (True, False),
     "neither kept": (False, False),
+    "Weyl: lengths by one factor": (False, False),
+    "statistics: nabla g symmetric": (False, False),
 }
 ADMISSIBLE = next(iter(KINDS))
 _PAPER_SCALE = 0.2  # m/kg; the other three are those of [W] Fig. 3 at beta = 5 kg/m
+
+_CUBIC_SCALE = 0.03  # m/kg
+_CUBIC = np.zeros((3, 3, 3))
+for _i in (0, 1):
+    _CUBIC[_i, _i, 2] = _CUBIC[_i, 2, _i] = _CUBIC[2, _i, _i] = 1.0
 
 _METRIC = ConstantMetric(CoordinateFrame(3), np.eye(3))
 _FAMILY = ContorsionFamily(_METRIC)
@@ -177,6 +184,11 @@ def _contorsion(beta: float, kind: str) -> np.ndarray:
         raise ValueError(f"kind: expected one of {', '.join(KINDS)}; got {kind!r}")
     if kind == ADMISSIBLE:
         return np.asarray(_FAMILY.contorsion_of(np.array([float(beta)])))
+    if kind.startswith("Weyl"):  # a form along z, for which no geodesic that is shown leaves every bound
+        form = np.array([0.0, 0.0, _PAPER_SCALE * float(beta)])
+        return np.asarray(WeylConnection(_METRIC, lambda q: jnp.asarray(form)).contorsion_at(jnp.zeros(3)))
+    if kind.startswith("statistics"):  # C(v, v, v) = 3 (x^2 + y^2) z, small for the same reason
+        return 0.5 * _CUBIC_SCALE * float(beta) * _CUBIC
     return _PAPER_SCALE * float(beta) * four_contorsions()[KINDS[kind]]
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import require_finite
-from connections.control.tracking_example import MEASURES, START, START_VELOCITY, explore
+from connections.control.tracking_example import FAMILIES, MEASURES, START, START_VELOCITY, explore
 from connections.multibody import Model
 from connections.sweeps.errors import SweepError
 from connections.sweeps.store import Store
@@ -32,6 +32,7 @@ def contorsion_sweep(
     tracking: Tracking | None = None,
     chunk: int | None = None,
     seed: int = 0,
+    family: str = "contorsion",
 ) -> Sweep:
     """The tracking error, the effort and the frequencies of motions: gammas x initial states x robots.
 
@@ -44,6 +45,8 @@ def contorsion_sweep(
     tracking : the motion of the robots; its horizon also holds for the point mass (10 s if None).
     chunk : motions per chunk; those of ten initial states if None.
     seed : of the initial states and of the phases of the references.
+    family : "contorsion"; of the point mass also "weyl" or "statistical", of which gamma is the factor of the
+        form or of the cubic form (`tracking_example.tracking_loop`).
 
     The rows are motions; gamma changes fastest, then the initial state, then the robot. The store has
     ``robot`` (a number), ``start``, ``gamma`` and the measures, which are NaN if a motion runs away. The law
@@ -52,13 +55,17 @@ def contorsion_sweep(
 
     Raises
     ------
-    SweepError : no gammas, or a robot of another kind. NonFiniteError : a gamma is not finite.
+    SweepError : no gammas, a robot of another kind, or no such family.
+    NonFiniteError : a gamma is not finite.
     """
     values = np.asarray(gammas, dtype=np.float64)
     if values.ndim != 1 or not values.size:
         raise SweepError(f"gammas: expected a list of numbers, got the shape {values.shape}")
     require_finite("gammas", values)
     starts = whole("starts", starts, 1)
+    if family not in (FAMILIES[:1] if robots else FAMILIES):
+        known = "contorsion alone for robots" if robots else ", ".join(FAMILIES)
+        raise SweepError(f"family: expected {known}; got {family!r}")
     names = tuple(names) or tuple(f"robot {number}" for number in range(len(robots)))
     if len(names) != len(robots):
         raise SweepError(f"names: expected {len(robots)}, got {len(names)}")
@@ -73,7 +80,7 @@ def contorsion_sweep(
         measures, about = ROBOT_MEASURES, {"robots": list(names), "tracking": vars(tracking)}
     else:
         horizon = tracking.horizon if tracking else 10.0
-        function = _PointMass(values, starts, horizon)
+        function = _PointMass(values, starts, horizon, family)
         measures, about = (
             tuple(name for name in MEASURES if name != "beta"),
             {
@@ -89,7 +96,9 @@ def contorsion_sweep(
         outputs=outputs | {name: Output() for name in measures},
         chunk=10 * values.size if chunk is None else chunk,
         seed=seed,
-        about=about | {"gammas": values.tolist(), "starts": starts, "measures": list(measures)},
+        about=about
+        | ({} if family == FAMILIES[0] else {"family": family})
+        | {"gammas": values.tolist(), "starts": starts, "measures": list(measures)},
     )
 
 
@@ -134,6 +143,7 @@ class _PointMass(_Grid):
     """The function of `contorsion_sweep` for the paper's point mass."""
 
     horizon: float
+    family: str
 
     def __call__(self, chunk: Chunk) -> dict[str, np.ndarray]:
         grid = self.rows(chunk)
@@ -143,7 +153,8 @@ class _PointMass(_Grid):
             rows = np.flatnonzero(grid["start"] == start)
             rng = chunk.rng_of(0, int(start))
             position, velocity = rng.normal(START, 0.5), rng.normal(START_VELOCITY, 0.5)
-            results = explore(grid["gamma"][rows].tolist(), self.horizon, position, velocity)
+            gammas = grid["gamma"][rows].tolist()
+            results = explore(gammas, self.horizon, position, velocity, self.family)
             for row, result in zip(rows, results, strict=True):
                 for name in names:
                     arrays[name][row] = getattr(result, name)

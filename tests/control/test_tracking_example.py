@@ -43,14 +43,26 @@ def test_the_measures_of_a_sine():
     assert measure(-3.0, replace(motion, error=2.0 * v)).rms_error > 1.4  # control
 
 
-def independent_motion(beta, times, mass_estimate=0.9):
-    """The same closed loop in plain NumPy and SciPy: (T, 3) positions and velocities."""
+def of_torsion(beta, v, w):
+    return beta * np.cross(v, w)
+
+
+def of_weyl(beta, v, w):
+    return -0.5 * beta * (v[1] * w + w[1] * v - np.array([0.0, v @ w, 0.0]))
+
+
+def of_statistics(beta, v, w):
+    return np.full(3, -0.5 * beta * v.sum() * w.sum() / 27.0)
+
+
+def independent_motion(beta, times, mass_estimate=0.9, product=of_torsion):
+    """The same closed loop in plain NumPy and SciPy, C(v) w = product: (T, 3) positions and velocities."""
 
     def rhs(t, y):
         q, v = y[:3], y[3:]
         goal, speed, pull = (np.array([x, 0, 0]) for x in (t + np.sin(t), 1 + np.cos(t), -np.sin(t)))
         v_r, a_r = speed - (q - goal), pull - (v - speed)
-        return np.r_[v, mass_estimate * a_r + beta * np.cross(v, v_r) - (v - v_r)]
+        return np.r_[v, mass_estimate * a_r + product(beta, v, v_r) - (v - v_r)]
 
     y0 = [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]
     solution = solve_ivp(rhs, times[[0, -1]], y0, "DOP853", times, rtol=1e-11, atol=1e-12)
@@ -63,6 +75,21 @@ def test_motion_equals_the_independent_one(results, number):
     q, v = independent_motion(PAPER_BETAS[number], np.asarray(motion.times))
     np.testing.assert_allclose(motion.q, q, atol=1e-8)
     np.testing.assert_allclose(motion.v, v, atol=1e-8)
+
+
+@pytest.mark.parametrize(("family", "product"), [("weyl", of_weyl), ("statistical", of_statistics)])
+def test_another_family_is_in_the_law_alone(family, product):
+    (found,) = explore([-1.0], 3.0, family=family)
+    q, v = independent_motion(-1.0, np.asarray(found.motion.times), product=product)
+    np.testing.assert_allclose(found.motion.q, q, atol=1e-8)
+    np.testing.assert_allclose(found.motion.v, v, atol=1e-8)
+    plain, _ = independent_motion(-1.0, np.asarray(found.motion.times))
+    assert np.abs(plain - q).max() > 0.01  # control
+
+
+def test_an_unknown_family_is_named():
+    with pytest.raises(ValueError, match="family: expected one of contorsion, weyl, statistical"):
+        explore([0.0], family="torsion")
 
 
 def test_quoted_numbers(results):

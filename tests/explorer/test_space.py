@@ -74,7 +74,25 @@ def test_the_gap_of_the_parallelogram_is_the_torsion(kind: str) -> None:
     np.testing.assert_allclose(wide.torsion, T[:, 0, 1], atol=1e-12)
     misses = [np.linalg.norm(np.diff(p.gap, axis=0)[0] - p.expected) for p in (wide, narrow)]
     assert misses[1] < 0.16 * misses[0] + 1e-12
-    assert misses[0] < 0.1 * np.linalg.norm(wide.expected) + 1e-12
+    torsion = not kind.startswith(("Weyl", "statistics"))
+    assert (np.linalg.norm(wide.expected) > 1e-12) == torsion
+    assert misses[0] < 0.1 * np.linalg.norm(wide.expected) + 1e-5 * (not torsion) + 1e-12
+
+
+def test_the_other_families_are_what_they_are_called() -> None:
+    metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.eye(3))
+    parts = {
+        "Weyl": {"nonmetricity_weyl"},
+        "statistics": {"nonmetricity_weyl", "nonmetricity_trace", "nonmetricity_symmetric"},
+    }
+    for kind in KINDS:
+        name = kind.partition(":")[0]
+        if name in parts:
+            D = space._contorsion(2.0, kind)
+            sizes = cn.decompose(
+                cn.ContorsionConnection(metric, lambda q, D=D: D), metric, np.zeros(3)
+            ).squared_norms
+            assert {part for part, size in sizes.items() if size > 1e-12} == parts[name]
 
 
 def test_the_gap_in_closed_form() -> None:

@@ -249,12 +249,13 @@ def test_the_tolerance_counts(rng: np.random.Generator) -> None:
 
 
 def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    calls = []
+    calls, families = [], []
 
     def explored(*given: Any) -> list[SimpleNamespace]:
         """Instead of the paper's example, which takes seconds to compile: numbers that tell its arguments."""
-        betas, horizon, start, velocity = inspect.signature(explore).bind(*given).args
+        betas, horizon, start, velocity, family = inspect.signature(explore).bind(*given).args
         calls.append((betas, horizon, start, velocity))
+        families.append(family)
         return [SimpleNamespace(**dict.fromkeys(MEASURES, beta + start[0] + velocity[1])) for beta in betas]
 
     monkeypatch.setattr("connections.sweeps.contorsion.explore", explored)
@@ -269,6 +270,9 @@ def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest
     expected = [beta + x[0] + v[1] for x, v in drawn for beta in (0.0, -5.0)]
     for name in store.described["about"]["measures"]:
         np.testing.assert_array_equal(store.arrays[name][:], expected)
+    assert families == ["contorsion"] * 3 and "family" not in store.described["about"]
+    weyl = run(contorsion_sweep([-5.0], 1, seed=4, family="weyl"), tmp_path / "w")
+    assert families[3:] == ["weyl"] and weyl.described["about"]["family"] == "weyl"
     assert "beta" not in store.arrays and store.arrays["gamma"][:].tolist() == [0.0, -5.0, 0.0, -5.0]
 
 
@@ -279,6 +283,8 @@ def test_the_point_mass_is_that_of_the_paper(tmp_path: Path, monkeypatch: pytest
         ([0.0], {"starts": 0}, "starts: expected a whole number"),
         ([0.0], {"robots": [QUADRUPED]}, "robot 0: expected a tree whose joints have v = qdot"),
         ([0.0], {"robots": [ROBOT], "names": ["a", "b"]}, "names: expected 1, got 2"),
+        ([0.0], {"robots": [ROBOT], "family": "weyl"}, "family: expected contorsion alone for robots"),
+        ([0.0], {"family": "torsion"}, "family: expected contorsion, weyl, statistical"),
     ],
 )
 def test_explorations_that_cannot_be(values: Sequence[float], options: dict, complaint: str) -> None:
