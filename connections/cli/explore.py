@@ -20,8 +20,9 @@ figures, and a table of tracking error, control effort and frequency content.
 With --web, a page to look at in a browser: beta on a slider, frames carried
 along geodesics, a parallelogram that torsion keeps open, the controlled point
 mass; with a robot its free motion, its cluster tree, and what two connections
-carry along it. The page is served to this machine alone unless --host says
-otherwise; Ctrl-C ends it.
+carry along it; with my_system.py:NAME, as verify reads it, a metric of two or
+three coordinates: geodesics, balls, carried frames, torsion. The page is
+served to this machine alone unless --host says otherwise; Ctrl-C ends it.
 """
 
 
@@ -34,7 +35,10 @@ def add(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     explore.add_argument(
-        "robot", nargs="?", type=arguments.robot, metavar="ROBOT.urdf", help="with --web, to be shown"
+        "robot",
+        nargs="?",
+        metavar="ROBOT.urdf",
+        help="with --web, to be shown; or my_system.py:NAME",
     )
     explore.add_argument(
         "--beta",
@@ -90,22 +94,14 @@ def _serve(options: argparse.Namespace) -> int:
         raise ValueError("--output writes figures, --web serves a page: leave one out")
     if options.beta is not None and len(options.beta) != 1:
         raise ValueError(f"--beta: with --web one value, where the slider begins; got {len(options.beta)}")
-    model, name = None, "robot"
-    if options.robot is not None:
-        from connections import multibody as mb
-
-        model, name = mb.from_urdf(options.robot, floating_base=options.floating_base), options.robot.stem
-    elif options.floating_base:
-        raise ValueError(
-            "--floating-base needs a robot: connections explore --web ROBOT.urdf --floating-base"
-        )
+    shown = _shown(options)
     host = options.host if options.host is not None else explorer.LOOPBACK
     port = options.port if options.port is not None else explorer.PORT
     beta = options.beta[0] if options.beta is not None else 1.0
     from connections.explorer.invitation import invitation
 
     with (
-        explorer.serve(model, name, beta, host, port, options.robot) as server,
+        explorer.serve(beta=beta, host=host, port=port, **shown) as server,
         invitation(server.url) as page,
     ):
         try:
@@ -123,3 +119,28 @@ def _serve(options: argparse.Namespace) -> int:
         except KeyboardInterrupt:
             print("\nThe explorer has ended.")
     return 0
+
+
+def _shown(options: argparse.Namespace) -> dict[str, Any]:
+    """What is shown beside the views of R^3, as arguments of `explorer.serve`."""
+    python = None if options.robot is None else arguments.python_reference(options.robot)
+    if options.floating_base and (options.robot is None or python is not None):
+        raise ValueError(
+            "--floating-base needs a robot: connections explore --web ROBOT.urdf --floating-base"
+        )
+    if options.robot is None:
+        return {}
+    if python is not None:
+        from connections.verify import Subject, subject_from_file
+
+        path, attribute = python
+        subject = subject_from_file(path, attribute)
+        bodies = subject.bodies if isinstance(subject, Subject) else None
+        if bodies is not None and bodies.robot is not None:
+            return {"model": bodies.robot, "name": attribute}
+        return {"system": subject, "name": attribute}
+    from connections import multibody as mb
+
+    path = arguments.robot(options.robot)
+    model = mb.from_urdf(path, floating_base=options.floating_base)
+    return {"model": model, "name": path.stem, "urdf": path}

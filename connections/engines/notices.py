@@ -7,6 +7,8 @@ Without any configuration of `logging`, Python writes warnings to standard error
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 
 from connections._progress import is_quiet
@@ -15,8 +17,28 @@ NOTICEABLE = 2.0  # seconds; shorter compilations are not announced
 _logger = logging.getLogger("connections")
 
 
+_listeners: list[Callable[[str, float], None]] = []
+
+
+@contextmanager
+def heard_by(listener: Callable[[str, float], None]) -> Iterator[None]:
+    """Tell `listener` what is compiled while the block runs, in any thread, also what is not announced.
+
+    Parameters
+    ----------
+    listener : called with what is compiled, and for about how many seconds, before it is.
+    """
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
 def announce_compilation(what: str, seconds: float) -> None:
     """Announce that `what` is compiled, once on this machine, and for about how long."""
+    for listener in tuple(_listeners):
+        listener(what, seconds)
     if seconds >= NOTICEABLE and not is_quiet():
         _logger.warning("connections: compiling %s, once, ~%.0f s", what, seconds)
 

@@ -131,6 +131,7 @@ class View(ABC):
     Attributes
     ----------
     title : its name in the list of views.
+    compiles : what is compiled for its first picture, in words.
     uses_beta : whether it uses the slider of beta.
     sphere : centre (3,) and radius, m, of the region that is visible at first.
     outlook : (3,) the direction from its centre to the camera.
@@ -138,6 +139,7 @@ class View(ABC):
     """
 
     title: str
+    compiles = "functions of the view"
     uses_beta = True
     sphere: tuple[tuple[float, float, float], float]
     outlook: tuple[float, float, float]

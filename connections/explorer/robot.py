@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from connections.multibody.definition.kinematics import Kinematics
     from connections.multibody.program.closure_conditions import HostConditions
 
-FRAMES = 121  # of the film
+FRAMES = 361  # of the film; a carried vector of an arm may turn by 90 degrees in a tenth of a second
 _NODES = 4 * (FRAMES - 1) + 1  # times of the film, and three between each two, for the integration of P
 _MOST_STEPS = 3 * _NODES
 _COMPONENTS = {

@@ -27,6 +27,7 @@ class RobotView(drawing.FilmView):
     title : its name in the list of views.
     """
 
+    compiles = "the recursions of the robot"
     uses_beta = False
     outlook = (1.6, -2.2, 1.1)
 

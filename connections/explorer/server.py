@@ -83,6 +83,7 @@ def serve(
     host: str = LOOPBACK,
     port: int = PORT,
     urdf: str | os.PathLike[str] | None = None,
+    system: Any = None,
 ) -> Explorer:
     """Start a server of the page, in threads of its own.
 
@@ -95,12 +96,15 @@ def serve(
     port : port to bind to; 0 for any free port.
     urdf : the file that describes `model`; its visuals are drawn, with the meshes that they name. Bodies
         without visuals, and all bodies if this is None, are drawn by their ellipsoids of inertia.
+    system : a metric, a connection with a metric, or a system with two or three coordinates, to show beside
+        the views of R^3: whatever `verify.as_subject` accepts. `name` is its name.
 
     Raises
     ------
     ModelError : `urdf` does not exist, or is no URDF file.
-    ValueError : beta is larger than 50 kg/m, the port is no port, viser is not installed, or `urdf` is given
-        without a model.
+    ValueError : beta is larger than 50 kg/m, the port is no port, viser is not installed, `urdf` is given
+        without a model, or both a model and a system are given.
+    SubjectError : `system` is something else, or has another number of coordinates.
     PortError : the port is in use, or may not be used; the address is not one of this machine's.
     """
     require_finite("beta", beta)
@@ -111,14 +115,22 @@ def serve(
     viser = _viser()
     _require_free(host, port)
     from connections.explorer.access import Door, behind
+    from connections.explorer.manifold import Manifold
     from connections.explorer.page import Page
     from connections.explorer.page_face import renamed
     from connections.explorer.robot import Robot
+    from connections.verify import as_subject
 
     if urdf is not None and (model is None or isinstance(model, Robot)):
         raise ValueError("urdf: expected with a model, whose visuals it has")
-    robot = model if model is None or isinstance(model, Robot) else Robot(model, name, urdf)
-    title = f"connections: {'explorer' if robot is None else shown(robot.name)}"
+    if model is not None and system is not None:
+        raise ValueError("model, system: expected one of the two")
+    subject: Robot | Manifold | None = model if isinstance(model, Robot) else None
+    if system is not None:
+        subject = Manifold(as_subject(system, name))
+    elif model is not None and not isinstance(model, Robot):
+        subject = Robot(model, name, urdf)
+    title = f"connections: {'explorer' if subject is None else shown(subject.name)}"
     door = Door(host)
     door.finish = partial(renamed, title=title)
     with _without_its_prints():
@@ -144,7 +156,7 @@ def serve(
 
     @server.on_client_connect
     def _(client: Any) -> None:
-        pages[client.client_id] = Page(client, robot, float(beta))
+        pages[client.client_id] = Page(client, subject, float(beta))
         if client.client_id not in server.get_clients():  # disconnected while its page was made
             left(client)
 

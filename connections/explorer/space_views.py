@@ -16,6 +16,7 @@ class TransportView(drawing.View):
     """A geodesic, and the frame that two connections carry along it."""
 
     title = "Frames along a geodesic"
+    compiles = "geodesics and transport in R^3"
     sphere = ((0.0, 0.0, 0.0), 2.3)
     outlook = (1.6, -6.6, 2.6)
 
@@ -130,6 +131,7 @@ class ParallelogramView(drawing.View):
     """Two ways around a parallelogram, whose ends do not meet."""
 
     title = "The open parallelogram"
+    compiles = "geodesics and transport in R^3"
     sphere = ((0.3, 0.3, 0.1), 0.75)
     outlook = (1.3, -1.7, 0.9)
 
@@ -150,7 +152,7 @@ class ParallelogramView(drawing.View):
                         (GAP, "what is missing: T(u, w), to second order in the side"),
                     ),
                     "Torsion is the gap, per area, that remains between the two ways in the limit of small "
-                    "sides. Halve the side: the ratio below comes nearer to one.",
+                    "sides. Halve the side: the ratio above comes nearer to one.",
                 )
             )
         self.floor((0.3, 0.3, -0.4), 3.0, 0.25)
@@ -210,6 +212,7 @@ class PointMassView(drawing.FilmView):
     """The controlled point mass, with and without torsion."""
 
     title = "The controlled point mass"
+    compiles = "the closed loop of the point mass"
     sphere = ((2.2, 0.2, 0.0), 2.6)
     outlook = (-4.6, -5.4, 2.6)
 
