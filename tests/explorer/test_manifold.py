@@ -57,6 +57,16 @@ def test_torsion_with_two_velocities_bends_geodesics_and_keeps_lengths(hyperboli
     assert hyperbolic.see(np.array([0.2, -1.0]), heading=0.3).angle.max() < 1e-9
 
 
+def test_members_with_three_velocities_are_those_of_the_family():
+    """[W] (12) with beta = c sqrt(det H), on a metric that is not constant."""
+    metric = cn.MatrixMetric(SPACE, lambda q: jnp.diag(jnp.stack([1.0, 2.0, 3.0])) * (1.0 + q[0] ** 2))
+    q, v, w = np.array([[0.3, -0.2, 0.1], [0.7, -0.4, 0.2], [0.1, 0.9, -0.5]])
+    beta = 0.7 * np.sqrt(np.linalg.det(metric.matrix(q)))
+    member = cn.ContorsionFamily(metric).connection(np.array([beta]))
+    found = Manifold(as_subject(metric, "own"))._apply_at(jnp.asarray(q), v, w, jnp.array([0.0, 0.7]))
+    np.testing.assert_allclose(found, member.apply(q, v, w), rtol=1e-12)
+
+
 @pytest.mark.further
 def test_torsion_with_three_velocities_turns_by_its_constant():
     """-c radians per length on every metric, about the velocity; the geodesic stays what it is."""
