@@ -58,8 +58,9 @@ class GridMetric(Metric):
 
     Raises
     ------
-    TypeError, ShapeError, NonFiniteError : an axis or `values` is none. ValueError : an axis does not
-    increase. MetricError : a sample is not symmetric positive definite. Each names the entry.
+    TypeError, ShapeError, NonFiniteError : an axis or `values` is none.
+    ValueError : an axis does not increase.
+    MetricError : a sample is not symmetric positive definite. Each names the entry.
 
     Examples
     --------

@@ -269,8 +269,9 @@ class MatrixLieGroup(FrameField):
 
         Raises
         ------
-        ShapeError, NonFiniteError. PointError : the matrix is not in the group, or has no such logarithm: an
-        eigenvalue is negative. TypeError : JAX traces q.
+        ShapeError, NonFiniteError.
+        PointError : the matrix is not in the group, or has no such logarithm: an eigenvalue is negative.
+        TypeError : JAX traces q.
         """
         require_untraced(q=q)
         points = np.asarray(evaluate(self, projected_point, self._element("q", q)))
