@@ -498,7 +498,7 @@ class _Search:
                 low, up = np.minimum(lower[row], 0.0), np.maximum(upper[row], 0.0)
                 found = quadratic_programs.solved(bounded._replace(upper=up, lower=low), _WHAT)
                 if found is None:  # zero keeps these
-                    raise ConvergenceError(f"{_WHAT}: DAQP calls a program infeasible that is not")
+                    raise ConvergenceError(f"{_WHAT}: a program is called infeasible that is not")
             x[row], largest[row] = found[0], np.abs(found[1]).max()
         farthest = np.abs(x[:, self._turning]).max(axis=1, initial=_TURN)
         return x * (_TURN / farthest)[:, None], largest

@@ -361,6 +361,60 @@ def test_a_guess_changes_nothing(quadruped, rng):
         np.testing.assert_allclose(warm.forces, cold.forces, atol=1e-6)
 
 
+def humanoid():
+    """A robot with legs of six joints and arms of three that stands on its soles, and its law."""
+    plan, x, y, z = Plan(1, (0.0, 0.0, -9.81)), (1, 0, 0), (0, 1, 0), (0, 0, 1)
+    chest = {"center_of_mass": (0.0, 0.0, 0.2), "inertia": np.diag([0.5, 0.45, 0.2])}
+    plan.add("root", "world", "pelvis", mb.Free(), mass=12.0, inertia=np.diag([0.1, 0.09, 0.08]))
+    plan.add("waist", "pelvis", "chest", mb.Revolute(z), placed(z=0.1), mass=20.0, **chest)
+    for s, side in (("left", 0.1), ("right", -0.1)):
+        sole = {"mass": 1.0, "center_of_mass": (0.03, 0.0, -0.05), "inertia": np.diag([0.002, 0.004, 0.004])}
+        for joint, parent, body, axis, place, inertia in (
+            ("hip z", "pelvis", f"hip z {s}", z, placed(y=side), bar(1.0, 0.05)),
+            ("hip x", f"hip z {s}", f"hip x {s}", x, None, bar(1.0, 0.05)),
+            ("hip y", f"hip x {s}", f"thigh {s}", y, None, bar(6.0, 0.4)),
+            ("knee", f"thigh {s}", f"shank {s}", y, placed(z=-0.4), bar(4.0, 0.4)),
+            ("ankle y", f"shank {s}", f"ankle {s}", y, placed(z=-0.4), bar(0.5, 0.04)),
+            ("ankle x", f"ankle {s}", f"foot {s}", x, None, sole),
+            ("shoulder y", "chest", f"shoulder {s}", y, placed(y=2 * side, z=0.4), bar(0.5, 0.05)),
+            ("shoulder x", f"shoulder {s}", f"upper {s}", x, None, bar(2.0, 0.3)),
+            ("elbow", f"upper {s}", f"lower {s}", y, placed(z=-0.3), bar(1.5, 0.3)),
+        ):
+            start = {"hip y": -0.4, "knee": 0.8, "ankle y": -0.4, "elbow": -0.5}.get(joint)
+            plan.add(f"{joint} {s}", parent, body, mb.Revolute(axis), place, start, **inertia)
+    robot = plan.mechanism().build(gravity=plan.gravity)
+    posture = np.concatenate([plan.reference[joint] for joint in robot.joint_names])
+    soles = [SurfaceContact(f"foot {s}", 0.6, (0.1, 0.05), placed(0.03, z=-0.07)) for s in ("left", "right")]
+    tasks = [
+        CenterOfMassTask(damping=400.0, stiffness=3000.0, name="balance"),
+        OrientationTask("chest", damping=40.0, stiffness=400.0, name="upright"),
+        PostureTask(damping=5.0, stiffness=50.0, priority=1, name="posture"),
+    ]
+    return posture, WholeBodyController(robot, tasks, soles, torque_limits=150.0)
+
+
+@pytest.mark.parametrize("count", [16, further(2000)])
+def test_soles_keep_their_cones_at_all_states(count):
+    """Where a foot is about to lift, sixteen bounds meet: the solver's verdict alone is not enough."""
+    posture, law = humanoid()
+    robot, contacts, rng = law.model, Contacts(law.model, law.contacts), np.random.default_rng(0)
+    last = None
+    for _ in range(count):
+        q = mb.displace(robot, posture, 0.05 * rng.standard_normal(robot.nv))
+        v, away = 0.1 * rng.standard_normal(robot.nv), rng.uniform(-1.0, 1.0, 3) * [0.9, 0.9, 0.3]
+        goal = mb.center_of_mass(robot, q) + away
+        targets = {"balance": goal, "upright": np.eye(3), "posture": posture[7:]}
+        command = law.command(q, v, targets)
+        largest = max(np.abs(command.forces).max(), 100.0)  # N; some ask to fall
+        assert command.bounded and command.holds
+        assert (contacts.cone @ command.forces).min() > -1e-11 * largest
+        assert np.abs(command.tau).max() < 150.0 * (1.0 + 1e-11)
+        for guess in (command, last):
+            again = law.command(q, v, targets, guess).forces
+            np.testing.assert_allclose(again, command.forces, atol=1e-9 * largest)
+        last = command
+
+
 def legged(units):
     """A robot of four legs that stands, its controllers, and its targets, in other units."""
     L, M, T, E = units.length, units.mass, units.time, units.energy

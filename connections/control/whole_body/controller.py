@@ -210,7 +210,7 @@ class WholeBodyController:
         v : (nv,) velocity in the model's frame.
         targets : {name of a task: `Target`, or the place alone, at rest}.
         guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
-            the result within the solver's tolerance, about 1e-7 of the largest force.
+            the result by round-off.
         lifted : frames whose contacts do not touch now. They have no force and need not hold; what they do
             instead is a task's to say. The command may jump when this changes: what bounds allow does.
 

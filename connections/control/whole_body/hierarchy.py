@@ -4,8 +4,8 @@
 
 with E y = e and lower <= G y <= upper at every level. Without bounds the levels are solved by nullspaces, to
 round-off (`compiled_law.best`); if the result keeps the bounds, it is the solution. Otherwise each level is a
-quadratic program, solved by DAQP: of the points that are equally good for the tasks, it
-is the one closest to the result without bounds.
+quadratic program (`quadratic_programs`): of the points that are equally good for the tasks, it is the one
+closest to the result without bounds.
 Source: Escande, Mansard and Wieber, Hierarchical quadratic programming: fast online humanoid-robot motion
 generation, 2014.
 """
@@ -19,9 +19,13 @@ import numpy as np
 
 from connections.checks import ConvergenceError
 from connections.control.whole_body.compiled import compiled
-from connections.geometry.numerics.quadratic_programs import Program, solved
+from connections.geometry.numerics.quadratic_programs import Program, optimal, solved
 
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
+# A bound that resists a level, with a multiplier above this part of its pull, stays active below: whatever is
+# as good for the level keeps it. Multipliers that closeness makes are below it.
+_PUSHES = 1e-5
+_MET = 1e-9  # length of a row, of one, that what is open does not change
 _WHAT = "whole-body control within bounds"
 
 
@@ -51,7 +55,7 @@ def by_programs(
     ----------
     levels : in the order of their priorities.
     G_z, room : (k, d), (2, k) bounds of z, room[1] <= G_z z / size <= room[0].
-    size : by which DAQP's unknowns are smaller, because its tolerances are absolute.
+    size : by which the program's unknowns are smaller, because its tolerances are absolute.
     guess : the multipliers of a similar program, whose active bounds are tried first.
     y : (n,) the result without bounds.
     Z : (d, n) an orthonormal basis of the directions in which y may change.
@@ -63,19 +67,23 @@ def by_programs(
         B, P, pull = np.empty((len(level.A), left)), np.empty((left, left)), np.empty(left)
         G_n, now = np.empty((k, left)), np.empty((2, k))
         compiled.program(*level, y, Z, N, z, G_z, room, size, _CLOSENESS, number == 0, B, P, pull, G_n, now)
+        met = np.linalg.norm(G_n, axis=1) <= _MET
+        now[:, met] = [[np.inf], [-np.inf]]
         active = guess[number] if guess is not None and number < len(guess) else None
         found = solved(Program(P, _CLOSENESS * (N @ z) - pull, G_n, *now), _WHAT, active)
         if found is not None:  # close to that result instead, so that closeness costs the level nothing
-            found = solved(Program(P, -_CLOSENESS * found[0] - pull, G_n, *now), _WHAT, found[1])
+            closer = Program(P, -_CLOSENESS * found[0] - pull, G_n, *now)
+            found = optimal(closer, found[1]) or solved(closer, _WHAT, found[1])
         if found is None and number:  # zero keeps the bounds, so this is the solver's failure
-            raise ConvergenceError(f"{_WHAT}: DAQP calls a program infeasible that is not")
+            raise ConvergenceError(f"{_WHAT}: a program is called infeasible that is not")
         if found is None:
             return None
         z = z + found[0] @ N
         multipliers.append(found[1])
         if number + 1 < len(levels):
+            push = np.abs(found[1]) > _PUSHES * np.abs(pull).max(initial=0.0)
             open_to_others = np.empty((left, d))
-            N = open_to_others[: compiled.narrowed(B, N, open_to_others)]
+            N = open_to_others[: compiled.narrowed(np.vstack([B, G_n[push]]), N, open_to_others)]
             if len(N) == 0:
                 break
     return y + size * (z @ Z), multipliers
