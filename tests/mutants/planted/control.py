@@ -154,6 +154,22 @@ MUTANTS = (
         "an upper joint limit is passed by a fast joint",
     ),
     Mutant(
+        "bounds-that-pull",
+        "geometry/numerics/quadratic_programs.py",
+        "pulls, at = own * side[active], program.G @ x",
+        "pulls, at = own * own, program.G @ x",
+        ("geometry/test_quadratic_programs.py::test_wrong_active_bounds_are_exchanged",),
+        "an active bound is kept though its multiplier has the wrong sign",
+    ),
+    Mutant(
+        "bounds-that-resist-stay",
+        "control/whole_body/hierarchy.py",
+        "compiled.narrowed(np.vstack([B, G_n[push]]), N, open_to_others)",
+        "compiled.narrowed(B, N, open_to_others)",
+        ("control/test_whole_body.py::test_soles_keep_their_cones_at_all_states[16]",),
+        "a bound that resists a priority may be left for a lower one",
+    ),
+    Mutant(
         "angular-momentum-rate",
         "control/whole_body/robot_state.py",
         "return R @ H[:3] + lever @ P, turned + lever @ P_dot + moving @ P",
