@@ -335,7 +335,6 @@ def test_a_guess_chooses_the_branch(of_function, rng):
         (mb.coriolis_matrix, [v]),
         (mb.gravity, []),
         (lambda *given: mb.inverse_dynamics_derivatives(*given)[0], [v, a]),
-        (mb.coriolis_matrix_rate, [v, a]),
     ):
         expected = function(down, q, *x)
         same(function(up, closed, *x), expected)
@@ -412,11 +411,21 @@ def test_a_closed_goes_through_jax(rng):
             expected[1],
         )
         assert isinstance(mb.coriolis_matrix(robot, closed, vs), type(closed.q))
-        assert isinstance(mb.ricci(robot, closed), type(closed.q))
+        assert isinstance(mb.gravity(robot, closed), type(closed.q))
     tree = model("tree")
     q, v = configurations(tree, rng)
     found = jax.jit(lambda q: mb.coriolis_matrix(tree, mb.close_loops(tree, q), v))(q)
     same(found, mb.coriolis_matrix(tree, q, v))
+
+
+@pytest.mark.further
+def test_curvature_at_a_closed(rng):
+    robot = model("four-bar")
+    q, v = configurations(robot, rng)
+    closed = mb.close_loops(robot, jnp.asarray(q))
+    assert isinstance(mb.ricci(robot, closed), type(closed.q))
+    same(mb.ricci(robot, closed), mb.ricci(robot, q))
+    same(mb.coriolis_matrix_rate(robot, closed, v, v), mb.coriolis_matrix_rate(robot, q, v, v))
 
 
 def test_numbers_that_are_none_give_nan(rng):
