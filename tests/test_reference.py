@@ -15,11 +15,7 @@ from pages import ROOT
 NOT_YET = {
     "connections.control",
     "connections.control.tracking_example",
-    "connections.explorer",
-    "connections.interop",
-    "connections.plots",
     "connections.sweeps",
-    "connections.systems",
     "connections.verify",
 }
 

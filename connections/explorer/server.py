@@ -26,7 +26,17 @@ MOST_BETA = 50.0  # kg/m
 
 
 class PortError(OSError):
-    """The port cannot be used; the message says how to choose another."""
+    """The port cannot be used; the message says how to choose another.
+
+    Examples
+    --------
+    >>> from connections import explorer
+    >>> with explorer.serve(port=0) as running:
+    ...     explorer.serve(port=running.port)
+    Traceback (most recent call last):
+        ...
+    connections.explorer.server.PortError: port ... of 127.0.0.1 is in use: choose another with --port...
+    """
 
 
 class Explorer:
@@ -38,6 +48,13 @@ class Explorer:
     host : the address that it is bound to.
     pages : the open pages, by viser's number of the browser.
     token : the secret in the page's address (`door`).
+
+    Examples
+    --------
+    >>> from connections import explorer
+    >>> with explorer.serve(port=0) as running:  # until the end of the block; running.wait() serves for ever
+    ...     print(running.local, running.url.startswith(f"http://127.0.0.1:{running.port}/?token="))
+    True True
     """
 
     def __init__(self, server: Any, host: str, pages: dict[int, Any], token: str) -> None:
@@ -106,6 +123,15 @@ def serve(
         without a model, or both a model and a system are given.
     SubjectError : `system` is something else, or has another number of coordinates.
     PortError : the port is in use, or may not be used; the address is not one of this machine's.
+
+    Examples
+    --------
+    >>> from connections import explorer
+    >>> from connections import multibody as mb
+    >>> running = explorer.serve(mb.example("arm"), name="arm", port=0)
+    >>> running.url  # open it in a browser
+    'http://127.0.0.1:.../?token=...'
+    >>> running.stop()
     """
     require_finite("beta", beta)
     if abs(beta) > MOST_BETA:

@@ -53,6 +53,17 @@ class LibraryAudit:
     matrix : whether the library has a matrix.
     faults : the joint types for which properties fail.
     notes : differences between the library's model and the description.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> audit = interop.audit_library(interop.joint_example("revolute"), "pinocchio")
+    >>> audit.function, audit.same_robot.ok, audit.recursion.ok
+    ('computeCoriolisMatrix', True, True)
+    >>> audit.verdicts["skew"], audit.kind
+    ('holds', 'riemannian')
+    >>> audit.faults
+    ()
     """
 
     library: str
@@ -142,6 +153,15 @@ def audit_library(
     LibraryError : the library or its variant is unknown, it is not installed, or it cannot read the robot.
     ModelError : the file is not a valid description.
     NonFiniteError, MetricError : the library returns NaN, or a matrix H that is not positive definite.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> audit = interop.audit_library(interop.joint_example("revolute"), "mujoco")
+    >>> audit.summary
+    'The vector C v is right; the library has no Coriolis matrix.'
+    >>> audit.admissible
+    True
     """
     with without_output():
         return audit_aloud(robot, library, floating_base=floating_base, samples=samples, seed=seed)

@@ -30,6 +30,16 @@ class StepSweep:
     steps : (S,) rad and m, ascending.
     largest, average : (2, S) errors over the entries of dtau/dq, relative to the largest entry; first
         one-sided differences, then central ones.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> from connections import plots
+    >>> arm = mb.example("arm")
+    >>> q = v = a = [0.5] * 6
+    >>> sweep = plots.StepSweep.of(arm, q, v, a, [1e-4, 1e-3, 1e-2])
+    >>> sweep.orders.round(1)  # of one-sided and of central differences
+    array([1., 2.])
     """
 
     steps: np.ndarray
@@ -88,6 +98,18 @@ def figure_convergence(own: StepSweep, robots: Mapping[str, StepSweep]) -> Figur
     ----------
     own : the sweep of the robot at the left.
     robots : name -> sweep.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> from connections import plots
+    >>> arm = mb.example("arm")
+    >>> q = v = a = [0.5] * 6
+    >>> sweep = plots.StepSweep.of(arm, q, v, a, [1e-4, 1e-3, 1e-2])
+    >>> figure = plots.figure_convergence(sweep, {"arm": sweep})
+    >>> figure.savefig("convergence.png")
+    >>> len(figure.axes)
+    2
 
     Source: [B] Fig. 5.
     """

@@ -106,6 +106,15 @@ def figure_mechanism(model: Model) -> Figure:
     Parameters
     ----------
     model : the robot. The names of dependent joints are grey.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> from connections import plots
+    >>> figure = plots.figure_mechanism(mb.example("four_bar"))
+    >>> figure.savefig("mechanism.png")
+    >>> [axes.texts[-1].get_text() for axes in figure.axes]  # titles of both parts
+    ['Bodies and joints; loops dashed, couplings dotted', 'Clusters']
     """
     clusters = list(model.cluster_tree)  # the ground, then clusters in order
     bodies, tree = _body_boxes(model), _cluster_boxes(model, clusters)

@@ -79,6 +79,17 @@ def figure_motion(
     ------
     TypeError : no motion, or `axes` are no axes.
     ValueError : as `Motion.plot`; a batch is drawn into panels that have curves of other motions.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import plots, systems
+    >>> sleigh = systems.chaplygin_sleigh().numeric()
+    >>> motion = sleigh.simulate([0.0, 0.0, 0.0], [0.0, 2.0], np.linspace(0.0, 5.0, 26))
+    >>> figure = plots.figure_motion(motion, ["q", "v"])
+    >>> figure.savefig("motion.png")
+    >>> [axes.get_title() for axes in figure.axes]
+    ['configuration q [rad, m]', 'velocity v [rad/s, m/s]']
     """
     if not isinstance(motion, Motion):
         raise TypeError(f"motion: expected a Motion, got {type(motion).__name__}")

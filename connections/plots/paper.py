@@ -48,6 +48,16 @@ def figure_states(result: TrackingResult, title: str) -> Figure:
     ----------
     result : one motion of the tracking example.
     title : heading of the figure.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> from connections.control import tracking_example
+    >>> result = tracking_example.explore([-5.0])[0]
+    >>> figure = plots.figure_states(result, "C = -5 (v x)")
+    >>> figure.savefig("states.png")
+    >>> len(figure.axes)
+    4
     """
     figure = new_figure(10.0, 5.6)
     t, q, v = (np.asarray(x) for x in (result.motion.times, result.motion.q, result.motion.v))
@@ -82,6 +92,15 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     Parameters
     ----------
     results : motions of the tracking example.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> from connections.control import tracking_example
+    >>> figure = plots.figure_6(tracking_example.explore([0.0, -5.0]))
+    >>> figure.savefig("trajectories.png")
+    >>> [text.get_text() for text in figure.legends[0].get_texts()]
+    ['C = 0 (torsion-free)', 'C = -5 (v x)', 'desired', 'start']
     """
     figure = new_figure(12.0, 5.0)
     for place, last, title in (
@@ -109,6 +128,15 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     Parameters
     ----------
     results : motions of the tracking example.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> from connections.control import tracking_example
+    >>> figure = plots.figure_7(tracking_example.explore([0.0, -5.0]))
+    >>> figure.savefig("lyapunov.png")
+    >>> [axes.get_yscale() for axes in figure.axes]
+    ['linear', 'log']
     """
     figure = new_figure(9.0, 4.6)
     linear, logarithmic = figure.subplots(1, 2)
@@ -137,6 +165,16 @@ def figure_sweep(results: Sequence[TrackingResult], marked: Sequence[TrackingRes
     ----------
     results : motions of the tracking example, any order of beta.
     marked : motions that get a dot and a legend, such as those of the other figures.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> from connections.control import tracking_example
+    >>> results = tracking_example.explore([0.0, -5.0, -10.0])
+    >>> figure = plots.figure_sweep(results, marked=results[:1])
+    >>> figure.savefig("sweep.png")
+    >>> figure.axes[0].get_ylabel()
+    'rms tracking error [m]'
     """
     figure = new_figure(9.0, 6.6)
     ordered = sorted(results, key=lambda result: result.beta)
@@ -174,6 +212,15 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
     Parameters
     ----------
     results : motions of the tracking example.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> from connections.control import tracking_example
+    >>> figure = plots.figure_spectra(tracking_example.explore([0.0, -5.0]))
+    >>> figure.savefig("spectra.png")
+    >>> figure.axes[0].get_xlabel()
+    'frequency [Hz]'
     """
     figure = new_figure(8.0, 4.6)
     axes = figure.subplots()
@@ -213,6 +260,13 @@ def write_figures(directory: str | Path, pdf: bool = False) -> list[Path]:
     Raises
     ------
     OSError : the directory cannot be written; nothing was computed.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> [path.name for path in plots.write_figures("figures")]
+    ['figure_3_four_connections.png', 'figure_4_torsion_free.png', 'figure_5_torsion.png',
+     'figure_6_trajectories.png', 'figure_7_lyapunov.png']
     """
     require_writable(Path(directory))
     return _write(directory, _paper_figures(explore(PAPER_BETAS)), pdf)
@@ -239,6 +293,16 @@ def write_exploration(
     ------
     ShapeError, NonFiniteError : betas is empty or not a list of finite numbers.
     OSError : the directory cannot be written; nothing was computed.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> paths, results = plots.write_exploration("exploration", betas=[-5.0])
+    >>> [path.name for path in paths]
+    ['exploration_trajectories.png', 'exploration_lyapunov.png', 'exploration_spectra.png',
+     'exploration.md', 'exploration.csv']
+    >>> round(results[0].rms_error, 2)  # m
+    0.33
     """
     require_writable(Path(directory))
     results, sweep = _explored(betas)
@@ -265,6 +329,13 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
     Raises
     ------
     OSError : the directory cannot be written; nothing was computed.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> paths, sweep = plots.write_all("figures")
+    >>> len(paths), len(sweep)
+    (9, 41)
     """
     require_writable(Path(directory))
     results, sweep = _explored(PAPER_BETAS)

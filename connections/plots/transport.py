@@ -19,6 +19,14 @@ def four_contorsions() -> dict[tuple[bool, bool], np.ndarray]:
     """Constant contorsions D[i, j, k] on R^3, by (metric compatible, Riemannian geodesics).
 
     Totally antisymmetric; antisymmetric in (1, 3) only; in (2, 3) only; in neither pair.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> both = plots.four_contorsions()[True, True]  # antisymmetric in (1, 3) and in (2, 3)
+    >>> bool((both == -both.transpose(2, 1, 0)).all()), bool((both == -both.transpose(0, 2, 1)).all())
+    (True, True)
+
     Source: [W] Fig. 3, Props III.1 and III.2.
     """
     volume = np.zeros((3, 3, 3))
@@ -52,6 +60,19 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
     Returns
     -------
     q (m, T, 3), z (m, T, 3, 3) with z[a, t, b] the b-th transported vector.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import plots
+    >>> twist = plots.four_contorsions()[True, True]
+    >>> q, z = plots.transported_frames([twist], np.linspace(0.0, 2.0, 3))
+    >>> q[0, -1].round(6)  # the geodesic is a straight line
+    array([2., 0., 0.])
+    >>> z[0, -1].round(3)  # along which two of the vectors turn about the third
+    array([[ 1.   ,  0.   ,  0.   ],
+           [ 0.   ,  0.454,  0.891],
+           [ 0.   , -0.891,  0.454]])
     """
     metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
 
@@ -72,7 +93,16 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
 
 
 def figure_3() -> Figure:
-    """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3."""
+    """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3.
+
+    Examples
+    --------
+    >>> from connections import plots
+    >>> figure = plots.figure_3()
+    >>> figure.savefig("figure_3.png")
+    >>> len(figure.axes)
+    4
+    """
     figure = new_figure(11.0, 7.6)
     kinds = {
         (True, True): "D totally antisymmetric",

@@ -39,6 +39,18 @@ class VehicleMotion:
     q : (T, nq) points.
     title : of the drawing.
     parameters : {name: value} of those that differ from the system's defaults.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import plots, systems
+    >>> times = np.linspace(0.0, 5.0, 26)
+    >>> motion = systems.chaplygin_sleigh().numeric().simulate([0.0, 0.0, 0.0], [0.0, 2.0], times)
+    >>> drawn = plots.VehicleMotion("chaplygin_sleigh", times, motion.q, "sleigh")
+    >>> drawn.sizes
+    {'m': 1.0, 'I': 0.1, 'a': 0.2}
+    >>> drawn.path.shape
+    (26, 2)
     """
 
     vehicle: str
@@ -77,6 +89,18 @@ def draw_motion(axes: Axes, motion: VehicleMotion, moments: int = 5) -> None:
     axes : to draw on.
     motion : the motion.
     moments : number of equally spaced times at which the vehicle is drawn.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from matplotlib.figure import Figure
+    >>> from connections import plots, systems
+    >>> times = np.linspace(0.0, 5.0, 26)
+    >>> motion = systems.chaplygin_sleigh().numeric().simulate([0.0, 0.0, 0.0], [0.0, 2.0], times)
+    >>> axes = Figure().subplots()
+    >>> plots.draw_motion(axes, plots.VehicleMotion("chaplygin_sleigh", times, motion.q), moments=4)
+    >>> axes.get_xlabel(), len(axes.patches)  # a patch for each moment
+    ('x [m]', 4)
     """
     picked = np.unique(np.linspace(0, len(motion.times) - 1, moments).round().astype(int))
     axes.plot(*motion.path.T, color=GREY, lw=1.0, zorder=1)
@@ -97,6 +121,18 @@ def draw_shape(axes: Axes, motion: VehicleMotion, shape: Mapping[str, int]) -> N
     axes : to draw on.
     motion : the motion.
     shape : {label: index in q} of angles.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from connections import plots, systems
+    >>> racer = systems.Locomotion(systems.roller_racer().numeric(), driven=(3,))
+    >>> gait = systems.roller_racer_gait()
+    >>> motion = racer.simulate(gait, gait.times(cycles=1, per_cycle=10))
+    >>> axes = Figure().subplots()
+    >>> plots.draw_shape(axes, plots.VehicleMotion("roller_racer", motion.times, motion.q), {"psi": 3})
+    >>> axes.get_ylabel(), axes.lines[0].get_label()
+    ('shape [rad]', 'psi')
     """
     for number, (label, index) in enumerate(shape.items()):
         axes.plot(motion.times, motion.q[:, index], color=color(number), label=label)
@@ -116,6 +152,17 @@ def draw_vehicle(
     q : (nq,) point.
     sizes : values of the system's parameters, by name.
     strength : from 0 to 1; below 1, colours are mixed with white.
+
+    Examples
+    --------
+    >>> from matplotlib.figure import Figure
+    >>> from connections import plots
+    >>> figure = Figure()
+    >>> axes = figure.subplots()
+    >>> plots.draw_vehicle(axes, "snakeboard", [0.0, 0.0, 0.0, 0.5, 0.3], {"l": 0.2})
+    >>> len(axes.patches), len(axes.lines)  # the board; the rotor, axles and wheels
+    (1, 7)
+    >>> figure.savefig("snakeboard.png")
     """
     shades = {BODY: BLUE, BAR: BLACK, WHEEL: BLACK, ROTOR: RED, POINT: GREEN}
     for kind, points in PARTS[vehicle](np.asarray(q), sizes):

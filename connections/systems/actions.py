@@ -20,6 +20,17 @@ def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
     Parameters
     ----------
     turns : indices of angles in q; to each, one more entry of g is added. Other coordinates are unchanged.
+
+    Examples
+    --------
+    Where a vehicle is, and where it heads, does not change its metric.
+
+    >>> from connections import systems
+    >>> motions = systems.planar_motions()
+    >>> sleigh = systems.chaplygin_sleigh().numeric()
+    >>> metric = sleigh.connection.ambient_metric
+    >>> motions.check_invariant_metric(metric, [1.0, 2.0, 0.3], [0.5, 0.0, 0.7]).ok
+    True
     """
 
     def action(q: jax.Array, g: jax.Array) -> jax.Array:
@@ -39,6 +50,18 @@ def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
     ----------
     nq : number of coordinates.
     axes : indices of the coordinates to which g is added.
+
+    Examples
+    --------
+    The momenta of a particle of 2 kg that belong to shifts along x and along z.
+
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import systems
+    >>> shifts = systems.translations(3, (0, 2))
+    >>> space = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 2.0]))
+    >>> shifts.momenta(space, [0.0, 1.0, 0.0], [3.0, 4.0, 5.0])
+    array([ 6., 10.])
     """
     places = np.eye(nq)[:, list(axes)]
     return GroupAction(lambda q, g: q + places @ g, lambda g, h: g + h, np.zeros(len(axes)))
@@ -48,6 +71,17 @@ def heisenberg_group() -> GroupAction:
     """The Heisenberg group on itself from the left: (a, b, c) (x, y, z) = (a + x, b + y, c + z + b x).
 
     The form dz - y dx is invariant, the Euclidean metric is not.
+
+    Examples
+    --------
+    The order matters.
+
+    >>> import numpy as np
+    >>> from connections import systems
+    >>> group = systems.heisenberg_group()
+    >>> g, h = np.array([0.0, 1.0, 0.0]), np.array([1.0, 0.0, 0.0])
+    >>> group.product(g, h).tolist(), group.product(h, g).tolist()
+    ([1.0, 1.0, 1.0], [1.0, 1.0, 0.0])
     """
 
     def product(g: jax.Array, h: jax.Array) -> jax.Array:

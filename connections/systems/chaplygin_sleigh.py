@@ -26,6 +26,19 @@ def chaplygin_sleigh() -> SymbolicSystem:
 
     Parameters of the system: mass m [kg], moment of inertia I about the centre of mass [kg m^2], distance a
     of the centre of mass ahead of the blade [m].
+
+    Examples
+    --------
+    It begins by turning about its blade, and ends in a straight line.
+
+    >>> from connections import systems
+    >>> sleigh = systems.chaplygin_sleigh().numeric()
+    >>> motion = sleigh.simulate([0.0, 0.0, 0.0], [0.0, 2.0], [0.0, 2.0, 4.0, 8.0])
+    >>> motion.v.round(2)  # along the blade [m/s], and turning [rad/s]
+    array([[0.  , 2.  ],
+           [0.73, 0.47],
+           [0.75, 0.06],
+           [0.75, 0.  ]])
     """
     x, y, theta = planar_coordinates()
     m, inertia, a = sympy.symbols("m I a", positive=True)

@@ -39,6 +39,18 @@ class Gait:
     name : for titles.
     amplitude, frequency, phase, offset : (s,) each, in the units of the coordinates, rad/s and rad.
     period : duration of one cycle [s].
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import systems
+    >>> swing = systems.Gait("swing", [0.5], [2.0 * np.pi], [0.0], [0.1], period=1.0)
+    >>> swing.times(cycles=1, per_cycle=4)
+    array([0.  , 0.25, 0.5 , 0.75, 1.  ])
+    >>> swing.shape([0.0, 0.25, 0.75])
+    array([[ 0.1],
+           [ 0.6],
+           [-0.4]])
     """
 
     name: str
@@ -86,6 +98,17 @@ class Locomotion:
     ------
     ShapeError : the numbers of inputs and driven coordinates differ.
     ConstraintError : the system has a drift.
+
+    Examples
+    --------
+    A roller racer moves because its handlebar swings.
+
+    >>> from connections import systems
+    >>> racer = systems.Locomotion(systems.roller_racer().numeric(), driven=(3,))
+    >>> gait = systems.roller_racer_gait()
+    >>> motion = racer.simulate(gait, gait.times(cycles=2))
+    >>> motion.q[:, 0].round(2)  # x [m]: it gains speed in every swing
+    array([ 0.  , -0.07, -0.29])
     """
 
     system: NonholonomicSystem
@@ -254,6 +277,15 @@ def displacement(start: Any, end: Any) -> np.ndarray:
     Parameters
     ----------
     start, end : (..., nq) points (x, y, theta, ...).
+
+    Examples
+    --------
+    A vehicle that heads along y has moved ahead by 2 m.
+
+    >>> import numpy as np
+    >>> from connections import systems
+    >>> systems.displacement([1.0, 1.0, np.pi / 2], [1.0, 3.0, np.pi / 2]).round(12)
+    array([2., 0., 0.])
     """
     start, end = np.asarray(start), np.asarray(end)
     c, s = np.cos(start[..., 2]), np.sin(start[..., 2])
@@ -291,6 +323,15 @@ def snakeboard_gaits() -> dict[str, Gait]:
     The frequency ratios are those of [O]; amplitudes and phases are chosen here. Drive gains speed in every
     cycle, rotate turns and park moves sideways, both with a momentum that is zero after every cycle.
 
+    Examples
+    --------
+    >>> from connections import systems
+    >>> board = systems.Locomotion(systems.snakeboard().numeric(), driven=(3, 4))
+    >>> gait = systems.snakeboard_gaits()["drive"]
+    >>> motion = board.simulate(gait, gait.times(cycles=2))
+    >>> systems.displacement(motion.q[:-1], motion.q[1:])[:, 0].round(2)  # ahead in each cycle [m]
+    array([0.16, 0.47])
+
     Source: [O].
     """
     quarter = np.pi / 2.0
@@ -308,6 +349,13 @@ def roller_racer_gait(amplitude: float = 0.6, period: float = 1.0) -> Gait:
     ----------
     amplitude : of psi [rad].
     period : of a swing [s].
+
+    Examples
+    --------
+    >>> from connections import systems
+    >>> gait = systems.roller_racer_gait(amplitude=0.4, period=2.0)
+    >>> gait.shape([0.0, 0.5, 1.5]).ravel()  # psi at the beginning, and at its turning points [rad]
+    array([ 0. ,  0.4, -0.4])
     """
     return sinusoidal("swing", (amplitude,), (1,), period)
 

@@ -24,6 +24,16 @@ def heisenberg_particle() -> SymbolicSystem:
     z_1 = (c / b) cosh(b (x - x_1) / c).
 
     Parameter of the system: mass m [kg].
+
+    Examples
+    --------
+    >>> from connections import symbolic, systems
+    >>> particle = systems.heisenberg_particle()
+    >>> symbolic.nonzero(particle.constrained_coefficients())
+    {(0, 1, 0): y/(y**2 + 1)}
+    >>> motion = particle.numeric().simulate([0.0, 0.0, 0.0], [1.0, 1.0], [0.0, 1.0])
+    >>> motion.q[-1].round(4)  # (asinh 1, 1, sqrt 2 - 1)
+    array([0.8814, 1.    , 0.4142])
     """
     x, y, z = sympy.symbols("x y z", real=True)
     m = sympy.Symbol("m", positive=True)

@@ -22,6 +22,16 @@ def planar_body() -> SymbolicSystem:
 
     Parameters of the system: mass m [kg], moment of inertia J about the centre of mass [kg m^2], distance h
     of the thruster [m].
+
+    Examples
+    --------
+    >>> from connections import systems
+    >>> body = systems.planar_body().numeric()
+    >>> def thrust(t, q, v):
+    ...     return [3.0, 0.0, 0.0]  # 3 N along the axis of a body of 1.5 kg
+    >>> motion = body.simulate([0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0], thrust)
+    >>> motion.q[-1].round(6)
+    array([2., 0., 0.])
     """
     x, y, theta = planar_coordinates()
     m, J, h = sympy.symbols("m J h", positive=True)

@@ -22,6 +22,18 @@ def roller_racer() -> SymbolicSystem:
     The forms have rank two everywhere. X_1 is singular where l_2 + l_1 cos psi = 0: there use
     ``numeric(basis="orthonormal")``, whose basis is computed from the forms alone, or another basis.
 
+    Examples
+    --------
+    >>> from connections import systems
+    >>> racer = systems.roller_racer()
+    >>> racer.coordinates
+    (x, y, theta, psi)
+    >>> racer.reduced_metric()[0, 1]  # the basis is orthogonal
+    0
+    >>> motion = racer.numeric().simulate([0.0, 0.0, 0.0, 0.0], [1.0, 0.0], [0.0, 2.0])
+    >>> motion.q[-1].round(6)  # it glides straight ahead
+    array([2., 0., 0., 0.])
+
     Source: [Z] sections 5, 5.1; X_1 and X_2 as printed.
     """
     x, y, theta, psi = symbols("x y theta psi", real=True)

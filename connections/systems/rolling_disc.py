@@ -23,6 +23,16 @@ def rolling_disc() -> SymbolicSystem:
 
     Parameters of the system: mass m [kg], radius R [m], moments of inertia I about the axis and J about a
     diameter [kg m^2]; the defaults are those of a uniform disc.
+
+    Examples
+    --------
+    >>> from connections import symbolic, systems
+    >>> disc = systems.rolling_disc()
+    >>> symbolic.nonzero(disc.constrained_coefficients())
+    {}
+    >>> motion = disc.numeric().simulate([0.0, 0.0, 0.0, 0.0], [2.0, 0.0], [0.0, 3.0])
+    >>> motion.q[-1].round(6)  # 6 rad on a radius of 0.5 m
+    array([3., 0., 0., 6.])
     """
     x, y, theta, phi = planar_coordinates("phi")
     m, R, inertia, J = sympy.symbols("m R I J", positive=True)

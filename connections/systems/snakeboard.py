@@ -23,6 +23,15 @@ def snakeboard() -> SymbolicSystem:
     The basis is regular everywhere. The constraints are not: at cos phi = 0 both wheel pairs stand across the
     board and the two forms are dependent.
 
+    Examples
+    --------
+    >>> from connections import systems
+    >>> board = systems.snakeboard()
+    >>> board.constrained_coefficients()[0, 2, 1]  # how rotor and wheels, turned together, drive it
+    J_r*cos(phi)/(l**2*m)
+    >>> board.numeric(parameters={"m": 5.0}).frame.dim
+    3
+
     Source: [Z] sections 4, 4.1; the printed inertia matrix, with m l^2 in the place of theta.
     """
     x, y, theta, psi, phi = symbols("x y theta psi phi", real=True)

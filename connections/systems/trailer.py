@@ -26,6 +26,14 @@ def trailer() -> SymbolicSystem:
     inertia J and I about their centres of mass [kg m^2], distances behind the hitch of the trailer's axle, d,
     and of its centre of mass, c [m].
 
+    Examples
+    --------
+    >>> from connections import systems
+    >>> robot = systems.trailer().numeric()
+    >>> motion = robot.simulate([0.0, 0.0, 0.0, 0.5], [1.0, 0.0], [0.0, 0.5, 1.0, 5.0])
+    >>> motion.q[:, 3].round(3)  # the hitch angle: driving ahead straightens it
+    array([0.5  , 0.224, 0.1  , 0.   ])
+
     Source: [MS] (kinematics).
     """
     x, y, theta, delta = planar_coordinates("delta")

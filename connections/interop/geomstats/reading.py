@@ -43,6 +43,18 @@ def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
     TypeError : not a geomstats space or metric.
     MetricError : the space has no metric, or its metric is not positive definite, cannot be differentiated,
         or differs from the exact one of its class at points where the two were compared.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> geomstats = interop.import_geomstats()
+    >>> from geomstats.geometry.poincare_half_space import PoincareHalfSpace
+    >>> metric = interop.from_geomstats(PoincareHalfSpace(dim=2))
+    >>> metric.matrix([0.0, 2.0])
+    array([[0.25, 0.  ],
+           [0.  , 0.25]])
+    >>> metric.route
+    'the Poincare half space'
     """
     space, metric = _space_and_metric(space)
     base, chart, route = _read(space, metric, pole)

@@ -76,6 +76,19 @@ class GeomstatsMetric(Metric):
     chart : the coordinates.
     space : geomstats' space.
     route : how H(q) and its derivatives are computed, in words.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> geomstats = interop.import_geomstats()
+    >>> from geomstats.geometry.hypersphere import Hypersphere
+    >>> sphere = interop.from_geomstats(Hypersphere(dim=2))
+    >>> q, v = sphere.to_ours([0.0, 0.0, 1.0], [2.0, 0.0, 0.0])
+    >>> float(sphere.inner(q, v, v))  # the squared length of the vector
+    4.0
+    >>> point, vector = sphere.to_theirs(q, v)
+    >>> vector.round(12)
+    array([2., 0., 0.])
     """
 
     base: Metric

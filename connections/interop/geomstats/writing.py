@@ -34,6 +34,16 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
     Raises
     ------
     TypeError : not a connection. FrameError : the metric is in another frame.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import interop
+    >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> space = interop.to_geomstats(cn.LeviCivita(half_plane))
+    >>> float(space.metric.dist([0.0, 1.0], [0.0, 2.0]).round(6))  # log 2
+    0.693147
     """
     if not isinstance(nabla, AffineConnection):
         hint = ": pass LeviCivita(metric)" if isinstance(nabla, Metric) else ""  # type: ignore[unreachable]

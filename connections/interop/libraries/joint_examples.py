@@ -170,6 +170,17 @@ def joint_example(kind: str, floating_base: bool = False) -> JointExample:
     Raises
     ------
     LibraryError : there is no such type.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> from connections import multibody as mb
+    >>> mechanism = interop.joint_example("spherical")
+    >>> mechanism.kind, mechanism.floating_base
+    ('spherical', False)
+    >>> robot = mechanism.model
+    >>> robot.joint_names, robot.nv
+    (('spherical', 'hinge'), 4)
     """
     if kind not in KINDS:
         raise LibraryError(no_such("joint type", kind, list(KINDS)))

@@ -37,7 +37,16 @@ _DYNAMICS = ("inertial", "parent", "child", "origin", "axis", "limit", "mimic", 
 
 
 class LibraryError(Shown, ValueError):
-    """A library is unknown, not installed, or cannot read a robot; the message says which and why."""
+    """A library is unknown, not installed, or cannot read a robot; the message says which and why.
+
+    Examples
+    --------
+    >>> from connections import interop
+    >>> interop.audit_library(interop.joint_example("revolute"), "spreadsheet")
+    Traceback (most recent call last):
+        ...
+    connections.interop.libraries.library.LibraryError: unknown library 'spreadsheet'; there are adaptors...
+    """
 
 
 @dataclass(frozen=True, eq=False)
