@@ -42,6 +42,21 @@ class CentroidalCoordinates:
     ModelError : the first joint is not free or has armature, with which H does not decouple, something does
         not move with it, or a loop ties it to others.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> coordinates = control.CentroidalCoordinates(robot)
+    >>> H = coordinates.mass_matrix(robot.neutral())
+    >>> np.allclose(H[:3, :3], mb.total_mass(robot) * np.eye(3)) and np.allclose(H[:3, 3:], 0.0)
+    True
+    >>> control.CentroidalCoordinates(mb.example("arm"))
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: joint 'turn': the first joint must be free and carry all bodies
+
     Source: [E] Remark 5.
     """
 

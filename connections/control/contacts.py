@@ -35,7 +35,17 @@ _INDEPENDENT = 1e-9  # the least part of a row of unit length, in the metric, ou
 
 
 class ContactError(ValueError):
-    """A contact cannot be one, such as one without friction, or contacts repeat each other at q."""
+    """A contact cannot be one, such as one without friction, or contacts repeat each other at q.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.PointContact("foot", friction=-0.5)
+    Traceback (most recent call last):
+        ...
+    connections.control.contacts.ContactError: PointContact on 'foot': friction must be positive, got
+    -0.5; without it no force is
+    """
 
 
 class Contact(abc.ABC):
@@ -181,6 +191,15 @@ class SurfaceContact(Contact):
     ------
     ContactError, ModelError.
 
+    Examples
+    --------
+    >>> from connections import control
+    >>> sole = control.SurfaceContact("hand", friction=0.5, half_lengths=(0.1, 0.05))
+    >>> sole.rows
+    6
+    >>> sole.center_of_pressure([0.0, -2.0, 0.0, 0.0, 0.0, 100.0])
+    array([0.02, 0.  ])
+
     Source: [CP], Proposition 2 and its closed form for rectangles.
     """
 
@@ -259,6 +278,16 @@ class Contacts:
     ------
     ModelError : there is no such frame.
     TypeError : not a model, or not contacts.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> feet = [control.PointContact(f"{leg}_shank", 0.6) for leg in ("front_left", "hind_right")]
+    >>> contacts = control.Contacts(robot, feet)
+    >>> contacts.jacobian(robot.neutral()).shape
+    (6, 18)
     """
 
     model: Model

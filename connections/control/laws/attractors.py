@@ -64,6 +64,16 @@ def trajectory_reference(
     ------
     ShapeError, NonFiniteError, GainError, TypeError; PointError if q_d(0) or a sample is off the manifold.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> reference = control.trajectory_reference(frame, lambda t: jnp.stack([jnp.sin(t)]), gain=2.0)
+    >>> reference.field(0.0, jnp.array([0.5]))  # cos(0) - 2 (0.5 - 0)
+    Array([0.], dtype=float64)
+
     Source: [W] IV-A, with the sign of Lambda reversed: as printed, q_r = q_d + Lambda (q - q_d) diverges.
     """
     require_type("frame", frame, FrameField)
@@ -157,6 +167,14 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
     ----------
     frame : the frame.
     q, q_d : (nq,) points.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> control.configuration_error_at(cn.CoordinateFrame(2), jnp.array([1.0, 2.0]), jnp.array([0.5, 0.0]))
+    Array([0.5, 2. ], dtype=float64)
     """
     if isinstance(frame, ChangedFrame):
         return configuration_error_at(frame.base, q, q_d)

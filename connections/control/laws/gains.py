@@ -18,7 +18,17 @@ _SYMMETRIC = 1e-12
 
 
 class GainError(ValueError):
-    """A gain is not positive definite, or not symmetric although the law needs it."""
+    """A gain is not positive definite, or not symmetric although the law needs it.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.gain_matrix("K_D", [1.0, -2.0], 2)
+    Traceback (most recent call last):
+        ...
+    connections.control.laws.gains.GainError: K_D must be positive definite: smallest eigenvalue of
+    its symmetric part -2.000e+00
+    """
 
 
 def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:

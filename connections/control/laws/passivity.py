@@ -43,6 +43,17 @@ class PassivityController(ControlLaw):
     ------
     ShapeError, NonFiniteError, GainError; FrameError if model and connection are in different frames.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> law = control.PassivityController(robot.system(), gain=5.0)
+    >>> q, zero = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> np.allclose(law.torque(q, zero, zero, zero), mb.gravity(robot, q))
+    True
+
     Source: [W] (13).
     """
 

@@ -116,6 +116,20 @@ def with_payload(
     Warns
     -----
     InertiaWarning : no distribution of mass has this inertia.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> loaded = control.with_payload(robot, "tool", 2.0, (0.0, 0.0, 0.05))
+    >>> round(mb.total_mass(loaded) - mb.total_mass(robot), 9)
+    2.0
+    >>> control.with_payload(robot, "gripper", 2.0, (0.0, 0.0, 0.05))
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: there is no body 'gripper'. The bodies are shoulder, upper_arm,
+    forearm, wrist, hand, tool
     """
     if not isinstance(model, TracedModel):
         require_model("with_payload", model)

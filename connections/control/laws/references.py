@@ -102,6 +102,16 @@ class FieldReference(Reference):
     ------
     ShapeError : the field returns another shape than (n,), `desired` than (nq,), `error` no vector.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(2)
+    >>> whirl = control.FieldReference(frame, lambda t, q: jnp.stack([-q[1], q[0]]))
+    >>> whirl.field(0.0, jnp.array([1.0, 2.0]))
+    Array([-2.,  1.], dtype=float64)
+
     Source: [W] IV-A, Remark 6.
     """
 

@@ -58,6 +58,13 @@ def lqr(
         differ by 1e15 and more is beyond the digits of numbers.
     ShapeError, NonFiniteError, GainError, TypeError.
 
+    Examples
+    --------
+    >>> from connections import control
+    >>> K, P = control.lqr([[0.0, 1.0], [0.0, 0.0]], [[0.0], [1.0]], 1.0, 1.0)  # a mass on a line
+    >>> K.round(4)
+    array([[1.    , 1.7321]])
+
     Source: Kalman (1960); solved as `riccati.py` says.
     """
     require_untraced(A=A, B=B, Q=Q, R=R)
@@ -92,6 +99,15 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
     ------
     ShapeError, NonFiniteError, GainError, TypeError; ConvergenceError naming the step whose cost to go is not
     finite.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> A, B = np.array([[1.0, 0.1], [0.0, 1.0]]), np.array([[0.005], [0.1]])
+    >>> K, P = control.time_varying_lqr([A] * 50, [B] * 50, 1.0, 1.0, 10.0)
+    >>> K.shape, P.shape
+    ((50, 1, 2), (51, 2, 2))
 
     Source: Kalman (1960).
     """

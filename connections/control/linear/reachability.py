@@ -37,6 +37,15 @@ class StabilizabilityError(ValueError):
         a part that is round-off beside the size of A is zero.
     directions : (n, k) orthonormal: the combinations directions^T x of the state move by themselves.
     names : (n,) of the components of the state.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.lqr([[1.0, 0.0], [0.0, -1.0]], [[0.0], [1.0]], 1.0, 1.0, names=["tilt", "spin"])
+    Traceback (most recent call last):
+        ...
+    connections.control.linear.reachability.StabilizabilityError: no input reaches: 1 of 2 directions
+    of the state, with eigenvalues 1: 1 tilt
     """
 
     def __init__(
@@ -78,6 +87,13 @@ def reachable_directions(A: Any, B: Any) -> np.ndarray:
     Raises
     ------
     ShapeError, NonFiniteError, TypeError; ConvergenceError: the numbers of the pair overflow.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> abs(control.reachable_directions([[0.0, 1.0], [0.0, 0.0]], [[1.0], [0.0]]))
+    array([[1.],
+           [0.]])
 
     Source: Kalman's decomposition.
     """

@@ -34,6 +34,19 @@ class Regulator:
     ------
     ShapeError, NonFiniteError, PointError, TypeError.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> tau = mb.gravity(robot, q)
+    >>> K, _ = control.lqr(*mb.linearize(robot, q, v, tau), 1.0, 1.0)
+    >>> regulator = control.Regulator(robot, q, v, tau, K)
+    >>> np.allclose(regulator.torque(q, v), tau)
+    True
+
     Source: [B], linearization about a trajectory; Kalman (1960).
     """
 
@@ -129,6 +142,13 @@ def state_names(model: Model) -> tuple[str, ...]:
     Parameters
     ----------
     model : the robot.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> control.state_names(mb.example("four_bar"))
+    ('eta[motor]', 'dv[motor]')
     """
     components: list[str] = []
     for joint in model.joint_names:

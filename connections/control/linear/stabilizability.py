@@ -47,6 +47,16 @@ def require_stabilizable(
     StabilizabilityError, ShapeError, NonFiniteError, TypeError; ConvergenceError: the numbers of the pair
     overflow.
 
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.require_stabilizable([[0.0, 1.0], [0.0, 0.0]], [[0.0], [1.0]])
+    >>> control.require_stabilizable([[1.0, 0.0], [0.0, -1.0]], [[0.0], [1.0]], names=["tilt", "spin"])
+    Traceback (most recent call last):
+        ...
+    connections.control.linear.reachability.StabilizabilityError: no input reaches: 1 of 2 directions
+    of the state, with eigenvalues 1: 1 tilt
+
     Source: Hautus (1969): w^T [A - lambda 1, B] = 0 for no lambda that does not decay.
     """
     require_bool("discrete", discrete)

@@ -52,6 +52,13 @@ class Push:
     body : name of a body of the model.
     force : (3,) N, in world axes; the impulse is force times duration, N s.
     start, duration : s, multiples of the plant's control period.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> push = control.Push("trunk", force=(50.0, 0.0, 0.0), start=1.0, duration=0.1)
+    >>> push.body, push.duration
+    ('trunk', 0.1)
     """
 
     body: str

@@ -56,6 +56,16 @@ class SeriesElastic:
     ------
     ShapeError, NonFiniteError, TypeError; ValueError : one has the wrong sign.
 
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.SeriesElastic(stiffness=500.0, damping=1.0, motor_inertia=0.2).stiffness
+    array(500.)
+    >>> control.SeriesElastic(stiffness=-500.0, damping=1.0, motor_inertia=0.2)
+    Traceback (most recent call last):
+        ...
+    ValueError: stiffness: expected positive numbers, got -500
+
     Source: [Sp].
     """
 

@@ -25,6 +25,16 @@ class Sphere:
     Raises
     ------
     ShapeError, NonFiniteError, TypeError; ValueError : the radius is not positive, or the friction negative.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.Sphere("front_left_shank", radius=0.02, position=(0.0, 0.0, -0.2)).radius
+    0.02
+    >>> control.Sphere("front_left_shank", radius=-0.02)
+    Traceback (most recent call last):
+        ...
+    ValueError: sphere on 'front_left_shank': radius must be positive, got -0.02
     """
 
     frame: str
@@ -67,6 +77,16 @@ class Box:
     ------
     ShapeError, NonFiniteError, TypeError; ValueError : a half size is not positive, or the friction negative;
         ModelError : the placement is not a proper rigid transform to 1e-9.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.Box("trunk", half_sizes=(0.2, 0.1, 0.05)).friction
+    1.0
+    >>> control.Box("trunk", half_sizes=(0.2, 0.1, 0.0))
+    Traceback (most recent call last):
+        ...
+    ValueError: box on 'trunk': half_sizes must be positive, got [0.2, 0.1, 0.0]
     """
 
     frame: str

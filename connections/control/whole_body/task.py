@@ -49,6 +49,13 @@ class Target:
     place : the place in the task's own form (its class says which).
     velocity : (m,) of the target, in the task's axes; for orientations and poses in the target's own.
     acceleration : (m,), the rate of these components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> control.Target(np.array([0.3, 0.2, 0.4]), velocity=np.zeros(3)).place
+    array([0.3, 0.2, 0.4])
     """
 
     place: Any

@@ -45,6 +45,19 @@ class PointTask(Task):
     ----------
     frame : the name of a frame of the robot.
     point : (3,) m, in the frame's axes.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> task = control.PointTask("tool", damping=10.0, stiffness=100.0)
+    >>> task.on(mb.example("arm")).size
+    3
+    >>> control.PointTask("tol", damping=10.0).on(mb.example("arm"))
+    Traceback (most recent call last):
+        ...
+    connections.checks.ModelError: task 'point of tol': there is no frame 'tol'; did you mean tool?
+    The frames are base, shoulder, upper_arm, forearm, wrist, hand, tool
     """
 
     frame: str
@@ -76,6 +89,13 @@ class OrientationTask(Task):
     Parameters
     ----------
     frame : the name of a frame of the robot.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> control.OrientationTask("tool", damping=10.0, stiffness=100.0).on(mb.example("arm")).size
+    3
     """
 
     frame: str
@@ -105,6 +125,13 @@ class PoseTask(Task):
     Parameters
     ----------
     frame : the name of a frame of the robot.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> control.PoseTask("tool", damping=10.0, stiffness=100.0).on(mb.example("arm")).size
+    6
     """
 
     frame: str
@@ -129,6 +156,15 @@ class PostureTask(Task):
     joints : names of joints with v = qdot; None for all of them, in the order of ``model.joint_names``.
 
     A joint whose q contains a quaternion has an `OrientationTask` or a `PoseTask` instead.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> task = control.PostureTask(damping=10.0, stiffness=100.0).on(robot)
+    >>> task.size
+    6
     """
 
     joints: Sequence[str] | None = None
@@ -153,7 +189,15 @@ class PostureTask(Task):
 
 @dataclass(frozen=True)
 class CenterOfMassTask(Task):
-    """The centre of mass of a robot with a floating base, in world axes, m, m/s, N. Place: (3,)."""
+    """The centre of mass of a robot with a floating base, in world axes, m, m/s, N. Place: (3,).
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> control.CenterOfMassTask(damping=10.0, stiffness=50.0).on(mb.example("quadruped")).size
+    3
+    """
 
     def _title(self) -> str:
         return "center of mass"
