@@ -334,8 +334,9 @@ class ManifoldView(drawing.View):
         labels = [(np.array(label.position), label.text) for label in self.labels]
         scene = Scene(lines, arrows, labels)
         figure = figure_scene(scene, np.array(camera.position) - np.array(camera.look_at))
-        figure.savefig(content := BytesIO(), format="pdf")
-        self.desk.client.send_file_download("connections.pdf", content.getvalue(), save_immediately=True)
+        stream = BytesIO()
+        figure.savefig(stream, format="pdf")
+        self.desk.client.send_file_download("connections.pdf", stream.getvalue(), save_immediately=True)
 
     def _drawn(self) -> list[tuple[Any, float]]:
         widths = {"grid": 0.4, "metric": 0.5, "spokes": 0.4, "circles": 0.9, "path": 1.4}

@@ -208,6 +208,11 @@ def _stability(q: Any, v: Any) -> Any:
     return found.least, found.stretch  # the greatest curvature of this space is zero
 
 
+def _straight(q: Any, v: Any) -> cn.Motion:
+    """A motion that nothing integrates."""
+    return cn.Motion(TIMES, TIMES[:, None] * q, 0.0 * TIMES[:, None] + v)
+
+
 def _through(points: Any) -> Any:
     return cn.SampledCurve.through(FRAME, (np.linspace(0.0, 1.0, 5), points))(0.3)
 
@@ -287,9 +292,9 @@ CALLS: dict[str, Call] = {
     ),
     # motions
     "geodesic": Call(lambda q, v: cn.geodesic(NABLA, q, v, TIMES, force), QV),
-    "Motion.member": Call(
-        lambda q, v: cn.Motion(TIMES, TIMES[:, None] * q, 0.0 * TIMES[:, None] + v).member(), QV, False
-    ),
+    "Motion.series": Call(lambda q, v: _straight(q, v).series()["q"].values, QV, False),
+    "Motion.to_xarray": Call(lambda q, v: _straight(q, v).to_xarray()["q"].values, QV, False),
+    "Motion.member": Call(lambda q, v: _straight(q, v).member(), QV, False),
     "geodesic_flow": Call(lambda q, v: cn.geodesic_flow(NABLA, q, v, TIMES), QV),
     "jacobi_field": Call(
         lambda q, v, z, w: cn.jacobi_field(ANY_NABLA, q, v, z, w, TIMES), ("q", "v", "z", "w")
