@@ -41,7 +41,15 @@ FAMILIES = ("contorsion", "weyl", "statistical")
 
 @dataclass(frozen=True, eq=False)
 class TrackingResult:
-    """One value of beta: the motion and what was measured on it."""
+    """One value of beta: the motion and what was measured on it.
+
+    Examples
+    --------
+    >>> from connections.control import tracking_example
+    >>> result, other = tracking_example.explore([0.0, -5.0], horizon=1.0)
+    >>> round(result.rms_error, 3), round(other.rms_error, 3)  # m, without and with torsion
+    (0.649, 0.61)
+    """
 
     beta: float
     """Factor of (v x) in C, kg."""
@@ -71,7 +79,15 @@ MEASURES = tuple(field.name for field in fields(TrackingResult) if field.name !=
 
 
 def desired_position(t: jax.Array) -> jax.Array:
-    """q_d(t) = (t + sin t, 0, 0), m; t is a scalar, s."""
+    """q_d(t) = (t + sin t, 0, 0), m; t is a scalar, s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> np.asarray(tracking_example.desired_position(0.5 * np.pi)).round(4)
+    array([2.5708, 0.    , 0.    ])
+    """
     return jnp.array([1.0, 0.0, 0.0]) * (t + jnp.sin(t))
 
 
@@ -87,6 +103,15 @@ def tracking_loop(
     family : one of `FAMILIES`. Weyl's connection with the form beta e_y / m and the one of statistics with
         C(v, v, v) = beta (v_x + v_y + v_z)^3 / 27 have other geodesics than the metric, so that their C is in
         the law alone: it is a wrong model, whose error beta scales.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> loop = tracking_example.tracking_loop(-5.0)
+    >>> motion = loop.simulate([0.0, 0.0, 0.0], [0.0, 1.0, 0.0], np.linspace(0.0, 1.0, 101))
+    >>> motion.q[-1].round(2)  # m
+    array([1.05, 0.  , 0.04])
 
     Source: [W] IV-A2.
     """
@@ -123,6 +148,13 @@ def explore(
     ShapeError, NonFiniteError : betas is empty or not a list of finite numbers.
     ValueError : the horizon is not positive.
 
+    Examples
+    --------
+    >>> from connections.control import tracking_example
+    >>> results = tracking_example.explore([0.0, -5.0], horizon=1.0)
+    >>> [(result.beta, round(result.effort, 1)) for result in results]  # N^2 s
+    [(0.0, 4.8), (-5.0, 44.1)]
+
     Source: [W] IV-A2, Figs 4 to 7.
     """
     values = beta_values(betas)
@@ -147,6 +179,15 @@ def measure(beta: float, motion: ClosedLoopMotion) -> TrackingResult:
     ----------
     beta : the factor of (v x) that produced it, kg/m.
     motion : the motion.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> loop = tracking_example.tracking_loop(-5.0)
+    >>> motion = loop.simulate([0.0, 0.0, 0.0], [0.0, 1.0, 0.0], np.linspace(0.0, 1.0, 101))
+    >>> round(tracking_example.measure(-5.0, motion).peak_force, 1)  # N
+    10.9
     """
     assert motion.error is not None  # the loop follows a trajectory
     t, v, tau = (np.asarray(x) for x in (motion.times, motion.v, motion.tau))
@@ -175,6 +216,13 @@ def zero_crossings(signal: np.ndarray, floor: float) -> int:
     signal : (T,) samples.
     floor : samples smaller than this, in the signal's units, are taken as zero: below it integration error
         decides the sign.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> tracking_example.zero_crossings(np.array([1.0, -1.0, 1e-9, -1.0, 1.0]), floor=1e-6)
+    2
     """
     signs = np.sign(np.where(np.abs(signal) < floor, 0.0, signal))
     leaves_rest = int(signs.size > 0 and signs[0] == 0.0 and signs.any())
@@ -189,6 +237,15 @@ def high_frequency_fraction(signals: np.ndarray, step: float) -> float:
     ----------
     signals : (T, m) samples.
     step : time between samples, s.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> t = np.arange(0.0, 10.0, 0.01)
+    >>> slow, fast = np.sin(np.pi * t)[:, None], np.sin(6.0 * np.pi * t)[:, None]  # 0.5 Hz and 3 Hz
+    >>> [round(tracking_example.high_frequency_fraction(signal, step=0.01), 1) for signal in (slow, fast)]
+    [0.0, 1.0]
     """
     power, frequency = energy_spectrum(signals, step)
     total = np.trapezoid(power, frequency)
@@ -203,6 +260,17 @@ def energy_spectrum(signals: np.ndarray, step: float) -> tuple[np.ndarray, np.nd
     ----------
     signals : (T, m) samples, taken as zero outside their window.
     step : time between samples, s.
+
+    Examples
+    --------
+    A wave of 2 Hz.
+
+    >>> import numpy as np
+    >>> from connections.control import tracking_example
+    >>> t = np.arange(0.0, 4.0, 0.01)
+    >>> density, f = tracking_example.energy_spectrum(np.sin(4.0 * np.pi * t)[:, None], step=0.01)
+    >>> float(f[density.argmax()].round(1))
+    2.0
     """
     length = 8 * len(signals)
     amplitude = np.fft.rfft(signals, n=length, axis=0) * step
@@ -219,6 +287,12 @@ def beta_values(betas: Any) -> np.ndarray:
     Raises
     ------
     TypeError : they are no numbers. ShapeError, NonFiniteError : no list, an empty one, or not finite.
+
+    Examples
+    --------
+    >>> from connections.control import tracking_example
+    >>> tracking_example.beta_values([0, -5])
+    array([ 0., -5.])
     """
     values = np.asarray(as_array("betas", betas, ()))
     if values.ndim != 1 or values.size == 0:
@@ -233,6 +307,14 @@ def table(results: Sequence[TrackingResult]) -> str:
     Parameters
     ----------
     results : what `explore` returned.
+
+    Examples
+    --------
+    >>> from connections.control import tracking_example
+    >>> print(tracking_example.table(tracking_example.explore([0.0], horizon=1.0)))
+    | beta [kg/m] | rms error [m] | final error [m] | effort [N^2 s] | peak force [N] | ...
+    |---:|---:|---:|---:|---:|---:|---:|---:|
+    | 0 | 0.649 | 0.842 | 4.8 | 4.25 | 0 | 0.36 | 21 % |
     """
     head = (
         "| beta [kg/m] | rms error [m] | final error [m] | effort [N^2 s] | peak force [N] "

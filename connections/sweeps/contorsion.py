@@ -57,6 +57,15 @@ def contorsion_sweep(
     ------
     SweepError : no gammas, a robot of another kind, or no such family.
     NonFiniteError : a gamma is not finite.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweep = sweeps.contorsion_sweep([0.0, -5.0], starts=100)
+    >>> sweep.rows, sweep.chunk
+    (200, 20)
+    >>> list(sweep.outputs)
+    ['robot', 'start', 'gamma', 'rms_error', 'final_error', 'effort', ...]
     """
     values = np.asarray(gammas, dtype=np.float64)
     if values.ndim != 1 or not values.size:
@@ -108,6 +117,17 @@ def contorsion_summary(store: Store) -> list[dict[str, Any]]:
     Parameters
     ----------
     store : of a sweep that is finished.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweep = sweeps.contorsion_sweep([0.0, -5.0], starts=2, tracking=sweeps.Tracking(horizon=1.0))
+    >>> run = sweeps.run_sweep(sweep, "point_mass.zarr", workers=0)
+    >>> means = sweeps.contorsion_summary(sweeps.Store("point_mass.zarr"))
+    >>> [(mean["robot"], mean["gamma"], mean["motions"], mean["lost"]) for mean in means]
+    [('point mass', 0.0, 2, 0), ('point mass', -5.0, 2, 0)]
+    >>> means[0]["effort"] < means[1]["effort"]  # torsion costs effort
+    True
     """
     about = store.described["about"]
     robot, gamma = (np.asarray(store.arrays[name][:]) for name in ("robot", "gamma"))

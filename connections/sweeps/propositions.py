@@ -60,6 +60,13 @@ def proposition_sweep(
     ------
     UnknownSystemError : there is no system of this name.
     SweepError : a proposition does not exist or does not apply to it; tol is not between 0 and 1.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweep = sweeps.proposition_sweep("sphere", rows=100, propositions=["A1", "Koszul"])
+    >>> sweep.rows, list(sweep.outputs), sweep.outputs["residual"].shape
+    (100, ['residual', 'scale', 'control'], (2,))
     """
     if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
         raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
@@ -111,6 +118,15 @@ class PropositionSummary:
     median : of the relative residuals.
     control : the smallest relative residual of the negative control; `weak` is the number of points where no
         draw of the control reaches 1e-2, so that the check could not have failed there.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweep = sweeps.proposition_sweep("sphere", rows=2, propositions=["A1"])
+    >>> run = sweeps.run_sweep(sweep, "sphere.zarr", workers=0)
+    >>> summary = sweeps.proposition_summary(sweeps.Store("sphere.zarr"))[0]
+    >>> summary.key, summary.points, summary.failed, summary.verdict
+    ('A1', 2, 0, 'holds')
     """
 
     key: str
@@ -135,6 +151,15 @@ def proposition_summary(store: Store) -> list[PropositionSummary]:
     Parameters
     ----------
     store : of a sweep that is finished.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweep = sweeps.proposition_sweep("sphere", rows=2, propositions=["A1"])
+    >>> run = sweeps.run_sweep(sweep, "sphere.zarr", workers=0)
+    >>> for item in sweeps.proposition_summary(sweeps.Store("sphere.zarr")):
+    ...     print(item.key, item.verdict, item.worst < 1e-9)
+    A1 holds True
     """
     about = store.described["about"]
     residual, scale, control = (

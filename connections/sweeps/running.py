@@ -64,6 +64,20 @@ class Summary:
     removed : files that an interrupted write had left behind.
     processes : number of processes that computed chunks.
     seconds : CPU time of the workers, (checking the store, computing, writing).
+
+    Examples
+    --------
+    What is in the store already is not computed again.
+
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def squares(chunk):
+    ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2.0}
+    >>> sweep = sweeps.Sweep("squares", squares, rows=5, outputs={"square": sweeps.Output()}, chunk=2)
+    >>> sweeps.run_sweep(sweep, "squares.zarr", workers=0).computed
+    (0, 1, 2)
+    >>> sweeps.run_sweep(sweep, "squares.zarr", workers=0).computed
+    ()
     """
 
     path: Path
@@ -128,6 +142,19 @@ def run_sweep(
         ending its worker.
     ModuleNotFoundError : Dask, Zarr or, for a local cluster, cryptography is not installed.
     Exception : any error of the sweep's function; finished chunks stay in the store.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def squares(chunk):
+    ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2.0}
+    >>> sweep = sweeps.Sweep("squares", squares, rows=5, outputs={"square": sweeps.Output()}, chunk=2)
+    >>> summary = sweeps.run_sweep(sweep, "squares.zarr", workers=0)
+    >>> summary.chunks, summary.computed
+    (3, (0, 1, 2))
+    >>> sweeps.Store("squares.zarr").group["square"][:]
+    array([ 0.,  1.,  4.,  9., 16.])
     """
     require_installed()
     require_bool("compress", compress)
@@ -261,6 +288,16 @@ def local_cluster(workers: int) -> Iterator[Any]:
     Raises
     ------
     ModuleNotFoundError : `cryptography`, which makes the certificate, is not installed.
+
+    Examples
+    --------
+    In a script, this stands below ``if __name__ == "__main__":``, as of `run_sweep`.
+
+    >>> from distributed import Client
+    >>> from connections import sweeps
+    >>> with sweeps.local_cluster(workers=1) as cluster, Client(cluster) as client:
+    ...     print(client.submit(sum, [1, 2, 3]).result())
+    6
     """
     import logging
 

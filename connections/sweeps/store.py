@@ -76,6 +76,18 @@ class Store:
     Raises
     ------
     StoreError : there is no store of a sweep, or its arrays do not have the described layout.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def squares(chunk):
+    ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2.0}
+    >>> sweep = sweeps.Sweep("squares", squares, rows=5, outputs={"square": sweeps.Output()}, chunk=2)
+    >>> summary = sweeps.run_sweep(sweep, "squares.zarr", workers=0)
+    >>> store = sweeps.Store("squares.zarr")
+    >>> store.chunks, store.group["square"][:]
+    (3, array([ 0.,  1.,  4.,  9., 16.]))
     """
 
     def __init__(self, path: Any) -> None:

@@ -35,6 +35,16 @@ class Output:
     Raises
     ------
     SweepError : `dims` has another length, or `dtype` is of texts or objects.
+
+    Examples
+    --------
+    >>> from connections import sweeps
+    >>> sweeps.Output((2, 3), dims=("row", "column"))
+    Output(shape=(2, 3), dtype='float64', dims=('row', 'column'))
+    >>> sweeps.Output((2, 3), dims=("row",))
+    Traceback (most recent call last):
+        ...
+    connections.sweeps.errors.SweepError: dims: expected 2 names for the shape (2, 3), got ('row',)
     """
 
     shape: tuple[int, ...] = ()
@@ -69,6 +79,17 @@ class Chunk:
     start, stop : its rows.
     seed : of the sweep.
     inputs : the rows of the sweep's inputs, (stop - start, ...) each.
+
+    Examples
+    --------
+    A sweep's function can be tried on a chunk of one's own.
+
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def squares(chunk):
+    ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2}
+    >>> squares(sweeps.Chunk(number=1, start=2, stop=4, seed=0))
+    {'square': array([4, 9])}
     """
 
     number: int
@@ -110,6 +131,16 @@ class Sweep:
     Raises
     ------
     SweepError : a number is not a positive integer, there is no output, or a name cannot be used.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def squares(chunk):
+    ...     return {"square": np.arange(chunk.start, chunk.stop) ** 2.0}
+    >>> sweep = sweeps.Sweep("squares", squares, rows=5, outputs={"square": sweeps.Output()}, chunk=2)
+    >>> sweep.rows, sweep.outputs
+    (5, {'square': Output(shape=(), dtype='float64', dims=())})
     """
 
     name: str

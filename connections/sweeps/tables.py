@@ -56,6 +56,15 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
     Raises
     ------
     ShapeError, NonFiniteError, PointError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> from connections import sweeps
+    >>> bounds = sweeps.christoffel_bounds(mb.example("arm"), np.zeros((1, 6)))
+    >>> {name: values.round(3) for name, values in bounds.items()}
+    {'christoffel_largest': array([0.664]), 'christoffel_norm': array([1.754])}
     """
     m, n = len(q), model.nv
     largest, norm = np.empty(m), np.empty(m)
@@ -134,6 +143,15 @@ def table_sweep(
     Raises
     ------
     SweepError : a quantity is not in the list, rows and configurations are both given or both missing.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> from connections import sweeps
+    >>> sweep = sweeps.table_sweep(mb.example("arm"), ["mass_matrix"], rows=10)
+    >>> summary = sweeps.run_sweep(sweep, "arm.zarr", workers=0)
+    >>> sweeps.Store("arm.zarr").group["mass_matrix"].shape
+    (10, 6, 6)
     """
     names = tuple(dict.fromkeys([quantities] if isinstance(quantities, str) else quantities))
     unknown = [name for name in names if name not in QUANTITIES]
@@ -210,6 +228,15 @@ def random_configurations(model: mb.Model, rng: np.random.Generator, count: int)
     count : number of configurations.
 
     For robots with loops, ``model.random`` draws them one by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> from connections import sweeps
+    >>> q = sweeps.random_configurations(mb.example("arm"), np.random.default_rng(0), 1000)
+    >>> q.shape, bool((abs(q) < np.pi).all())
+    ((1000, 6), True)
     """
     if model.closed:
         return np.stack([model.random(rng) for _ in range(count)])

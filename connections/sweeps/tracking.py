@@ -54,6 +54,16 @@ class Tracking:
     rtol : tolerance of a step, `rtol` and `atol` of all motions; steps end at samples, so most are more
         accurate.
     max_steps : steps of a motion; with a torsion that needs more, the closed loop is too stiff to be useful.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> from connections import sweeps
+    >>> slow = sweeps.Tracking(horizon=1.0, frequency=0.2)
+    >>> slow.damping, slow.frequency  # 1/s, Hz
+    (4.0, 0.2)
+    >>> sweeps.contorsion_sweep([0.0, -1.0], 10, robots=[mb.example("arm")], tracking=slow).rows
+    20
     """
 
     horizon: float = 4.0

@@ -33,6 +33,19 @@ class Done:
     flaw : the flaw of the chunk in the store; empty if there was none.
     process : of the worker.
     seconds : CPU time of that process for this chunk: (checking, computing, writing).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import sweeps
+    >>> def ones(chunk):
+    ...     return {"one": np.ones(chunk.stop - chunk.start)}
+    >>> sweep = sweeps.Sweep("ones", ones, rows=4, outputs={"one": sweeps.Output()}, chunk=2)
+    >>> def show(done, chunks):
+    ...     print(f"chunk {done.number} of {chunks}, computed: {done.computed}")
+    >>> summary = sweeps.run_sweep(sweep, "ones.zarr", workers=0, progress=show)
+    chunk 0 of 2, computed: True
+    chunk 1 of 2, computed: True
     """
 
     number: int

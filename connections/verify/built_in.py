@@ -33,6 +33,12 @@ def built_in_subjects(samples: int = 2, seed: int = 0) -> list[Subject]:
     ----------
     samples : points per system.
     seed : of points, velocities, fields and contorsions.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> [subject.name for subject in verify.built_in_subjects(samples=1)]
+    ['point mass', 'sphere', 'spinning body', 'rigid body', 'random frame', 'planar arm']
     """
     return [built_in_subject(name, samples, seed) for name in BUILT_IN]
 

@@ -170,6 +170,13 @@ class NonholonomicSubject:
     drift : optional, the drift of the system on constraints that move, for the rows about it; without one
         they draw one. `system` has none.
     draw : index of the draw of random fields and tensors; `redrawn` gives others.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> subject = verify.system_subject("snakeboard", samples=3)
+    >>> type(subject).__name__, subject.q.shape, subject.v.shape
+    ('NonholonomicSubject', (3, 5), (3, 3))
     """
 
     name: str
@@ -321,6 +328,16 @@ def nonholonomic_subject(
     ------
     ShapeError : q is not (samples, nq).
     ValueError : the system has no constraints; `subject` is for those.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import systems, verify
+    >>> sleigh = systems.chaplygin_sleigh().numeric()
+    >>> rng = np.random.default_rng(0)
+    >>> subject = verify.nonholonomic_subject("sleigh", sleigh, rng.normal(size=(2, 3)), rng)
+    >>> subject.q.shape, subject.v.shape
+    ((2, 3), (2, 2))
     """
     if isinstance(system, ConstrainedConnection):
         system = NonholonomicSystem(system)

@@ -42,6 +42,15 @@ class MotionRates:
     allowed : (T,) the integral of the bound.
     neighbours : (T,) ln(sqrt(V) / sqrt(V_0)) of the neighbour that is farthest; at most `allowed`.
 
+    Examples
+    --------
+    >>> from connections import verify
+    >>> rates = verify.rates_along_a_motion(verify.system_subject("sphere"))
+    >>> rates.subject, rates.times.shape
+    ('sphere', (41,))
+    >>> bool((rates.bound < 0.0).all()), rates.indicator[:2].round(2)  # 1/s
+    (True, array([-3., -3.]))
+
     Source: `control.contraction_rates`; docs/contraction.md.
     """
 
@@ -79,6 +88,13 @@ def rates_along_a_motion(subject: Subject) -> MotionRates:
     Raises
     ------
     IntegrationError, ClosureError : the motion leaves the chart, or a loop opens.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> rates = verify.rates_along_a_motion(verify.system_subject("sphere"))
+    >>> bool((rates.neighbours <= rates.allowed + 1e-6).all())  # neighbours approach at least as fast
+    True
     """
     system, nabla = _system_of(subject)
     q0, v0 = subject.q[0], min(1.0, subject.room) * subject.v[0] / np.abs(subject.v[0]).max()

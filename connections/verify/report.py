@@ -32,6 +32,15 @@ class Row:
     control : the first draw of the negative control that fails as it should, or else the strongest.
     seconds : time of the computation.
     draws : number of draws of the control.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> from connections.checks import Check
+    >>> check, control = Check("A1", 1e-13, 1.0, 1e-9), Check("A1", 0.5, 1.0, 1e-9)
+    >>> row = verify.Row("sphere", "A1", "nabla_fX Y = f nabla_X Y", check, control, seconds=0.1)
+    >>> row.verdict, row.ok
+    ('holds', True)
     """
 
     subject: str
@@ -96,6 +105,15 @@ def verify_subject(
     subject : the system.
     tol : relative tolerance.
     progress : called with every row as it is finished.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> rows = verify.verify_subject(verify.system_subject("sphere", samples=1))
+    >>> {row.verdict for row in rows}
+    {'holds'}
+    >>> rows[0].key, rows[0].check.ok, rows[0].control.ok  # a wrong formula is noticed
+    ('A1', True, False)
     """
     rows = []
     for item in applicable(subject):
@@ -106,7 +124,15 @@ def verify_subject(
 
 
 def applicable(subject: AnySubject) -> list[Proposition]:
-    """The propositions that apply to the subject and to its kind of connection."""
+    """The propositions that apply to the subject and to its kind of connection.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> propositions = verify.applicable(verify.system_subject("sphere"))
+    >>> [item.key for item in propositions[:5]]
+    ['A1', 'A2', 'Thm III.1', 'Thm III.1 unique', 'Koszul']
+    """
     excluded = {item.key for item in excluded_by_torsion(subject)}
     return [item for item in catalogue(type(subject)) if item.applies(subject) and item.key not in excluded]
 
@@ -119,7 +145,19 @@ def excluded_by_torsion(subject: AnySubject) -> list[Proposition]:
 
 
 def summary(rows: Iterable[Row]) -> list[Row]:
-    """One row per proposition: among the subjects with the worst verdict, that of the largest residual."""
+    """One row per proposition: among the subjects with the worst verdict, that of the largest residual.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> from connections.checks import Check
+    >>> control = Check("A1", 0.5, 1.0, 1e-9)
+    >>> def row(subject, residual):
+    ...     check = Check("A1", residual, 1.0, 1e-9)
+    ...     return verify.Row(subject, "A1", "nabla_fX Y = f nabla_X Y", check, control, seconds=0.1)
+    >>> [(worst.key, worst.subject) for worst in verify.summary([row("sphere", 1e-13), row("arm", 1e-12)])]
+    [('A1', 'arm')]
+    """
     worst: dict[str, Row] = {}
     for row in rows:
         other = worst.get(row.key)

@@ -22,6 +22,13 @@ class Group:
     ----------
     statement : at most 42 characters, so that the line has room for its numbers.
     keys : of the propositions.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> group = verify.GROUPS[0]
+    >>> group.statement, group.keys
+    ('a connection differentiates along curves', ('A1', 'A2'))
     """
 
     statement: str
@@ -85,6 +92,16 @@ class GroupResult:
     residual : the largest relative residual; NaN if any is NaN.
     control : the smallest relative residual of a negative control.
     verdict : the worst of the rows.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> from connections.checks import Check
+    >>> check, control = Check("A1", 1e-13, 1.0, 1e-9), Check("A1", 0.5, 1.0, 1e-9)
+    >>> row = verify.Row("sphere", "A1", "nabla_fX Y = f nabla_X Y", check, control, seconds=0.1)
+    >>> result = verify.by_group([row])[0]
+    >>> result.statement, result.checks, result.verdict
+    ('a connection differentiates along curves', 1, 'holds')
     """
 
     statement: str
@@ -105,6 +122,15 @@ def by_group(rows: Iterable[Row]) -> list[GroupResult]:
     Returns
     -------
     list of GroupResult, in the order of `GROUPS`.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> rows = verify.verify_subject(verify.system_subject("sphere", samples=1))
+    >>> for result in verify.by_group(rows)[:2]:
+    ...     print(result.statement, result.checks, result.verdict)
+    a connection differentiates along curves 2 holds
+    compatible with H iff Hdot - 2C is skew 4 holds
     """
     found = list(rows)
     results = []

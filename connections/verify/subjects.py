@@ -76,6 +76,15 @@ class Bodies:
     curvature_operator : (q, v) -> K (n, n), a^T K b = <<R(a, v) v, b>>, by recursion; None if there is none.
     center_jacobian : q -> J (3, n), velocity of the centre of mass, if it moves freely; else None.
     robot : the robot, whose recursions move it; None if there is none.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import multibody as mb
+    >>> from connections import verify
+    >>> bodies = verify.as_subject(mb.example("arm"), "arm").bodies
+    >>> bodies.inertias.shape, bodies.jacobians(np.zeros(6)).shape
+    ((6, 6, 6), (36, 6))
     """
 
     inertias: Array
@@ -99,6 +108,13 @@ class Subject:
     bodies : of a system of rigid bodies, else None.
     room : largest displacement from a sample in each component, if closed loops set limits.
     draw : index of the draw of random fields and contorsions; `redrawn` gives others.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> subject = verify.system_subject("sphere", samples=3)
+    >>> subject.name, subject.q.shape, subject.v.shape
+    ('sphere', (3, 2), (3, 2))
     """
 
     name: str
@@ -271,6 +287,17 @@ def subject(
     Raises
     ------
     TypeError : no metric, or no random generator of NumPy. ShapeError : q is not (m, nq).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import verify
+    >>> metric = cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0]))
+    >>> q = [[0.0, 0.0, 0.0, 1.0], [0.6, 0.0, 0.0, 0.8]]
+    >>> body = verify.subject("spinning body", metric, np.array(q), np.random.default_rng(0))
+    >>> body.v.shape, body.a.shape
+    ((2, 3), (2, 3))
     """
     require_type("metric", metric, Metric)
     require_type("rng", rng, np.random.Generator, "write numpy.random.default_rng(seed)")

@@ -32,6 +32,15 @@ def subject_from_file(
     ------
     SubjectError : there is no such file or attribute, the attribute is of another type, or the file's code
         raises an error, which is the cause.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from connections import verify
+    >>> code = "import connections as cn; metric = cn.ConstantMetric(cn.CoordinateFrame(1), [[2]])"
+    >>> size = Path("line.py").write_text(code)
+    >>> verify.subject_from_file("line.py", "metric").q.shape
+    (2, 1)
     """
     path = Path(path)
     found = object_from_file(path, attribute, _SUBJECT)

@@ -46,6 +46,16 @@ def as_subject(thing: Any, name: str, samples: int = 2, seed: int = 0) -> Subjec
     SubjectError : the object is of another type, the connection has no metric, or no regular point is found.
     ShapeError : q, v or a of the subject do not fit the system or each other.
     NonFiniteError, and the errors of metric, frame and connection : the system is not valid at a sample.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import verify
+    >>> body = cn.LeviCivita(cn.ConstantMetric(cn.SO3Frame(), np.diag([1.0, 2.0, 3.0])))
+    >>> subject = verify.as_subject(body, "spinning body", samples=5)
+    >>> subject.name, subject.q.shape
+    ('spinning body', (5, 4))
     """
     if isinstance(thing, Model):
         return robot_subject(thing, name, samples, seed)

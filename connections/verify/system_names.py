@@ -22,7 +22,14 @@ from connections.verify.subjects_from_objects import random_subject
 
 
 def system_names() -> tuple[str, ...]:
-    """The names of all built-in systems, words joined by hyphens, in the order of the list."""
+    """The names of all built-in systems, words joined by hyphens, in the order of the list.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> verify.system_names()[:4]
+    ('point-mass', 'sphere', 'spinning-body', 'rigid-body')
+    """
     from connections import systems  # imports SymPy
 
     return tuple(_hyphened(key) for key in (*BUILT_IN, *systems.NAMES))
@@ -40,6 +47,13 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     Raises
     ------
     SubjectError : there is no such system; the message has the nearest names, and all names.
+
+    Examples
+    --------
+    >>> from connections import verify
+    >>> subject = verify.system_subject("Planar arm", samples=5)
+    >>> subject.name, subject.q.shape
+    ('planar arm', (5, 3))
     """
     key, names = _hyphened(name), system_names()
     if key not in names:
