@@ -57,6 +57,8 @@ JUDGES = {
     "ContorsionFamily.beta_of",
     "GroupAction.require_action",
     "MatrixLieGroup.logarithm",
+    "Motion.series",
+    "Motion.to_xarray",
     "ReducedSystem.checks",
     "ReducedSystem.require",
     "audit_coriolis",

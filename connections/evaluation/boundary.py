@@ -311,8 +311,10 @@ def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str)
 
 
 def _name(definition: Any) -> str:
-    """The public name of a definition: ``torsion`` for ``torsion_at``."""
-    return _function_and_owners(definition)[0].__name__.removesuffix("_at").lstrip("_")
+    """The public name of a definition: ``torsion`` for ``torsion_at``; an object that is called has its kind."""
+    function = _function_and_owners(definition)[0]
+    name: str = getattr(function, "__name__", type(function).__name__)
+    return name.removesuffix("_at").lstrip("_")
 
 
 def projected_point(q: jax.Array) -> jax.Array:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from connections._words import did_you_mean
+from connections.checks import require_untraced
 
 Names = Sequence[str] | Mapping[str, Sequence[str]] | None
 Units = Mapping[str, str] | None
@@ -59,10 +60,13 @@ def series_of(
 
     Raises
     ------
-    ValueError : a name or unit is of no quantity, or there are not as many names as components.
+    ValueError : a name or unit is of no quantity, or there are not as many names as components. TypeError :
+        JAX traces the motion.
     """
     ordered = [*(name for name in titles if name in arrays), *(name for name in arrays if name not in titles)]
-    found = {name: np.asarray(arrays[name]) for name in ordered if _follows(arrays[name], time)}
+    over_time = {name: arrays[name] for name in ordered if _follows(arrays[name], time)}
+    require_untraced(**over_time)
+    found = {name: np.asarray(array) for name, array in over_time.items()}
     for what, given in (("names", names), ("units", units)):
         if isinstance(given, Mapping):
             require_known(what, given, (*found, "times"))
