@@ -311,7 +311,7 @@ def _with_room(function: Callable[..., Value], arrays: Sequence[Any], what: str)
 
 
 def _name(definition: Any) -> str:
-    """The public name of a definition: ``torsion`` for ``torsion_at``; an object that is called has its kind."""
+    """The public name of a definition: ``torsion`` for ``torsion_at``; a called object has its kind's."""
     function = _function_and_owners(definition)[0]
     name: str = getattr(function, "__name__", type(function).__name__)
     return name.removesuffix("_at").lstrip("_")
