@@ -63,6 +63,18 @@ class ControllabilityReport:
     good_rank : rank of the good products up to the degree at which they span Sym(Y), or the order reached.
     clear : whether the numerical ranks behind the verdict are.
     input_basis : (a, a) columns: the combinations of the inputs for which the sufficient test holds.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
+    >>> report = control.configuration_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
+    >>> report.controllable, report.clear
+    (True, True)
+    >>> print(report.reason)
+    in the inputs given, the inputs span Sym(Y)
     """
 
     q: Array
@@ -139,6 +151,18 @@ def configuration_controllability(
     Raises
     ------
     ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
+    >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
+    >>> turned = lambda q: jnp.array([[0.0], [1.0]])
+    >>> report = control.configuration_controllability(cn.LeviCivita(polar), turned, [2.0, 0.0])
+    >>> report.accessible, report.controllable, report.obstruction
+    (True, False, '<Y0:Y0>')
 
     Source: [LM]; [AL]; [Z] section 6.
     """

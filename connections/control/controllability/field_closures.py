@@ -73,6 +73,20 @@ class Closure:
     rank : with its singular values and the gap.
     order : the largest degree or length of a product.
     settled : whether nothing can be added: the rank is full, or the span closed near the point.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
+    >>> nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
+    >>> closure = control.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
+    >>> closure.values.round(4) + 0.0
+    array([[ 0., -4.],
+           [ 1.,  0.]])
+    >>> closure.order, closure.settled
+    (2, True)
     """
 
     q: Array
@@ -120,6 +134,17 @@ def symmetric_closure(
     ------
     ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
+    >>> nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
+    >>> closure = control.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
+    >>> closure.names, closure.rank.value
+    (('Y0', '<Y0:Y0>'), 2)
+
     Source: [LM]; [Z] section 6.
     """
     system, q = control_system(nabla, inputs, q, order)
@@ -148,6 +173,19 @@ def involutive_closure(
     ------
     As `symmetric_closure`.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
+    >>> def wheel(q):  # rolling and turning, in (x, y, theta)
+    ...     return jnp.stack([jnp.stack([jnp.cos(q[2]), jnp.sin(q[2]), 0.0 * q[2]]), jnp.eye(3)[2]], axis=1)
+    ...
+    >>> closure = control.involutive_closure(nabla, wheel, [0.0, 0.0, 0.0], symmetric=False)
+    >>> closure.names, closure.rank.value
+    (('Y0', 'Y1', '[Y0, Y1]'), 3)
+
     Source: [LM].
     """
     require_bool("symmetric", symmetric)
@@ -166,6 +204,18 @@ def input_fields(nabla: Any, forms: PointFunction) -> PointFunction:
     ----------
     nabla : a connection with a metric.
     forms : q -> (a, n), covectors in the frame of the (ambient) metric; JAX-traceable.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([2.0, 4.0]))))
+    >>> motor = control.input_fields(nabla, lambda q: jnp.array([[1.0, 1.0]]))
+    >>> np.asarray(motor(jnp.zeros(2)))  # H^-1 F^T
+    array([[0.5 ],
+           [0.25]])
 
     Source: [Z] section 3, Theorem 3.2.
     """

@@ -62,6 +62,16 @@ class DecouplingField:
     field : q -> X (m,), components in the connection's frame; JAX-traceable.
     constant : whether u is constant.
     check : `is_decoupling` at the point and at neighbouring ones.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
+    >>> (field,) = control.decoupling_fields(nabla, lambda q: jnp.eye(2)[:, :1], [0.0, 0.0]).fields
+    >>> field.name, field.constant, field.check.ok
+    ('Y0', True, True)
     """
 
     name: str
@@ -82,6 +92,16 @@ class DecouplingFields:
     complete : whether there are no others, up to functions as factors.
     isolated : directions at the point that belong to no field found: combinations of inputs.
     searched : what was searched, in words.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
+    >>> found = control.decoupling_fields(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0])
+    >>> found.every, found.complete, len(found.fields)
+    (True, True, 2)
     """
 
     fields: tuple[DecouplingField, ...]
@@ -108,6 +128,18 @@ class KinematicReport:
     reason : why, in words.
     decoupling : the decoupling fields; None if they were given.
     involutive : the involutive closure of the fields; None if there are none.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
+    >>> report = control.kinematic_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
+    >>> report.controllable
+    True
+    >>> print(report.reason)
+    the closure has rank 2
     """
 
     q: Array
@@ -149,6 +181,18 @@ def decoupling_fields(
     ------
     ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla` at q.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
+    >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
+    >>> radial = lambda q: jnp.array([[1.0], [0.0]])
+    >>> found = control.decoupling_fields(cn.LeviCivita(polar), radial, [2.0, 0.0], names=["pull"])
+    >>> [field.name for field in found.fields], found.complete
+    (['pull'], True)
+
     Source: [BLy].
     """
     system, q = control_system(nabla, inputs, q)
@@ -170,6 +214,19 @@ def is_decoupling(
     Raises
     ------
     ShapeError, NonFiniteError; FrameError if the inputs are dependent; the errors of `nabla`.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
+    >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
+    >>> nabla, e = cn.LeviCivita(polar), jnp.eye(2)
+    >>> along = control.is_decoupling(nabla, lambda q: e[0], lambda q: e[:, :1], [2.0, 0.0])
+    >>> around = control.is_decoupling(nabla, lambda q: e[1], lambda q: e[:, 1:], [2.0, 0.0])
+    >>> along.ok, around.ok  # circles are no geodesics
+    (True, False)
 
     Source: [BLy].
     """
@@ -208,6 +265,16 @@ def kinematic_controllability(
     ------
     ShapeError, NonFiniteError; FrameError if the inputs are dependent; CheckError if a field given is
     not decoupling; the errors of `nabla` at q.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
+    >>> report = control.kinematic_controllability(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0])
+    >>> report.controllable, report.involutive.rank.value
+    (False, 2)
 
     Source: [BLy]; [BLL].
     """

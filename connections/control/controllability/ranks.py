@@ -35,6 +35,16 @@ class Rank:
         the largest; where all are counted, over 1e-16 of the largest.
     clear : whether every singular value is either round-off or 100 times the tolerance, and no component that
         decides the rank is in doubt.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
+    >>> rank = control.symmetric_closure(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0]).rank
+    >>> rank.value, rank.dimension, rank.clear
+    (2, 3, True)
     """
 
     value: int

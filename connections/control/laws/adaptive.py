@@ -82,6 +82,19 @@ class LinearlyParametrizedSystem(Parametrization, Parametrized):
     Raises
     ------
     ShapeError, NonFiniteError.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(2)
+    >>> family = control.LinearlyParametrizedSystem(
+    ...     lambda pi: cn.MechanicalSystem(cn.ConstantMetric(frame, jnp.diag(pi))), nominal=[1.0, 2.0]
+    ... )
+    >>> family.regressor([0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.5, 3.0])  # H = diag(pi)
+    array([[0.5, 0. ],
+           [0. , 3. ]])
     """
 
     make_system: Callable[[jax.Array], MechanicalSystem]
@@ -178,6 +191,19 @@ class AdaptiveController(Parametrized):
     ------
     ShapeError, NonFiniteError, GainError.
 
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> make = lambda pi: cn.MechanicalSystem(cn.ConstantMetric(frame, pi[None]))
+    >>> family = control.LinearlyParametrizedSystem(make, nominal=[1.0])
+    >>> law = control.AdaptiveController(family, gain=5.0, adaptation=2.0)
+    >>> law.torque([0.0], [1.0], [0.5], [3.0], parameters=[1.2])  # 1.2 * 3 - 5 * 0.5
+    array([1.1])
+    >>> law.parameters_rate([0.0], [1.0], [0.5], [3.0])  # -2 * 3 * 0.5
+    array([-3.])
+
     Source: Slotine and Li (1987); [W] IV-A.
     """
 
@@ -269,6 +295,22 @@ class AdaptiveLoop(Loop):
     Raises
     ------
     ShapeError, NonFiniteError, FrameError, TypeError.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> make = lambda pi: cn.MechanicalSystem(cn.ConstantMetric(frame, pi[None]))
+    >>> family = control.LinearlyParametrizedSystem(make, nominal=[1.0])
+    >>> law = control.AdaptiveController(family, gain=5.0, adaptation=2.0)
+    >>> reference = control.trajectory_reference(frame, lambda t: jnp.stack([jnp.sin(t)]), gain=2.0)
+    >>> loop = control.AdaptiveLoop(law, [3.0], reference)
+    >>> motion = loop.simulate([0.0], [0.0], [1.0], np.linspace(0.0, 60.0, 7))
+    >>> motion.parameters[-1].round(2)  # the mass, which the law did not know
+    array([3.])
 
     Source: Slotine and Li (1987); [W] IV-A.
     """

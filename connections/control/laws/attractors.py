@@ -118,6 +118,16 @@ def submanifold_reference(
     ------
     ShapeError, NonFiniteError, GainError, FrameError.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(2)
+    >>> circle = control.submanifold_reference(frame, lambda q: jnp.stack([q @ q - 1.0]), gain=1.0)
+    >>> circle.field(0.0, jnp.array([1.2, 1.6]))  # towards the circle
+    Array([-0.45, -0.6 ], dtype=float64)
+
     Source: [W] Remark 6.
     """
     require_type("frame", frame, FrameField)
@@ -147,6 +157,16 @@ def task_reference(
     Raises
     ------
     ShapeError, NonFiniteError, GainError, FrameError, TypeError.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(2)
+    >>> height = control.task_reference(frame, lambda q: q[1:], lambda t: jnp.stack([jnp.sin(t)]), gain=2.0)
+    >>> round(float(height.field(0.0, jnp.array([3.0, 1.0]))[1]), 6)  # cos(0) - 2 (1 - 0)
+    -1.0
 
     Source: [W] Remark 6.
     """

@@ -62,6 +62,19 @@ class ClosedLoop(Described, Loop):
     FrameError : the three are not in the same frame.
     ShapeError : the law does not give n components. TypeError.
 
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> plant = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]]))
+    >>> reference = control.trajectory_reference(plant.frame, lambda t: jnp.stack([jnp.sin(t)]), gain=2.0)
+    >>> loop = control.ClosedLoop(plant, control.PassivityController(plant, gain=5.0), reference)
+    >>> motion = loop.simulate([1.0], [0.0], np.linspace(0.0, 10.0, 11))
+    >>> np.allclose(motion.q[-1], np.sin(10.0), atol=1e-6)
+    True
+
     Source: [W] IV-A.
     """
 

@@ -46,6 +46,18 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:
     Raises
     ------
     ShapeError, NonFiniteError, GainError, TypeError (not made of real numbers).
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.gain_matrix("K_D", [1.0, 2.0], 2)
+    array([[1., 0.],
+           [0., 2.]])
+    >>> control.gain_matrix("K_D", [[1.0, 0.5], [0.0, 1.0]], 2, symmetric=True)
+    Traceback (most recent call last):
+        ...
+    connections.control.laws.gains.GainError: K_D must be symmetric: it differs from its transpose by
+    5.00e-01
     """
     require_bool("symmetric", symmetric)
     if isinstance(gain, jax.core.Tracer):

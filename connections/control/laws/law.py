@@ -32,6 +32,21 @@ class ControlLaw(Described, Parametrized, abc.ABC):
     A law is a frozen dataclass, ``@dataclass(frozen=True, eq=False, repr=False)``, that derives from this
     class and gives `torque_at`, and `frame` as a field or a property. Its floats and arrays are data of JAX.
 
+    Examples
+    --------
+    >>> from dataclasses import dataclass
+    >>> import connections as cn
+    >>> from connections import control
+    >>> @dataclass(frozen=True, eq=False, repr=False)
+    ... class Damper(control.ControlLaw):
+    ...     frame: cn.FrameField
+    ...     gain: float
+    ...     def torque_at(self, q, v, v_r, a_r):
+    ...         return -self.gain * (v - v_r)
+    ...
+    >>> Damper(cn.CoordinateFrame(2), 3.0).torque([0.0, 0.0], [1.0, 2.0], [2.0, 0.0], [0.0, 0.0])
+    array([ 3., -6.])
+
     Source: [W] IV-A, with any law in the place of (13).
     """
 
@@ -85,6 +100,14 @@ class FunctionLaw(ControlLaw):
     Raises
     ------
     ShapeError : the function returns another shape than (n,). TypeError.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> law = control.FunctionLaw(cn.CoordinateFrame(2), lambda q, v, v_r, a_r: -3.0 * (v - v_r))
+    >>> law.torque([0.0, 0.0], [1.0, 2.0], [2.0, 0.0], [0.0, 0.0])
+    array([ 3., -6.])
 
     Source: [W] IV-A, with any law in the place of (13).
     """

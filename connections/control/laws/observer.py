@@ -45,6 +45,20 @@ class MomentumObserver(Parametrized):
     ------
     ShapeError, NonFiniteError, GainError; FrameError if model and connection are in different frames.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> metric = cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]])
+    >>> pushed = cn.MechanicalSystem(metric, forces=lambda t, q, v: 3.0 + 0.0 * q)  # N
+    >>> observer = control.MomentumObserver(cn.MechanicalSystem(metric), gain=5.0)
+    >>> motion = observer.simulate(pushed, [0.0], [0.0], [0.0, 0.2, 4.0])
+    >>> motion.residual.round(3)  # 3 (1 - exp(-5 t))
+    array([[0.   ],
+           [1.896],
+           [3.   ]])
+
     Source: [W] II.
     """
 

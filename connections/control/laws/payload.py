@@ -46,6 +46,19 @@ class UnknownInertia(Parametrization):
     ------
     ModelError : the robot has no such body, or none is given.
 
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> family = control.UnknownInertia(robot.system(), ["tool"])
+    >>> q, zero = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> family.regressor(q, zero, zero, zero).shape
+    (6, 10)
+    >>> np.allclose(family.known_force(q, zero, zero, zero), mb.gravity(robot, q))
+    True
+
     Source: Slotine and Li (1987); [W] IV-A.
     """
 

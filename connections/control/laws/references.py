@@ -29,7 +29,20 @@ from connections.geometry.numerics.scales import inverse_lengths_of
 
 
 class Reference(Parametrized, abc.ABC):
-    """A reference velocity, its rate along the motion, and the state it integrates (possibly none)."""
+    """A reference velocity, its rate along the motion, and the state it integrates (possibly none).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> reference = control.submanifold_reference(frame, lambda q: q - 1.0, gain=2.0)
+    >>> isinstance(reference, control.Reference)
+    True
+    >>> reference.pair_at(0.0, np.array([0.5]), np.array([3.0]), np.zeros(0))  # v_r and its rate
+    (Array([1.], dtype=float64), Array([-6.], dtype=float64))
+    """
 
     frame: FrameField
 
@@ -228,6 +241,17 @@ class AccelerationReference(Reference):
     Raises
     ------
     ShapeError, NonFiniteError, GainError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> spring = lambda t, q, v: 4.0 * (1.0 - q) - 2.0 * v
+    >>> reference = control.AccelerationReference(frame, spring, gain=5.0)
+    >>> reference.acceleration_at(0.0, np.array([0.5]), np.array([0.2]), np.array([0.4]))  # -5 * 0.2 + 1.6
+    array([0.6])
 
     Source: [W] Remark 6.
     """

@@ -19,7 +19,22 @@ _LAW = (
 
 @motion_class
 class ClosedLoopMotion(Motion):
-    """A motion under a law that follows a reference; components of forces are in the dual frame."""
+    """A motion under a law that follows a reference; components of forces are in the dual frame.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> plant = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]]))
+    >>> still = control.FieldReference(plant.frame, lambda t, q: 0.0 * q)
+    >>> loop = control.ClosedLoop(plant, control.PassivityController(plant, gain=5.0), still)
+    >>> motion = loop.simulate([0.0], [1.0], np.linspace(0.0, 1.0, 3))
+    >>> motion.lyapunov.round(4)  # H s^2 / 2 = exp(-5 t)
+    array([1.    , 0.0821, 0.0067])
+    >>> motion.lyapunov_rate.round(4)
+    array([-5.    , -0.4104, -0.0337])
+    """
 
     v_r: Array
     """(..., T, n) reference velocities."""
@@ -54,7 +69,24 @@ class ClosedLoopMotion(Motion):
 
 @motion_class
 class AdaptiveMotion(ClosedLoopMotion):
-    """A closed-loop motion with estimates of parameters, whose error V contains, too."""
+    """A closed-loop motion with estimates of parameters, whose error V contains, too.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> frame = cn.CoordinateFrame(1)
+    >>> make = lambda pi: cn.MechanicalSystem(cn.ConstantMetric(frame, pi[None]))
+    >>> family = control.LinearlyParametrizedSystem(make, nominal=[1.0])
+    >>> law = control.AdaptiveController(family, gain=5.0, adaptation=2.0)
+    >>> reference = control.trajectory_reference(frame, lambda t: jnp.stack([jnp.sin(t)]), gain=2.0)
+    >>> loop = control.AdaptiveLoop(law, [3.0], reference)
+    >>> motion = loop.simulate([0.0], [0.0], [1.0], np.linspace(0.0, 6.0, 7))
+    >>> motion.parameters.shape, bool(np.all(np.diff(motion.lyapunov) < 0.0))
+    ((7, 1), True)
+    """
 
     parameters: Array = field(kw_only=True)
     """(..., T, p) estimates pihat."""
@@ -64,7 +96,19 @@ class AdaptiveMotion(ClosedLoopMotion):
 
 @motion_class
 class ObservedMotion(Motion):
-    """A motion of a plant with a momentum observer beside it; covector components."""
+    """A motion of a plant with a momentum observer beside it; covector components.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm").system()
+    >>> q = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
+    >>> motion = control.MomentumObserver(robot, 5.0).simulate(robot, q, np.zeros(6), [0.0, 0.1, 0.2])
+    >>> motion.momentum.shape, bool(np.abs(motion.residual).max() < 1e-6)  # there is no other force
+    ((3, 6), True)
+    """
 
     tau: Array
     """(..., T, n) the control that the observer knows."""
