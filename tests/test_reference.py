@@ -11,11 +11,6 @@ import pytest
 from names import called, public_names
 from pages import ROOT
 
-#: Rooms in which some public names have no example yet.
-NOT_YET = {
-    "connections.control",
-}
-
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
@@ -62,8 +57,7 @@ def fault_of_signature(name: str, thing: Any) -> str | None:
 
 
 def test_every_public_name_has_an_example() -> None:
-    pairs = [(name, thing) for name, thing in called().items() if name.rpartition(".")[0] not in NOT_YET]
-    assert [fault for pair in pairs if (fault := fault_of_example(*pair))] == []
+    assert [fault for pair in called().items() if (fault := fault_of_example(*pair))] == []
 
 
 @pytest.mark.further

@@ -102,6 +102,15 @@ class PointContact(Contact):
     Raises
     ------
     ContactError, ModelError.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> foot = control.PointContact("front_left_shank", friction=0.6, point=(0.0, 0.0, -0.2))
+    >>> foot.rows
+    3
+    >>> bool(foot.margin([10.0, 0.0, 1.0]) >= 0.0)
+    False
     """
 
     frame: str

@@ -71,6 +71,15 @@ class ContractionRates:
     volume : (...,) the rate of volumes of sets of states, -tr(H^-1 D): it holds everywhere.
     kappa, delta : of V, in 1/s^2 and 1/s: the same for all states, as the bound needs along a motion.
     metric, stiffness, damping : (..., n, n) H, S and D.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> mass = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    >>> rates = control.contraction_rates(mass, [0.0], [0.0], [[2.0]], [[3.0]])  # a spring and a damper
+    >>> bool(rates.bound < 0.0), rates.stiffness, rates.damping
+    (True, array([[2.]]), array([[3.]]))
     """
 
     bound: np.ndarray
@@ -115,6 +124,16 @@ def contraction_rates(
     ShapeError, NonFiniteError, PointError, FrameError, MetricError, ClosureError.
     TypeError : no mechanical system or robot, or an argument that JAX traces.
     ValueError : kappa is not larger than delta^2.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import control
+    >>> mass = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    >>> rates = control.contraction_rates(mass, [0.0], [0.0], [[2.0]], [[3.0]])  # a spring and a damper
+    >>> np.sort(rates.indicator.real).round(6), float(rates.volume)
+    (array([-2., -1.]), -3.0)
 
     Source: [LS]; docs/contraction.md.
     """
@@ -168,6 +187,14 @@ def stiffness_and_damping(
     Raises
     ------
     ShapeError, NonFiniteError, PointError, FrameError, MetricError, TypeError.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    >>> control.stiffness_and_damping(nabla, lambda t, q, v: -2.0 * q - 3.0 * v, [0.5], [1.0])
+    (array([[2.]]), array([[3.]]))
 
     Source: docs/contraction.md.
     """

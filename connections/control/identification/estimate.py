@@ -57,6 +57,22 @@ class Identification:
 
     The unknowns theta are the 10 N inertial parameters and, with friction, the nv viscous and the nv Coulomb
     coefficients. Data determine only some combinations of them, the base parameters B theta.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> arm = mb.example("arm")
+    >>> t = np.linspace(0.0, 6.0, 1201)
+    >>> w = np.arange(1.0, 7.0)  # rad/s
+    >>> q, v, a = np.sin(t[:, None] * w), w * np.cos(t[:, None] * w), -(w**2) * np.sin(t[:, None] * w)
+    >>> tau = mb.inverse_dynamics(arm, q, v, a) + 0.4 * v
+    >>> found = control.identify(arm, q, v, tau, t, cutoff=5.0, friction=True)
+    >>> found.viscous.round(2)
+    array([0.4, 0.4, 0.4, 0.4, 0.4, 0.4])
+    >>> found.rank, found.parameters.shape
+    (48, (6, 10))
     """
 
     prior: Model  #: the robot as it was given
@@ -125,6 +141,20 @@ def identify(
         cutoff is above half the rate of the samples; there is neither motion nor weight.
     ModelError : the prior of a body, which is named, is not positive definite.
     ConvergenceError : the minimum was not found.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> believed = mb.example("arm")
+    >>> arm = control.with_payload(believed, "tool", 1.0, (0.0, 0.0, 0.1))
+    >>> t = np.linspace(0.0, 6.0, 1201)
+    >>> w = np.arange(1.0, 7.0)  # rad/s
+    >>> q, v, a = np.sin(t[:, None] * w), w * np.cos(t[:, None] * w), -(w**2) * np.sin(t[:, None] * w)
+    >>> found = control.identify(believed, q, v, mb.inverse_dynamics(arm, q, v, a), t, cutoff=5.0)
+    >>> np.allclose(mb.gravity(found.model, q), mb.gravity(arm, q), atol=0.05)
+    True
 
     Source: Hsu, Bodson, Sastry and Paden 1987; Lee, Wensing and Park 2020.
     """

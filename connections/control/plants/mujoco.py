@@ -76,7 +76,21 @@ class Push:
 
 @motion_class
 class PlantMotion(Motion):
-    """What a plant did, at every control instant; the last row is the end, whose forces never act."""
+    """What a plant did, at every control instant; the last row is the end, whose forces never act.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = control.MuJoCoRobot.of(mb.example("arm"))
+    >>> plant = control.MuJoCoPlant(robot, period=0.01, position_noise=1e-3)
+    >>> motion = plant.simulate(lambda t, q, v: np.zeros(6), np.zeros(6), np.zeros(6), duration=0.1)
+    >>> motion.q.shape, motion.tau.shape, float(motion.times[-1])
+    ((11, 6), (11, 6), 0.1)
+    >>> bool(np.abs(motion.measured_q - motion.q).max() < 0.01)
+    True
+    """
 
     tau: Array
     """(T, m) forces of the actuated joints, within their limits, before the delay; N m and N."""
@@ -103,6 +117,19 @@ class FallenError(RuntimeError):
     body : its name.
     height : of its origin, m.
     motion : until then; the last row is the fall, without forces.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> dog = mb.example("quadruped")
+    >>> plant = control.MuJoCoPlant(control.MuJoCoRobot.of(dog), fallen={"trunk": -0.1})
+    >>> plant.simulate(lambda t, q, v: np.zeros(12), dog.neutral(), np.zeros(18), duration=1.0)
+    Traceback (most recent call last):
+        ...
+    connections.control.plants.mujoco.FallenError: the robot has fallen: at t = 0.143 s 'trunk' is at
+    a height of -0.101 m
     """
 
     def __init__(self, body: str, height: float, motion: PlantMotion) -> None:
@@ -138,6 +165,18 @@ class MuJoCoPlant:
     ShapeError, NonFiniteError, TypeError; ValueError : a number is negative or zero that must not be, the
         delay is no multiple of the physics step, `motor_side` without elastic joints, an unknown integrator;
         ModelError : there is no such body.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> arm = mb.example("arm")
+    >>> plant = control.MuJoCoPlant(control.MuJoCoRobot.of(arm), period=0.01)
+    >>> q = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
+    >>> motion = plant.simulate(lambda t, q, v: mb.gravity(arm, q), q, np.zeros(6), duration=0.1)
+    >>> np.allclose(motion.q[-1], q, atol=1e-6)  # gravity is balanced
+    True
     """
 
     robot: MuJoCoRobot

@@ -99,7 +99,16 @@ class SeriesElastic:
 
 @dataclass(frozen=True, eq=False)
 class MuJoCoRobot:
-    """One robot, ours and MuJoCo's. Made by `of` and `from_mjcf`."""
+    """One robot, ours and MuJoCo's. Made by `of` and `from_mjcf`.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = control.MuJoCoRobot.of(mb.example("arm"))
+    >>> robot.compiled.nv, sorted(robot.bodies)[:2]
+    (6, ['forearm', 'hand'])
+    """
 
     model: Model  #: ours
     compiled: Any  #: ``mujoco.MjModel``; fields such as the contacts' parameters may be changed before use

@@ -23,7 +23,21 @@ from connections.geometry.frames import FIELD
 
 @motion_class
 class EffortMotion(Motion):
-    """A motion with its accelerations and the torques that it takes, components in the dual frame."""
+    """A motion with its accelerations and the torques that it takes, components in the dual frame.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> flat = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]]))
+    >>> rest = {"start_velocity": [0.0], "end_velocity": [0.0]}
+    >>> curve = control.minimum_effort_curve(flat, [[0.0], [1.0]], [0.0, 1.0], **rest)
+    >>> motion = curve.at([0.0, 0.25])
+    >>> motion.a.round(4), motion.tau.round(4)  # tau = 2 a
+    (array([[6.],
+           [3.]]), array([[12.],
+           [ 6.]]))
+    """
 
     a: Array
     """(T, n) vdot, the rates of the components of v."""
@@ -52,6 +66,19 @@ class EffortCurve:
     index : the number of independent changes that lower the cost to second order.
     others : other stationary curves that were found, the least cost first.
     failed : why the other starts led to none.
+
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> flat = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    >>> rest = {"start_velocity": [0.0], "end_velocity": [0.0]}
+    >>> curve = control.minimum_effort_curve(flat, [[0.0], [1.0]], [0.0, 1.0], **rest)
+    >>> curve.index, curve.others, round(curve.lowest, 4)
+    (0, (), 1.0)
+    >>> curve.at([0.2, 0.5]).q.round(4)
+    array([[0.104],
+           [0.5  ]])
     """
 
     cost: float

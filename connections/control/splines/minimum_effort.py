@@ -93,6 +93,16 @@ def minimum_effort_curve(
     ShapeError, NonFiniteError, TypeError, PointError (off the manifold), MetricError, FrameError.
     ValueError : the tension is negative, or the tolerance not between 0 and 1.
 
+    Examples
+    --------
+    >>> import connections as cn
+    >>> from connections import control
+    >>> flat = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    >>> rest = {"start_velocity": [0.0], "end_velocity": [0.0]}
+    >>> curve = control.minimum_effort_curve(flat, [[0.0], [1.0]], [0.0, 1.0], **rest)
+    >>> round(curve.cost, 6), curve.positive  # of 3 t^2 - 2 t^3
+    (6.0, True)
+
     Source: [NHP]; [CL]; docs/minimum_effort.md.
     """
     require_type("system", system, MechanicalSystem)

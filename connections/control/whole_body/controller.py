@@ -60,7 +60,21 @@ _SHARE = 1e-6  # of a row in another one, that makes an error name it
 
 @dataclass(frozen=True, eq=False)
 class WholeBodyCommand:
-    """What the law commands, and why."""
+    """What the law commands, and why.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> posture = control.PostureTask(damping=10.0, stiffness=100.0, name="posture")
+    >>> law = control.WholeBodyController(robot, [posture], torque_limits=np.inf, limit_time=None)
+    >>> q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> command = law.command(q, v, {"posture": q + 0.01})
+    >>> command.bounded, np.allclose(command.residuals["posture"], 0.0, atol=1e-9)
+    (False, True)
+    """
 
     tau: np.ndarray  #: (nv,) generalized forces, N m and N; zero where no motor is
     forces: np.ndarray  #: (k,) of the contacts, in their order and axes; zero of those that are lifted
@@ -143,6 +157,18 @@ class WholeBodyController:
     Raises
     ------
     ModelError, TaskError, GainError, ShapeError, NonFiniteError, TypeError.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> posture = control.PostureTask(damping=10.0, stiffness=100.0, name="posture")
+    >>> law = control.WholeBodyController(robot, [posture])
+    >>> q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> np.allclose(law.torque(q, v, {"posture": q}), mb.gravity(robot, q))
+    True
 
     Source: [MP]; [W] Remark 8.
     """

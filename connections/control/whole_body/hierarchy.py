@@ -30,7 +30,25 @@ _WHAT = "whole-body control within bounds"
 
 
 class InfeasibleError(RuntimeError):
-    """No torques keep the contacts within all bounds; the message names bounds that stand against it."""
+    """No torques keep the contacts within all bounds; the message names bounds that stand against it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> corners = [(x, y, 0.0) for x in (0.2, -0.2) for y in (0.1, -0.1)]
+    >>> feet = [control.PointContact("trunk", 0.6, corner) for corner in corners]
+    >>> posture = control.PostureTask(damping=1.0, name="posture")
+    >>> law = control.WholeBodyController(robot, [posture], feet, torque_limits=np.inf, limit_time=None)
+    >>> q, v = robot.neutral(), np.eye(robot.nv)[0]
+    >>> law.command(q, v, {"posture": q[7:]})
+    Traceback (most recent call last):
+        ...
+    connections.control.whole_body.hierarchy.InfeasibleError: the contacts, which repeat each other,
+    move against each other
+    """
 
 
 class Level(NamedTuple):

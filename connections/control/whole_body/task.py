@@ -37,7 +37,17 @@ Motion = Callable[[RobotState], tuple[Any, np.ndarray, np.ndarray]]  # place, J 
 
 
 class TaskError(ValueError):
-    """A task cannot be one, or tasks depend on each other; the message names them."""
+    """A task cannot be one, or tasks depend on each other; the message names them.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> control.PointTask("tool", damping=10.0, weight=-1.0)
+    Traceback (most recent call last):
+        ...
+    connections.control.whole_body.task.TaskError: task 'point of tool': weight must be positive, got
+    -1
+    """
 
 
 @dataclass(frozen=True)
@@ -151,6 +161,16 @@ class RobotTask:
     """A task of a robot, `Task.on`.
 
     `at` gives its quantities at one state.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> task = control.PointTask("tool", damping=10.0).on(mb.example("arm"))
+    >>> q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.zeros(6)
+    >>> task.name, task.size, task.at(q, v).jacobian.shape
+    ('point of tool', 3, (3, 6))
     """
 
     task: Task
@@ -223,7 +243,22 @@ class TaskStack:
 
 @dataclass(frozen=True, eq=False)
 class TaskState:
-    """A task at one state of the robot."""
+    """A task at one state of the robot.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.ones(6)
+    >>> state = control.PointTask("tool", damping=10.0).on(robot).at(q, v)
+    >>> np.allclose(state.velocity, state.jacobian @ v)
+    True
+    >>> H, C, H_dot = state.inertia, state.coriolis_matrix, state.inertia_rate
+    >>> np.allclose(H_dot, C + C.T)
+    True
+    """
 
     of: RobotTask
     state: RobotState

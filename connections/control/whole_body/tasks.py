@@ -218,6 +218,18 @@ class AngularMomentumTask(Task):
     """The angular momentum about the centre of mass, world axes, kg m^2/s. It has no place: None.
 
     It is the rate of no position, so that stiffness and rate must be zero. Target: its value and rate.
+
+    Examples
+    --------
+    >>> from connections import control
+    >>> from connections import multibody as mb
+    >>> control.AngularMomentumTask(damping=5.0).on(mb.example("quadruped")).size
+    3
+    >>> control.AngularMomentumTask(damping=5.0, stiffness=1.0).on(mb.example("quadruped"))
+    Traceback (most recent call last):
+        ...
+    connections.control.whole_body.task.TaskError: task 'angular momentum': the angular momentum has
+    no place: no stiffness, no rate
     """
 
     has_place: ClassVar[bool] = False
