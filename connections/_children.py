@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,16 +40,17 @@ _LISTS = (
 )
 
 
-def python_command(module: str, function: str, *words: str) -> list[str]:
+def python_command(function: Callable[[], None], *words: str) -> list[str]:
     """The command of a child that calls a function of this package without arguments.
 
     Parameters
     ----------
-    module, function : its full name in two parts.
+    function : at the top of a module, by whose name the child imports it.
     words : arguments of the process, ``sys.argv[1:]``.
     """
+    module, name = function.__module__, function.__name__
     file = str(_PACKAGE / "__init__.py")
-    program = _PROGRAM.format(package=_PACKAGE.name, file=file, module=module, function=function)
+    program = _PROGRAM.format(package=_PACKAGE.name, file=file, module=module, function=name)
     return [sys.executable, "-I" if sys.flags.isolated else "-P", "-c", program, *words]
 
 

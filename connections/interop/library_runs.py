@@ -70,7 +70,7 @@ def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[st
 
 def _child(request: dict[str, Any], results: Path, timeout: float) -> str:
     """Run a child; returns why it did not finish, or an empty text."""
-    command = python_command("connections.interop.library_runs", "serve", str(results))
+    command = python_command(serve, str(results))
     try:
         done = subprocess.run(
             command,

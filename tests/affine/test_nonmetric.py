@@ -146,6 +146,7 @@ def test_normal_densities_have_fishers_metric_and_chentsovs_tensor():
     C[0, 0, 1] = C[0, 1, 0] = C[1, 0, 0] = 2.0
     C[1, 1, 1] = 8.0
     np.testing.assert_allclose(NORMAL.cubic(q), C / s**3, atol=1e-10)
+    np.testing.assert_allclose(NORMAL.cubic([q, q])[1], C / s**3, atol=1e-10)
     for alpha in (0.0, 0.6, 1.0, -1.0):
         curved = NORMAL.connection(alpha).sectional(q, [1.0, 0.0], [0.0, 1.0])
         assert curved == pytest.approx(-0.5 * (1.0 - alpha**2), abs=1e-9)

@@ -25,7 +25,6 @@ _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
 # A bound that resists a level, with a multiplier above this part of its pull, stays active below: whatever is
 # as good for the level keeps it. Multipliers that closeness makes are below it.
 _PUSHES = 1e-5
-_MET = 1e-9  # length of a row, of one, that what is open does not change
 _WHAT = "whole-body control within bounds"
 
 
@@ -85,8 +84,6 @@ def by_programs(
         B, P, pull = np.empty((len(level.A), left)), np.empty((left, left)), np.empty(left)
         G_n, now = np.empty((k, left)), np.empty((2, k))
         compiled.program(*level, y, Z, N, z, G_z, room, size, _CLOSENESS, number == 0, B, P, pull, G_n, now)
-        met = np.linalg.norm(G_n, axis=1) <= _MET
-        now[:, met] = [[np.inf], [-np.inf]]
         active = guess[number] if guess is not None and number < len(guess) else None
         found = solved(Program(P, _CLOSENESS * (N @ z) - pull, G_n, *now), _WHAT, active)
         if found is not None:  # close to that result instead, so that closeness costs the level nothing

@@ -96,9 +96,7 @@ def compile_together(names: Sequence[str], processes: int) -> Iterator[str]:
     quiet = environment(CONNECTIONS_QUIET="1")
     reader, writer = os.pipe()  # of all processes; a line is written at once, so lines do not mix
     workers = [
-        subprocess.Popen(
-            python_command(__name__, compile_and_report.__name__, *share), stdout=writer, env=quiet
-        )
+        subprocess.Popen(python_command(compile_and_report, *share), stdout=writer, env=quiet)
         for share in _names_for_each(names, processes)
     ]
     os.close(writer)
