@@ -39,6 +39,7 @@ import jax.numpy as jnp  # noqa: E402
 import numpy as np  # noqa: E402
 
 import connections as cn  # noqa: E402
+from connections import interop  # noqa: E402
 
 ROOT = Path(__file__).resolve().parents[2]
 BATCH = 1000
@@ -93,7 +94,7 @@ def points(count: int) -> np.ndarray:
 
 def peer() -> Any:
     """The same metric in geomstats, which differentiates it by autograd."""
-    import geomstats.backend as gs
+    gs = interop.import_geomstats().backend  # it cannot be imported by itself with NumPy 2.4 and later
     from geomstats.geometry.euclidean import Euclidean
     from geomstats.geometry.riemannian_metric import RiemannianMetric
 
