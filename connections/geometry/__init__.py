@@ -1,6 +1,7 @@
 """Spaces: frame fields, metrics, charts, Lie groups, embeddings and products."""
 
 from connections.evaluation.parameters import ParametricFunction
+from connections.geometry.affine_invariant import AffineInvariantMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
@@ -20,6 +21,7 @@ from connections.geometry.metrics import (
 from connections.geometry.products import ProductFrame, ProductMetric
 
 __all__ = [
+    "AffineInvariantMetric",
     "ChangedFrame",
     "ChangedMetric",
     "ConstantMetric",

@@ -55,6 +55,7 @@ from connections.multibody.generation.folder import generate_c
 from connections.multibody.generation.loading import load_c
 from connections.multibody.in_jax.export import export_checks
 from connections.multibody.inertia import InertiaWarning
+from connections.multibody.inertia_metric import inertia_metric
 from connections.multibody.inverse_kinematics import InverseKinematics, inverse_kinematics
 from connections.multibody.joints import (
     Cylindrical,
@@ -174,6 +175,7 @@ __all__ = [
     "get_num_threads",
     "gravity",
     "independent_forms",
+    "inertia_metric",
     "inertial_parameters",
     "inverse_dynamics",
     "inverse_dynamics_derivatives",

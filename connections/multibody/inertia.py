@@ -154,6 +154,11 @@ def pseudo_inertias(parameters: np.ndarray) -> np.ndarray:
     return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
 
+def pseudo_inertia_basis() -> np.ndarray:
+    """E (10, 4, 4), the pseudo-inertia of a unit of each parameter: P = pi^k E_k."""
+    return pseudo_inertias(np.eye(10))
+
+
 def parameters_flaw(parameters: np.ndarray) -> str | None:
     """Why no distribution of mass has the parameters (10,); None if one has them.
 

@@ -12,6 +12,7 @@ import pytest
 from cases import always
 
 import connections as cn
+from connections import multibody as mb
 from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry.frames import FrameField
 from connections.interop.geomstats import from_geomstats, to_geomstats
@@ -53,6 +54,32 @@ def test_round_trip_gives_the_same_exp_log_and_transport(name: str, rng: np.rand
         carried = ours.parallel_transport(push(metric.frame, q, z), q, direction=push(metric.frame, q, v))
         w = components(metric.frame, end_ours, carried)
         assert np.max(np.abs(metric.to_theirs(end_ours, w)[1] - theirs)) < 1e-8
+
+
+def test_statistics_of_inertias_of_robots() -> None:
+    """geomstats on pseudo-inertias of an arm: dist, exp, log, Frechet mean. Control: the mean of entries."""
+    from geomstats.geometry.spd_matrices import SPDMatrices
+    from geomstats.learning.frechet_mean import FrechetMean
+
+    space, metric = SPDMatrices(4), mb.inertia_metric()
+    bodies = mb.inertial_parameters(mb.example("arm"))
+    P = metric.matrices(bodies)
+    np.testing.assert_allclose(metric.distance(bodies[0], bodies), space.metric.dist(P[0], P), atol=1e-11)
+    v = metric.logarithm(bodies[0], bodies[1:])
+    np.testing.assert_allclose(metric.matrices(v), space.metric.log(P[1:], P[0]), atol=1e-10)
+    ends = metric.matrices(metric.exponential(bodies[0], 0.3 * v))
+    np.testing.assert_allclose(ends, space.metric.exp(0.3 * metric.matrices(v), P[0]), atol=1e-11)
+    translated = from_geomstats(space)
+    np.testing.assert_allclose(
+        translated.inner(translated.to_ours(P[0]), *(translated.to_ours(P[0], metric.matrices(v[:2]))[1])),
+        metric.inner(bodies[0], v[0], v[1]),
+        rtol=1e-10,
+    )
+    mean = FrechetMean(space).set(epsilon=1e-12, max_iter=200).fit(P)
+    found = metric.matrices(metric.mean(bodies))
+    assert space.metric.dist(found, mean.estimate_) < 1e-5
+    assert np.abs(space.metric.log(P, found).mean(axis=0)).max() < 1e-11
+    assert space.metric.dist(P.mean(axis=0), found) > 0.1
 
 
 @pytest.mark.further

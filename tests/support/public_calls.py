@@ -119,6 +119,10 @@ CARRIED = cn.NonholonomicSystem(CONSTRAINED, inputs=inputs, drift=other_field)
 ACTION = translations(3, (2,))
 REDUCED = cn.ReducedSystem(ROLLING, ACTION, lambda q: q[:2], lambda r: jnp.append(r, 0.0))
 HEISENBERG = cn.MatrixLieGroup(np.eye(9)[[1, 5, 2]].reshape(3, 3, 3))
+POSITIVE = cn.geometry.AffineInvariantMetric(
+    [[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]], [[0.0, 0.0], [0.0, 1.0]]]
+)
+ONE = jnp.array([1.0, 0.0, 1.0])  # the coordinates of the unit matrix
 PRODUCT = cn.ProductFrame(cn.CoordinateFrame(1), cn.CoordinateFrame(2))
 AUDITED = cn.audit_coriolis(
     lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC)),
@@ -213,6 +217,10 @@ def _straight(q: Any, v: Any) -> cn.Motion:
     return cn.Motion(TIMES, TIMES[:, None] * q, 0.0 * TIMES[:, None] + v)
 
 
+def _positive(q: Any) -> Any:
+    return POSITIVE.exponential(ONE, q)
+
+
 def _through(points: Any) -> Any:
     return cn.SampledCurve.through(FRAME, (np.linspace(0.0, 1.0, 5), points))(0.3)
 
@@ -240,6 +248,25 @@ CALLS: dict[str, Call] = {
     "LeftInvariantMetric": Call(lambda H: cn.LeftInvariantMetric(FRAME, H).matrix(Q0), ("H",), False),
     "Metric.matrix": Call(METRIC.matrix, Q),
     "Metric.inner": Call(METRIC.inner, QVW),
+    "AffineInvariantMetric.matrices": Call(POSITIVE.matrices, Q),
+    "AffineInvariantMetric.coordinates": Call(lambda q: POSITIVE.coordinates(POSITIVE.matrices(q)), Q),
+    "AffineInvariantMetric.dual": Call(POSITIVE.dual, ("p",)),
+    "AffineInvariantMetric.distance": Call(
+        lambda q, p: POSITIVE.distance(_positive(q), _positive(p)), ("q", "p")
+    ),
+    "AffineInvariantMetric.divergence": Call(
+        lambda q, p: POSITIVE.divergence(_positive(q), _positive(p)), ("q", "p")
+    ),
+    "AffineInvariantMetric.exponential": Call(lambda q, v: POSITIVE.exponential(_positive(q), v), QV),
+    "AffineInvariantMetric.logarithm": Call(
+        lambda q, p: POSITIVE.logarithm(_positive(q), _positive(p)), ("q", "p")
+    ),
+    "AffineInvariantMetric.geodesic": Call(
+        lambda q, p: POSITIVE.geodesic(_positive(q), _positive(p), 0.3), ("q", "p")
+    ),
+    "AffineInvariantMetric.mean": Call(
+        lambda q: POSITIVE.mean(jnp.stack([ONE, _positive(q), ONE + 0.2])), Q, False
+    ),
     "Metric.change": Call(lambda q: METRIC.change(change).matrix(q), Q),
     # connections
     "AffineConnection.coefficients": Call(NABLA.coefficients, Q),

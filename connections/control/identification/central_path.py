@@ -32,9 +32,9 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from connections.checks import ConvergenceError
-from connections.multibody.inertia import pseudo_inertias
+from connections.multibody.inertia import pseudo_inertia_basis, pseudo_inertias
 
-_TEN = pseudo_inertias(np.eye(10))  # (10, 4, 4), the pseudo-inertia of a unit of each parameter
+_TEN = pseudo_inertia_basis()
 _DECREMENT = 1e-9  # to which the minimum is found; chi^2 / 2 differs by 1/2 at one standard error
 _STEPS = 100
 _NEWTON = 0.05  # of g: from a smaller decrement on, Newton's method converges quadratically, without a search
