@@ -1,0 +1,93 @@
+"""The program of another interpreter: it imports one adaptor, and answers calls until its input ends.
+
+Run: PYTHON runner.py ADAPTOR.py. It needs NumPy, and what the adaptor imports. A request is a line of JSON,
+with the float64 arguments of a call behind it; so is an answer, with the array that it describes. What the
+library prints goes to the standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import sys
+from importlib import metadata, util
+from typing import Any, BinaryIO
+
+import numpy as np
+
+
+def main() -> None:
+    """Answer the requests on the standard input."""
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [folder for folder in sys.path if os.path.abspath(folder or ".") != here]
+    robot: dict[str, Any] = {}
+    adaptor: Any = None
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        try:
+            if "adaptor" in request:
+                adaptor = _import(request["adaptor"])
+                answer, array = _about(adaptor), None
+            elif "load" in request:
+                robot = adaptor.load(request["load"], request["floating"])
+                answer, array = _described(robot), None
+            else:
+                array = _called(robot[request["call"]], request["sizes"])
+                answer = {"shape": array.shape, "dtype": array.dtype.str}
+        except Exception as error:
+            text = " ".join(str(error).split())
+            answer, array = {"error": type(error).__name__ + (f": {text[:400]}" if text else "")}, None
+        answers.write(json.dumps(answer).encode() + b"\n" + (b"" if array is None else array.tobytes()))
+        answers.flush()
+
+
+def _import(path: str) -> Any:
+    spec = util.spec_from_file_location("adaptor", path)
+    assert spec is not None and spec.loader is not None
+    module = util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _about(adaptor: Any) -> dict[str, Any]:
+    """Whether the library is there, its version, and which files it reads."""
+    try:
+        there = util.find_spec(adaptor.PACKAGE) is not None
+    except ModuleNotFoundError:
+        there = False
+    try:
+        version = metadata.version(adaptor.DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        version = ""
+    return {
+        "installed": there,
+        "version": version,
+        "distribution": adaptor.DISTRIBUTION,
+        "formats": list(adaptor.FORMATS),
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+    }
+
+
+def _described(robot: dict[str, Any]) -> dict[str, Any]:
+    """What is no function, and the names of the functions."""
+    plain = {name: value for name, value in robot.items() if not callable(value)}
+    return plain | {"given": [name for name, value in robot.items() if callable(value)]}
+
+
+def _called(function: Any, sizes: list[int]) -> np.ndarray[Any, Any]:
+    arguments = [np.frombuffer(_read(sys.stdin.buffer, 8 * size)).copy() for size in sizes]
+    return np.ascontiguousarray(function(*arguments))
+
+
+def _read(stream: BinaryIO, size: int) -> bytes:
+    found = stream.read(size)
+    if len(found) < size:
+        sys.exit()
+    return found
+
+
+main()

@@ -1,0 +1,125 @@
+"""A library in another interpreter: numbers arrive as they are; what goes wrong is said in a line."""
+
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from connections.interop.adaptors import ADAPTORS, RUNNER
+from connections.interop.libraries import LibraryError
+from connections.interop.other_python import OtherPython
+
+PENDULUM = """
+import os, time
+import numpy as np
+
+PACKAGE, DISTRIBUTION, FORMATS = "numpy", "numpy", ("urdf",)
+print("what a library prints while it is imported")
+
+
+def load(path, floating):
+    print("and while it reads")
+    if "stone" in path:
+        raise ValueError("a stone\\nhas no joints")
+    os.write(1, b"and from compiled code")
+
+    def bias(q, v):
+        match q[0]:
+            case 1.0:
+                raise ZeroDivisionError
+            case 2.0:
+                os.abort()
+            case 3.0:
+                time.sleep(60)
+            case 4.0:
+                os._exit(3)
+        return (np.array([v[0] * v[1], q[0]]) * np.pi).astype(np.float32)
+
+    return {
+        "joints": ["shoulder", "elbow"],
+        "floating": {"order": "vw"} if floating else {},
+        "precision": "float32",
+        "mass_matrix": lambda q: np.outer(q, q).T,
+        "bias": bias,
+        "notes": ["it is a pendulum"],
+    }
+"""
+
+
+@pytest.fixture
+def adaptor(tmp_path: Path) -> str:
+    path = tmp_path / "pendulum.py"
+    path.write_text(PENDULUM)
+    return str(path)
+
+
+def test_numbers_arrive_as_they_are(adaptor: str) -> None:
+    q, v = np.array([0.1, 1 / 3]), np.array([-2.5, 1e-300])
+    with OtherPython(adaptor, sys.executable) as python:
+        assert python.name == "pendulum" and python.about["version"] == np.__version__
+        robot = python.load("arm.urdf")
+        assert robot.joints == ("shoulder", "elbow") and robot.floating == {}
+        assert robot.precision == "float32" and robot.notes == ("it is a pendulum",)
+        assert robot.given == ("mass_matrix", "bias") and robot.function("coriolis") is None
+        H, c = robot.function("mass_matrix"), robot.function("bias")
+        assert np.array_equal(H(q), np.outer(q, q)) and H(q).dtype == np.float64
+        expected = (np.array([v[0] * v[1], q[0]]) * np.pi).astype(np.float32)
+        assert np.array_equal(c(q, v), expected) and c(q, v).dtype == np.float32
+        assert np.array_equal(c(q[::-1], v), (np.array([v[0] * v[1], q[1]]) * np.pi).astype(np.float32))
+        assert python.load("arm.urdf", floating=True).floating == {"order": "vw"}
+
+
+def test_what_it_refuses_is_said_and_the_next_call_works(adaptor: str) -> None:
+    with OtherPython(adaptor) as python:
+        with pytest.raises(LibraryError, match="^pendulum refuses: ValueError: a stone has no joints$"):
+            python.load("stone.urdf")
+        c = python.load("arm.urdf").function("bias")
+        with pytest.raises(LibraryError, match="^pendulum refuses: ZeroDivisionError$"):
+            c(np.ones(2), np.ones(2))
+        assert np.isfinite(c(np.zeros(2), np.ones(2))).all()
+
+
+@pytest.mark.parametrize(
+    ("q", "how"),
+    [
+        (2.0, r"^pendulum crashed \(SIGABRT\): "),
+        (3.0, "^pendulum took more than 2 s$"),
+        (4.0, "^pendulum ended: and"),
+    ],
+)
+def test_how_it_ends_is_said(adaptor: str, q: float, how: str) -> None:
+    began = time.monotonic()
+    with OtherPython(adaptor, timeout=2.0) as python:
+        c = python.load("arm.urdf").function("bias")
+        with pytest.raises(LibraryError, match=how):
+            c(np.full(2, q), np.ones(2))
+        with pytest.raises(LibraryError, match="^pendulum (crashed|ended)"):
+            c(np.zeros(2), np.ones(2))
+    assert time.monotonic() - began < 20.0
+
+
+def test_what_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match="unknown library 'spreadsheet'; there are adaptors for adam, "):
+        OtherPython("spreadsheet")
+    with pytest.raises(LibraryError, match="there is no interpreter '/nowhere/python'"):
+        OtherPython("dartpy", "/nowhere/python")
+    with pytest.raises(LibraryError, match="there is no adaptor /nowhere/mine.py"):
+        OtherPython("/nowhere/mine.py")
+    missing = tmp_path / "missing.py"
+    missing.write_text('PACKAGE, DISTRIBUTION, FORMATS = "no_such_module.part", "no-such", ("urdf",)\n')
+    with pytest.raises(LibraryError, match=r"missing is not installed in .*: pip install no-such$"):
+        OtherPython(str(missing))
+
+
+def test_adaptors_need_numpy_and_their_library_only() -> None:
+    """No adaptor imports this package, or another one than NumPy before `load`."""
+    assert len(ADAPTORS) >= 16 and RUNNER.is_file()
+    for path in ADAPTORS.values():
+        text = path.read_text()
+        before = [line for line in text.splitlines() if line.startswith(("import ", "from "))]
+        assert set(before) <= {"import numpy as np", "from xml.etree import ElementTree"}, path.name
+        assert "connections" not in text and all(
+            f"{name} =" in text or f"{name}," in text for name in ("PACKAGE", "DISTRIBUTION", "FORMATS")
+        )
