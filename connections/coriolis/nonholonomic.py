@@ -35,6 +35,8 @@ from connections.checks import (
     require_type,
 )
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
+from connections.coriolis.variational import DiscreteSystem
+from connections.coriolis.variational_motion import is_variational, variational_motion
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
 from connections.evaluation.describing import Described
@@ -47,6 +49,7 @@ from connections.integration.solver import Options, Solver
 
 _FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
 DRIFT = "q -> velocity v_0 (n,)"  # in an error
+CONTROL = "(t, q, v) -> controls (a,)"  # in an error
 TOLERANCE = 1e-11  # of a step; smaller than usual, because ambient components change faster than most others
 
 
@@ -351,7 +354,16 @@ class NonholonomicSystem(Described, Parametrized):
         return evaluate(self, self.multipliers_at, *self._arguments(q, v, u, t))
 
     def simulate(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
+        self,
+        q0: Any,
+        v0: Any,
+        times: Any,
+        control: Forces | None = None,
+        *,
+        method: str = "DOP853",
+        step: float | None = None,
+        order: int | None = None,
+        **options: Unpack[Options],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
@@ -366,7 +378,11 @@ class NonholonomicSystem(Described, Parametrized):
         v0 : (..., m) initial velocities in the basis of the distribution.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, vbar) -> u (a,), or a covector (n,) if the system has no inputs.
-        options : as for `geodesic`; times in seconds.
+        method : "DOP853", with tolerances; or "variational", steps of one length by the discrete principle of
+            Lagrange and d'Alembert, which keep the constraints, and neither energy nor a symplectic form.
+        step : h [s], the length of variational steps; it divides each interval of `times`.
+        order : of variational steps, 2 (by default) or 4.
+        options : as for `geodesic`; times in seconds. Variational steps have none.
 
         Returns
         -------
@@ -376,13 +392,25 @@ class NonholonomicSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the constraints lose rank on the way, the basis is singular at a requested time, or
-            the motion blows up; names the time and the point.
-        ValueError : an option is not positive. TypeError : there is no such option.
+            the motion blows up; names the time and the point. A variational step does not converge; names a
+            step that would do.
+        ValueError : an option is not positive, or the step does not divide the times. TypeError : there is no
+            such option.
+
+        Source: [CM], for variational steps.
         """
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),
         )
+        if is_variational("simulate", method, step, order, options):
+            if control is not None:
+                require_function("control", control, CONTROL)
+            kept = control is None and self.forces is None and self.drift is None
+            discrete = DiscreteNonholonomic(self, control)
+            return variational_motion(
+                "simulate", self, arguments, times, step, order, discrete, conserving=kept
+            )
         solver = Solver.of("simulate", options, TOLERANCE / 2.0)
         return Trajectories.of(self).motion(
             "simulate", PytreePartial(self._flow, control), arguments, times, solver
@@ -408,7 +436,7 @@ class NonholonomicSystem(Described, Parametrized):
         """The motions under `control`."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
-            require_function("control", control, "(t, q, v) -> controls (a,)")
+            require_function("control", control, CONTROL)
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
             return q0, self.velocity_at(q0, v0)
@@ -475,6 +503,42 @@ class NonholonomicSystem(Described, Parametrized):
         if u is not None:
             arguments += [Argument("u", u, (self.controls,)), Argument("t", t, ())]
         return arguments
+
+
+class DiscreteNonholonomic(DiscreteSystem):
+    """A nonholonomic system under a control, for variational steps."""
+
+    def __init__(self, system: NonholonomicSystem, control: Forces | None) -> None:
+        self.system, self.control = system, control
+
+    @property
+    def metric(self) -> Metric:
+        """The ambient one."""
+        return self.system.connection.ambient_metric
+
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """The system's."""
+        return self.system.potential_at(q)
+
+    def applied_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """Forces and inputs, (n,)."""
+        F = self.system.forces_at(t, q, v)
+        if self.control is None:
+            return F
+        u = require_shape("control(t, q, v)", self.control(t, q, v), (self.system.controls,))
+        return F + self.system.inputs_at(q).T @ u
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The connection is valid."""
+        return self.system.valid_at(q)
+
+    def basis_at(self, q: jax.Array) -> jax.Array:
+        """A, (n, m)."""
+        return self.system.connection.basis_at(q)
+
+    def drift_at(self, q: jax.Array) -> jax.Array:
+        """v_0, (n,)."""
+        return self.system.drift_at(q)
 
 
 def require_no_drift(user: str, system: NonholonomicSystem) -> None:

@@ -24,6 +24,8 @@ from connections.affine.motions.units import Momenta, energy_of, momenta_of
 from connections.affine.symmetry import GroupAction
 from connections.checks import require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
+from connections.coriolis.variational import DiscreteSystem
+from connections.coriolis.variational_motion import Steps, is_variational, require_kept, variational_motion
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, PytreePartial, with_parameters
@@ -35,6 +37,33 @@ from connections.integration.solver import Options, Solver
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
+
+
+class DiscreteMechanics(DiscreteSystem):
+    """A mechanical system under a control, for variational steps."""
+
+    def __init__(self, system: MechanicalSystem, control: Forces | None) -> None:
+        self.system, self.control = system, control
+
+    @property
+    def metric(self) -> Metric:
+        """The system's."""
+        return self.system.metric
+
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """The system's."""
+        return self.system.potential_at(q)
+
+    def applied_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """Forces and control, (n,)."""
+        tau = self.system.forces_at(t, q, v)
+        if self.control is None:
+            return tau
+        return tau + require_shape("control(t, q, v)", self.control(t, q, v), tau.shape)
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """The metric is valid."""
+        return self.metric.valid_at(q)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -314,6 +343,10 @@ class MechanicalSystem(Described, Parametrized):
         times: Any,
         control: Forces | None = None,
         symmetry: GroupAction | None = None,
+        *,
+        method: str = "DOP853",
+        step: float | None = None,
+        order: int | None = None,
         **options: Unpack[Options],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and control: ``q, v = system.simulate(...)``.
@@ -326,22 +359,33 @@ class MechanicalSystem(Described, Parametrized):
         control : optional, (t, q, v) -> tau (n,); JAX-traceable.
         symmetry : optional, a group under which metric and potential are invariant: its momenta <v, xi_a>
             (`GroupAction.momenta`) are compared at every requested time, as the energy is.
-        options : as for `geodesic`; times in seconds.
+        method : "DOP853", with tolerances; or "variational", structure-preserving steps of one length (the
+            page "Which integrator do I want?").
+        step : h [s], the length of variational steps; it divides each interval of `times`.
+        order : of variational steps, 2 (by default) or 4.
+        options : as for `geodesic`; times in seconds. Variational steps have none.
 
         Returns
         -------
-        Motion : q (..., T, nq) and v (..., T, n). Tolerances are those of `geodesic`.
+        Motion : q (..., T, nq) and v (..., T, n). Tolerances are those of `geodesic`. Variational steps keep
+            the symplectic form and momenta, not the energy, whose relative change is in ``drift``.
 
         Raises
         ------
-        IntegrationError : the motion leaves the chart or blows up; names the time and the point.
-        ValueError : an option is not positive, or no momenta are conserved. TypeError : there is no such
-            option.
+        IntegrationError : the motion leaves the chart or blows up; names the time and the point. A
+            variational step does not converge, or a body turns by half a turn in it; names a step that would
+            do. A momentum of `symmetry` is not kept.
+        ValueError : an option is not positive, or no momenta are conserved; the step does not divide the
+            times. TypeError : there is no such option.
+
+        Source: [MW] sections 1 and 3, for variational steps.
         """
         if control is not None:
             require_function("control", control, FORCES)
         frame = self.metric.frame
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
+        if is_variational("simulate", method, step, order, options):
+            return self._variational(arguments, times, control, symmetry, step, order)
         solver = Solver.of("simulate", options)
         recipe = PytreePartial(self._flow, control)
         if symmetry is not None:
@@ -394,6 +438,36 @@ class MechanicalSystem(Described, Parametrized):
     def _symmetric_flow(self, symmetry: GroupAction) -> Flow[State]:
         """The motions without control, with the momenta of a symmetry."""
         return replace(self._flow(None), momenta=self._momenta_of(symmetry))
+
+    def _variational(
+        self,
+        arguments: tuple[Argument, Argument],
+        times: Any,
+        control: Forces | None,
+        symmetry: GroupAction | None,
+        step: Any,
+        order: int | None,
+    ) -> Motion:
+        """`simulate` by variational steps, whose motion is that of the metric's Levi-Civita connection."""
+        if self._nabla.riemannian is None:
+            what = "variational steps follow the metric's geodesics, and the connection's may be others"
+            raise ValueError(f"method: {what}; write cn.MechanicalSystem(metric, potential, forces)")
+        driven = control is not None or self.forces is not None
+        if symmetry is not None:
+            require_untraced_symmetry(*(item.value for item in arguments), times)
+            if driven:
+                raise ValueError("symmetry: no momentum is conserved under forces or a control")
+        discrete, steps = DiscreteMechanics(self, control), self._variational_steps(control)
+        motion = variational_motion(
+            "simulate", self, arguments, times, step, order, discrete, steps, not driven
+        )
+        if symmetry is not None:
+            require_kept("simulate", self, self.metric, symmetry, self._nabla, motion)
+        return motion
+
+    def _variational_steps(self, control: Forces | None) -> Steps | None:
+        """The variational steps under `control` in compiled code, or None for those of the definition."""
+        return None
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

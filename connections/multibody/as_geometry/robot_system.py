@@ -18,6 +18,7 @@ import numpy as np
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
+from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Momenta, energy_of, momenta_of
 from connections.affine.symmetry import GroupAction
 from connections.checks import (
@@ -190,6 +191,10 @@ class RobotSystem(ByContent, MechanicalSystem):
     def _of_beta(self, product: str, *vectors: jax.Array) -> Any:
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
+
+    def _variational(self, *given: Any) -> Motion:
+        """Robots have no variational steps."""
+        raise ValueError("method: the motions of robots are found by 'DOP853' only")
 
     def _momenta_of(self, symmetry: GroupAction) -> Momenta:
         """The momenta of a symmetry; the motion is that of the Levi-Civita connection, whatever C is."""

@@ -1,0 +1,317 @@
+"""Variational steps: one motion of a discrete Lagrangian, for any metric, frame and retraction.
+
+With the midpoint m between two points, q_k = rho(m, -h xi/2), q_{k+1} = rho(m, h xi/2) and the discrete
+Lagrangian L_d(q_k, q_{k+1}) = h L(m, xi), where rho is the retraction of the frame and
+
+    dq(+-) = X(q(+-)) (A+- dm +- (h/2) B+- dxi),
+
+a step from the momentum P_k is the solution (m, xi, P_{k+1}) of
+
+    A+^T P_{k+1} - A-^T P_k = h (L_i L(m, xi) + F(m, xi)),     (B-^T P_k + B+^T P_{k+1}) / 2 = H(m) xi.
+
+No structure function and no connection occurs: they are in A and B. In a chart with rho = q + xi this is the
+implicit midpoint rule of (q, p). A step is its own adjoint, so that its order is even: 2, and 4 by Suzuki's
+composition. It is symplectic; it keeps the momentum of a symmetry that commutes with rho.
+
+With constraints (discrete Lagrange-d'Alembert), xi = A(m) w + v_0(m), and only A(q_k)^T P_k is given:
+P_k itself is unknown, too, by the impulse of the constraints. Source: [MW] sections 1 and 3, [CM].
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.evaluation.parameters import Parametrized
+from connections.geometry.frames import FrameField
+from connections.geometry.metrics import Metric
+from connections.geometry.numerics.definite import solve_definite
+
+MOST_ITERATIONS = 25  # of Newton's method, which takes three or four
+CLOSE = 1e-9  # a Newton step so small, relative to the velocity, is the last: its error is the square of it
+# Why there is no step: Newton's method does not converge; a body would turn by half a turn; a bad beginning.
+UNSOLVED, TURNED, OUTSIDE = 1, 2, 3
+_SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
+SHARES = {2: (1.0,), 4: (_SUZUKI, _SUZUKI, 1.0 - 4.0 * _SUZUKI, _SUZUKI, _SUZUKI)}  # of h, by order
+
+
+class DiscreteSystem(Parametrized, abc.ABC):
+    """What a variational step asks of a system and its control."""
+
+    @property
+    @abc.abstractmethod
+    def metric(self) -> Metric:
+        """H, in the frame of the momenta."""
+
+    @abc.abstractmethod
+    def potential_at(self, q: jax.Array) -> jax.Array:
+        """V(q), a scalar."""
+
+    @abc.abstractmethod
+    def applied_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+        """Forces and control F(t, q, v), (n,), for a velocity as the system's user sees it."""
+
+    @abc.abstractmethod
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the system is defined at q."""
+
+    def basis_at(self, q: jax.Array) -> jax.Array | None:
+        """A(q), (n, m), of the velocities that the constraints allow; None without constraints."""
+        return None
+
+    def drift_at(self, q: jax.Array) -> jax.Array:
+        """v_0(q), (n,), of constraints that move."""
+        return jnp.zeros(self.metric.frame.dim)
+
+    def velocity_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """xi = A w + v_0, (n,)."""
+        A = self.basis_at(q)
+        return w if A is None else A @ w + self.drift_at(q)
+
+    def momentum_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
+        """P of a velocity: H w, or A^T H (A w + v_0), (m,)."""
+        return self.allowed_at(q, self.metric.matrix_at(q) @ self.velocity_at(q, w))
+
+    def allowed_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
+        """A^T p, (m,); p without constraints."""
+        A = self.basis_at(q)
+        return p if A is None else A.T @ p
+
+    def inertia_at(self, q: jax.Array) -> jax.Array:
+        """A^T H A, (m, m)."""
+        H, A = self.metric.matrix_at(q), self.basis_at(q)
+        return H if A is None else A.T @ H @ A
+
+    def components_at(self, q: jax.Array, P: jax.Array) -> jax.Array:
+        """w of a momentum P (m,)."""
+        if self.basis_at(q) is None:
+            return solve_definite(self.metric.matrix_at(q), P)
+        rest = self.allowed_at(q, self.metric.matrix_at(q) @ self.drift_at(q))
+        return solve_definite(self.inertia_at(q), P - rest)
+
+
+class Course(NamedTuple):
+    """A motion on its way.
+
+    Parameters
+    ----------
+    q, P : (nq,) and (m,), point and momentum.
+    steps : how many steps were made.
+    why : 0, or why the next step failed.
+    """
+
+    q: Any
+    P: Any
+    steps: Any
+    why: Any
+
+
+class Recorded(NamedTuple):
+    """What is recorded: q (nq,), w (m,), the kinetic and the potential energy, and whether it is valid."""
+
+    q: Any
+    v: Any
+    kinetic: Any
+    potential: Any
+    good: Any
+
+
+def begin_at(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> Course:
+    """The beginning of the motion from (q, v); q is projected on the manifold, and has to be near to it."""
+    frame = system.metric.frame
+    q, near = frame.project_at(q), frame.near_at(q)
+    return Course(q, system.momentum_at(q, v), jnp.asarray(0), jnp.where(near, 0, OUTSIDE))
+
+
+def record_at(system: DiscreteSystem, course: Course) -> Recorded:
+    """What is recorded of a motion at a requested time."""
+    q, P = course.q, course.P
+    w = system.components_at(q, P)
+    xi = system.velocity_at(q, w)
+    kinetic, potential = 0.5 * xi @ system.metric.matrix_at(q) @ xi, system.potential_at(q)
+    finite = jnp.all(jnp.isfinite(w)) & jnp.isfinite(kinetic + potential)
+    return Recorded(q, w, kinetic, potential, (course.why == 0) & system.valid_at(q) & finite)
+
+
+def equations_at(
+    system: DiscreteSystem, t: Any, h: Any, q: jax.Array, P: jax.Array, unknown: jax.Array
+) -> jax.Array:
+    """The equations of a step from (q, P) at the time t; zero at its solution.
+
+    Parameters
+    ----------
+    system : the system.
+    t, h : time and length of the step, of either sign.
+    q, P : (nq,) and (m,).
+    unknown : mu (n,) with m = rho(q, mu), w (m,), the momentum P_{k+1} before A^T (n,), and with constraints
+        the momentum P_k that A^T maps to P (n,).
+    """
+    frame = system.metric.frame
+    m, w, after, before = _parts(system, q, P, unknown)
+    middle = frame.retract_at(q, m)
+    xi = system.velocity_at(middle, w)
+    ways = jnp.stack([0.5 * h * xi, -0.5 * h * xi])
+    (A_plus, A_minus), (B_plus, B_minus) = jax.vmap(lambda x: _slopes_at(frame, middle, x))(ways)
+    begin = frame.align_at(frame.retract_at(middle, ways[1]), q)
+    closed = frame.dual_at(q) @ (begin - q)
+
+    def lagrangian(p: jax.Array) -> jax.Array:
+        return 0.5 * xi @ system.metric.matrix_at(p) @ xi - system.potential_at(p)
+
+    force = frame.lie_derivative_at(lagrangian, middle) + system.applied_at(t + 0.5 * h, middle, w)
+    balance = A_plus.T @ after - A_minus.T @ before - h * force
+    legendre = 0.5 * (B_minus.T @ before + B_plus.T @ after) - system.metric.matrix_at(middle) @ xi
+    rows = [closed / h, balance, legendre]
+    if system.basis_at(q) is not None:
+        rows.append(system.allowed_at(q, before) - P)
+    return jnp.concatenate(rows)
+
+
+def step_at(
+    system: DiscreteSystem, t: Any, h: Any, q: jax.Array, P: jax.Array, differentiable: bool
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(q_{k+1}, P_{k+1}, why): one step of order 2.
+
+    If `differentiable`, its derivatives are those of the equations' solution; it takes longer to compile.
+    """
+    frame = system.metric.frame
+    n, w0 = frame.dim, system.components_at(q, P)
+    xi = system.velocity_at(q, w0)
+    first = [0.5 * h * xi, w0, system.metric.matrix_at(q) @ xi]
+    if system.basis_at(q) is not None:
+        first.append(first[-1])
+    H, held_q = system.inertia_at(q), jax.lax.stop_gradient(q)
+    # what a point's round-off makes of a velocity
+    noise = np.finfo(float).eps * jnp.abs(frame.dual_at(held_q)) @ jnp.abs(held_q) / jnp.abs(h)
+    noisy = jnp.sqrt(noise @ jnp.abs(system.metric.matrix_at(held_q)) @ noise)
+    own = slice(n, n + len(w0))
+
+    def size(w: jax.Array) -> jax.Array:
+        return jnp.sqrt(jnp.maximum(w @ H @ w, 0.0))
+
+    def equations(unknown: jax.Array) -> jax.Array:
+        return equations_at(system, t, h, q, P, unknown)
+
+    def solve(residual: Any, start: jax.Array) -> tuple[jax.Array, jax.Array]:
+        slope_and_value = jax.jacfwd(lambda unknown: (residual(unknown),) * 2, has_aux=True)
+
+        def again(state: Any) -> jax.Array:
+            unknown, change, count = state
+            there = size(unknown[own]) + size(w0)
+            far = jnp.isfinite(change) & (change > CLOSE * there + 8.0 * noisy)
+            more: jax.Array = (count == 0) | (far & (count < MOST_ITERATIONS))
+            return more
+
+        def newton(state: Any) -> Any:
+            unknown, _, count = state
+            change = jnp.linalg.solve(*slope_and_value(unknown))
+            return unknown - change, size(change[own]), count + 1
+
+        begin = start, jnp.asarray(jnp.inf), jnp.asarray(0)
+        found, change, _ = jax.lax.while_loop(again, newton, begin)
+        close = change <= CLOSE * (size(found[own]) + size(w0)) + 8.0 * noisy
+        return found, jnp.where(close & jnp.all(jnp.isfinite(found)), 1.0, 0.0)
+
+    def linear(function: Any, right: jax.Array) -> jax.Array:
+        solution: jax.Array = jnp.linalg.solve(jax.jacfwd(function)(jnp.zeros_like(right)), right)
+        return solution
+
+    start = jnp.concatenate(first)
+    if differentiable:
+        unknown, good = jax.lax.custom_root(equations, start, solve, linear, has_aux=True)
+    else:
+        unknown, good = solve(equations, start)
+    mu, w, after, _ = _parts(system, q, P, unknown)
+    middle = frame.retract_at(q, mu)
+    end = frame.project_at(frame.retract_at(middle, 0.5 * h * system.velocity_at(middle, w)))
+    turned = jnp.any(frame.align_at(end, q) != end)
+    why = jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
+    return end, system.allowed_at(end, after), why
+
+
+def composed_at(
+    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, course: Course, differentiable: bool = False
+) -> Course:
+    """A step of `shares` of h, one after the other; the course stays where it is if one of them fails."""
+
+    def one(state: Any, share: jax.Array) -> Any:
+        t, q, P, why = state
+        q, P, failed = step_at(system, t, share * h, q, P, differentiable)
+        return (t + share * h, q, P, jnp.where(why > 0, why, failed)), None
+
+    begin = t0 + course.steps * h, course.q, course.P, course.why
+    (_, q, P, why), _ = jax.lax.scan(one, begin, shares)
+    good = why == 0
+    q, P = jnp.where(good, q, course.q), jnp.where(good, P, course.P)
+    return Course(q, P, course.steps + good, why)
+
+
+def advance_at(
+    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: Course
+) -> tuple[Course, Recorded]:
+    """The course after all `counts` (g,) of steps, and what is recorded after each of them."""
+
+    def interval(course: Course, count: jax.Array) -> tuple[Course, Recorded]:
+        end = course.steps + count
+
+        def further(course: Course) -> jax.Array:
+            more: jax.Array = (course.steps < end) & (course.why == 0)
+            return more
+
+        def step(course: Course) -> Course:
+            return composed_at(system, h, shares, t0, course)
+
+        course = jax.lax.while_loop(further, step, course)
+        return course, record_at(system, course)
+
+    return jax.lax.scan(interval, course, counts)
+
+
+def differentiable_at(
+    system: DiscreteSystem,
+    blocks: tuple[int, int],
+    h: Any,
+    shares: Any,
+    t0: Any,
+    q: jax.Array,
+    v: jax.Array,
+) -> Recorded:
+    """What is recorded at the beginning, and after each of blocks[0] blocks of blocks[1] steps."""
+
+    def step(course: Course, _: Any) -> Any:
+        return composed_at(system, h, shares, t0, course, True), None
+
+    def block(course: Course, _: Any) -> Any:
+        course, _ = jax.lax.scan(step, course, None, length=blocks[1])
+        return course, record_at(system, course)
+
+    begin = begin_at(system, q, v)
+    _, later = jax.lax.scan(block, begin, None, length=blocks[0])
+    first = record_at(system, begin)
+    both = zip(first, later, strict=True)
+    return Recorded(*(jnp.concatenate([one[None], more]) for one, more in both))
+
+
+def _parts(
+    system: DiscreteSystem, q: jax.Array, P: jax.Array, unknown: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """mu, w, P_{k+1} and P_k of the unknowns."""
+    n, m = system.metric.frame.dim, len(P)
+    ends = np.cumsum([n, m, n])
+    mu, w, after, before = jnp.split(unknown, ends)
+    return mu, w, after, before if len(before) else P
+
+
+def _slopes_at(frame: FrameField, m: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A and B, (n, n), of rho(m, x): its change is X (A dm + B dx)."""
+    n, X = frame.dim, frame.matrix_at(m)
+
+    def moved(change: jax.Array) -> jax.Array:
+        return frame.retract_at(frame.project_at(m + X @ change[:n]), x + change[n:])
+
+    slopes = frame.dual_at(frame.retract_at(m, x)) @ jax.jacfwd(moved)(jnp.zeros(2 * n))
+    return slopes[:, :n], slopes[:, n:]

@@ -1,0 +1,417 @@
+"""Motions by variational steps of one length: arguments, batches, what is conserved, and errors.
+
+`Steps` makes the steps of many motions; `DiscreteSteps` are those of `variational`, compiled by JAX.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, NamedTuple, Protocol
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from connections._progress import Ticks
+from connections.affine.connection import AffineConnection
+from connections.affine.motions.flow import as_times, is_traced_now
+from connections.affine.motions.motion import Motion
+from connections.affine.motions.units import energy_and_scale, momenta_of
+from connections.affine.symmetry import GroupAction
+from connections.checks import (
+    IntegrationError,
+    as_array,
+    is_traced,
+    keep_motion,
+    require_finite,
+    text_of_point,
+)
+from connections.coriolis.variational import (
+    SHARES,
+    TURNED,
+    Course,
+    DiscreteSystem,
+    Recorded,
+    advance_at,
+    begin_at,
+    differentiable_at,
+)
+from connections.evaluation.boundary import Argument, as_given, batch_of, evaluate, require_admissible
+from connections.evaluation.compilation import compiled
+from connections.evaluation.parameters import PytreePartial
+from connections.geometry.metrics import Metric
+from connections.integration.solver import Settings
+from connections.integration.tolerances import relative_drift
+
+METHODS = ("DOP853", "variational")
+GOALS = 64  # requested times in one call of compiled code
+LONGEST = 4096  # steps from one of them to the next; so Ctrl-C ends a long motion
+PLACES = (1, 8, 64)  # motions that are stepped together; compiled once for each of these
+SHORTEST = 10  # halvings of a step that failed, to say what step would do
+OFF = 1e-6  # by how much of a step a requested time may be off a whole number of steps
+
+Array = NDArray[np.float64]
+
+
+class Stepping(NamedTuple):
+    """How long the steps are.
+
+    Parameters
+    ----------
+    step : h [s], with the sign of the time's direction.
+    order : 2 or 4.
+    """
+
+    step: Any
+    order: int
+
+    @property
+    def shares(self) -> Array:
+        """Lengths of the parts of a step, relative to it."""
+        return np.array(SHARES[self.order])
+
+
+class Steps(Protocol):
+    """Variational steps of rows of motions."""
+
+    def begin(self, q: Array, v: Array) -> Course:
+        """The beginnings of motions (m, nq), (m, n)."""
+
+    def advance(
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
+    ) -> tuple[Course, Recorded]:
+        """The courses after `counts` (GOALS,) of steps, and what is recorded after each, (m, GOALS, ...)."""
+
+
+class DiscreteSteps:
+    """The steps of a discrete system, compiled by JAX."""
+
+    def __init__(self, system: DiscreteSystem) -> None:
+        self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
+
+    def begin(self, q: Array, v: Array) -> Course:
+        """As `Steps.begin`."""
+        return Course(*(np.asarray(leaf) for leaf in self._begin(q, v)))
+
+    def advance(
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
+    ) -> tuple[Course, Recorded]:
+        """As `Steps.advance`."""
+        found = self._advance(stepping.step, stepping.shares, t0, counts, course)
+        after, recorded = jax.tree_util.tree_map(np.asarray, found)
+        return Course(*after), Recorded(*recorded)
+
+
+def is_variational(name: str, method: str, step: Any, order: Any, options: Mapping[str, Any]) -> bool:
+    """Whether a motion is to be found by variational steps.
+
+    Parameters
+    ----------
+    name : of the function that is called, for errors.
+    method, step, order, options : its keywords.
+
+    Raises
+    ------
+    ValueError : there is no such method or order, or the step is not positive.
+    TypeError : an option of the other method, or no step.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method: expected {' or '.join(map(repr, METHODS))}, got {method!r}")
+    if method != "variational":
+        for option, value in (("step", step), ("order", order)):
+            if value is not None:
+                raise TypeError(f"{name}: {option} is an option of method='variational'")
+        return False
+    for option in options:
+        raise TypeError(f"{name}: {option} is no option of method='variational', whose steps have one length")
+    if step is None:
+        raise TypeError(f"{name}: method='variational' needs step=h, the length of its steps, s")
+    if order not in (None, *SHARES):
+        raise ValueError(f"order: expected 2 or 4, got {order!r}")
+    return True
+
+
+def variational_motion(
+    name: str,
+    owner: Any,
+    arguments: tuple[Argument, Argument],
+    times: Any,
+    step: Any,
+    order: int | None,
+    system: DiscreteSystem,
+    steps: Steps | None = None,
+    conserving: bool = False,
+) -> Motion:
+    """The motion of a discrete system, at the requested times.
+
+    Parameters
+    ----------
+    name : of the function that is called, for errors.
+    owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
+    arguments : q0 and v0.
+    times, step, order : as of `MechanicalSystem.simulate`.
+    system : makes the steps where JAX traces.
+    steps : makes them elsewhere; those of `system` if None.
+    conserving : whether the energy is conserved by the continuous motion.
+    """
+    arrays = [as_array(item.name, item.value, item.core) for item in arguments]
+    for item, array in zip(arguments, arrays, strict=True):
+        require_finite(item.name, array)
+    times, batch = as_times(times), batch_of(arguments, arrays)
+    if is_traced(times):
+        raise ValueError("times: steps of one length need times that are numbers, also inside of jit")
+    counts, stepping = stepping_of(np.asarray(times), step, order)
+    rows = [_as_rows(array, batch) for array in arrays]
+    if is_traced_now(step, *arrays):
+        recorded = _traced(system, stepping, times, counts, *rows)
+    else:
+        made = steps or DiscreteSteps(system)
+        recorded = _Followed(name, owner, made, stepping, np.asarray(times), counts, batch).rows(*rows)
+    motion = _motion(times, recorded, batch, conserving)
+    return replace(motion, **_fields_as_given(motion, arguments))
+
+
+def stepping_of(times: Array, step: Any, order: int | None) -> tuple[NDArray[np.int64], Stepping]:
+    """How many steps lead to each time from the first one, (T,), and the steps.
+
+    Raises
+    ------
+    ValueError : the step is not positive, or does not divide an interval of times; it names the interval.
+    """
+    given = as_array("step", step, ())
+    sign = -1.0 if len(times) > 1 and times[1] < times[0] else 1.0
+    if is_traced(given):
+        raise ValueError("step: the number of steps has to be known, also inside of jit: give a number")
+    require_finite("step", given)
+    if given.ndim or not given > 0.0:
+        raise ValueError(f"step: expected a positive number, got {step}")
+    h = float(given)
+    exact = np.abs(times - times[0]) / h
+    counts = np.rint(exact)
+    wrong = np.abs(exact - counts) > OFF
+    wrong[1:] |= np.diff(counts) < 1.0
+    if wrong.any():
+        i = int(np.argmax(wrong))
+        length = abs(times[i] - times[i - 1])
+        near = length / max(math.ceil(length / h - OFF), 1)
+        raise ValueError(
+            f"step: {h:g} does not divide times[{i}] - times[{i - 1}] = {length:.9g}; {near:.9g} would"
+        )
+    return counts.astype(np.int64), Stepping(sign * h, 2 if order is None else order)
+
+
+def require_kept(
+    name: str, owner: Any, metric: Metric, symmetry: GroupAction, nabla: AffineConnection, motion: Motion
+) -> None:
+    """Raise `IntegrationError` if a motion does not keep the momenta of a symmetry.
+
+    Parameters
+    ----------
+    name : of the function that is called.
+    owner, metric, nabla : the system, its H and its connection.
+    symmetry : under which the system is invariant.
+    motion : what was found.
+    """
+    momenta_of(nabla, metric, symmetry)  # whose errors are about the symmetry
+    q, v = (Argument(k, x, (x.shape[-1],)) for k, x in zip("qv", motion, strict=True))
+    J, scale = map(np.asarray, evaluate(owner, PytreePartial(_momenta_at, metric, symmetry), q, v))
+    most = Settings().drift
+    drift = relative_drift(J, np.maximum.accumulate(scale, axis=-2), J[..., :1, :])
+    if (drift > most).any():
+        at = tuple(np.argwhere(drift > most)[0])
+        error = IntegrationError(
+            f"{name}: the momentum of generator {at[-1]} of the symmetry has changed by {drift[at]:.2g} of "
+            f"its scale by t = {np.asarray(motion.times)[at[-2]]:.6g}, where {most:.2g} is allowed; "
+            "variational steps keep it if the symmetry commutes with the retraction of the frame"
+        )
+        keep_motion(error, motion)
+        raise error
+
+
+# --- private ------------------------------------------------------------------------------------------------
+
+
+def _momenta_at(
+    metric: Metric, symmetry: GroupAction, q: jax.Array, v: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The momenta, and the largest that they could be at this speed, (p,) each."""
+    momenta, lengths = symmetry.momenta_at(metric, q, v)
+    return momenta, lengths * jnp.sqrt(v @ metric.matrix_at(q) @ v)
+
+
+class _Followed(NamedTuple):
+    """Motions that are followed outside of JAX's transformations."""
+
+    name: str
+    owner: Any
+    steps: Steps
+    stepping: Stepping
+    times: Array
+    counts: NDArray[np.int64]
+    batch: tuple[int, ...]
+
+    def rows(self, q0: Array, v0: Array) -> Recorded:
+        """What is recorded of all motions, (m, T, ...)."""
+        count = len(q0)
+        places = next((size for size in PLACES if count <= size), PLACES[-1])
+        parts = []
+        with Ticks(self.name) as tick:
+            for begin in range(0, count, places):
+                which = np.minimum(np.arange(begin, begin + places), count - 1)
+                share = begin / count, min(places, count - begin) / count
+                found = self._some(which, q0[which], v0[which], tick, share)
+                parts.append(Recorded(*(leaf[: count - begin] for leaf in found)))
+        return Recorded(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))
+
+    def _some(
+        self, which: NDArray[np.int64], q0: Array, v0: Array, tick: Ticks, share: tuple[float, float]
+    ) -> Recorded:
+        """What is recorded of motions that are stepped together."""
+        pieces, wanted = _pieces(self.counts)
+        course, t0 = self.steps.begin(q0, v0), float(self.times[0])
+        found: list[Recorded] = []
+        for at in range(0, len(pieces), GOALS):
+            counts = np.zeros(GOALS, np.int64)
+            own = pieces[at : at + GOALS]
+            counts[: len(own)] = own
+            course, recorded = self.steps.advance(self.stepping, t0, counts, course)
+            places = np.flatnonzero(wanted[at : at + GOALS])
+            found.append(Recorded(*(leaf[:, places] for leaf in recorded)))
+            if course.why.any() or not found[-1].good.all():
+                self._fail(which, q0, course, _joined(found))
+            tick(share[0] + share[1] * min((at + GOALS) / len(pieces), 1.0))
+        return _joined(found)
+
+    def _fail(self, which: NDArray[np.int64], q0: Array, course: Course, found: Recorded) -> None:
+        """Raise the error of the first motion that failed."""
+        bad = (course.why > 0) | ~found.good.all(axis=1)
+        row = int(np.argmax(bad))
+        name = self.name
+        if self.batch:
+            name = f"{name} {[int(i) for i in np.unravel_index(which[row], self.batch)]} of the batch"
+        good = found.good[row]
+        until = int(np.argmin(good)) if not good.all() else len(good)
+        if until == 0:
+            require_admissible(self.owner, "q0", q0[row])
+        try:
+            if course.why[row] == 0:
+                t, q = self.times[until], found.q[row, until]
+                try:
+                    require_admissible(self.owner, "q", q)
+                except ValueError as error:
+                    raise IntegrationError(f"{name}: at t = {t:.6g}, {error}") from error
+                raise IntegrationError(f"{name}: the motion is not finite by t = {t:.6g}")
+            raise IntegrationError(self._words(name, row, course))
+        except IntegrationError as error:
+            error.failed = (tuple(int(i) for i in np.unravel_index(which[row], self.batch)),)
+            if not self.batch:
+                kept = jax.tree_util.tree_map(lambda leaf: leaf[row : row + 1, :until], found)
+                keep_motion(error, _motion(self.times[:until], kept, (), False))
+            raise
+
+    def _words(self, name: str, row: int, course: Course) -> str:
+        """Why the step of a motion failed, and what step would do."""
+        h = float(self.stepping.step)
+        t = float(self.times[0] + course.steps[row] * h)
+        why = "Newton's method does not converge"
+        if course.why[row] == TURNED:
+            why = "a body would turn by half a turn or more in it"
+        what = f"{name}: no step of {abs(h):g} from t = {t:.6g}, q = {text_of_point(course.q[row])}: {why}"
+        found = self._shorter(row, course, t)
+        if found is None:
+            return f"{what}; no step down to {abs(h) / 2**SHORTEST:.3g} would do there"
+        return f"{what}; there step={found:.6g} would do"
+
+    def _shorter(self, row: int, course: Course, t: float) -> float | None:
+        """The length of steps by which the motion can be followed for the time of the step that failed."""
+        here = jax.tree_util.tree_map(lambda leaf: np.repeat(leaf[row : row + 1], len(leaf), axis=0), course)
+        nothing = np.zeros_like(here.steps)
+        for halvings in range(1, SHORTEST + 1):
+            counts = np.zeros(GOALS, np.int64)
+            counts[0] = 2**halvings
+            shorter = self.stepping._replace(step=self.stepping.step / 2**halvings)
+            end, _ = self.steps.advance(shorter, t, counts, here._replace(steps=nothing, why=nothing))
+            if end.why[0] == 0:
+                return abs(float(shorter.step))
+        return None
+
+
+def _pieces(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+    """Numbers of steps of at most `LONGEST`, one after the other, and after which a time is requested."""
+    pieces, wanted = [], []
+    for count in np.diff(counts, prepend=0).tolist():
+        while count > LONGEST:
+            pieces.append(LONGEST)
+            wanted.append(False)
+            count -= LONGEST
+        pieces.append(count)
+        wanted.append(True)
+    return np.array(pieces), np.array(wanted)
+
+
+def _joined(found: list[Recorded]) -> Recorded:
+    return Recorded(*(np.concatenate(leaves, axis=1) for leaves in zip(*found, strict=True)))
+
+
+def _traced(
+    system: DiscreteSystem, stepping: Stepping, times: Any, counts: NDArray[np.int64], q0: Any, v0: Any
+) -> Recorded:
+    """What is recorded where JAX traces, (m, T, ...); NaN from the first time that is not reached."""
+    size = math.gcd(*np.diff(counts).tolist()) if len(counts) > 1 else 1
+    blocks = int(counts[-1]) // size, size
+
+    def one(q: jax.Array, v: jax.Array) -> Recorded:
+        found = differentiable_at(system, blocks, stepping.step, stepping.shares, times[0], q, v)
+        found = Recorded(*(leaf[counts // size] for leaf in found))
+        alive = jnp.where(jnp.cumprod(found.good) == 1, 1.0, jnp.nan)
+        return Recorded(*(leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)) for leaf in found))
+
+    recorded: Recorded = jax.vmap(one)(q0, v0)
+    return recorded
+
+
+def _motion(times: Any, found: Recorded, batch: tuple[int, ...], conserving: bool) -> Motion:
+    """The motions, with the relative change of the energy if it is conserved."""
+    numpy: Any = jnp if is_traced(found.q) else np
+    drift = None
+    if conserving:
+        value, scale = energy_and_scale(found.kinetic, found.potential)
+        largest = jax.lax.cummax(scale, axis=1) if numpy is jnp else np.maximum.accumulate(scale, axis=1)
+        drift = relative_drift(value, largest, value[:, :1], numpy).reshape(*batch, -1)
+    q, v = (array.reshape(*batch, *array.shape[1:]) for array in (found.q, found.v))
+    return Motion(times if isinstance(times, jax.Array) else np.array(times), q, v, drift=drift)
+
+
+def _fields_as_given(motion: Motion, arguments: tuple[Argument, ...]) -> dict[str, Any]:
+    fields = {"times": motion.times, "q": motion.q, "v": motion.v, "drift": motion.drift}
+    given = (item.value for item in arguments)
+    found: dict[str, Any] = as_given(fields, *given)
+    return found
+
+
+def _as_rows(array: Any, batch: tuple[int, ...]) -> Any:
+    """(m, k): the array with its leading axes broadcast to `batch`, and these reshaped to one axis."""
+    numpy: Any = jnp if isinstance(array, jax.Array) else np
+    size = array.shape[-1]
+    return numpy.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)
+
+
+def _begin_rows(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> Course:
+    return jax.vmap(lambda q, v: begin_at(system, q, v))(q, v)
+
+
+def _advance_rows(
+    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: Course
+) -> tuple[Course, Recorded]:
+    """`advance_at` of rows; one row is not vectorized, which compiles and runs faster."""
+    if len(course.q) > 1:
+        many: tuple[Course, Recorded]
+        many = jax.vmap(lambda own: advance_at(system, h, shares, t0, counts, own))(course)
+        return many
+    one = jax.tree_util.tree_map(lambda leaf: leaf[0], course)
+    found = advance_at(system, h, shares, t0, counts, one)
+    rows: tuple[Course, Recorded] = jax.tree_util.tree_map(lambda leaf: leaf[None], found)
+    return rows

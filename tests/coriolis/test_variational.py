@@ -1,0 +1,267 @@
+"""Variational steps of systems in any frame, and of nonholonomic ones: order, structure, errors."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.optimize import root
+from scipy.spatial.transform import Rotation
+
+import connections as cn
+from connections import systems
+from connections.checks import IntegrationError
+
+
+def fields(q):
+    return jnp.array([[1.0, q[1]], [0.3, 1.0 + q[0] ** 2]])
+
+
+def mass_matrix(q):
+    return jnp.array([[2.0 + q[1] ** 2, 0.3], [0.3, 1.5 + jnp.cos(q[0])]])
+
+
+def friction(t, q, v):
+    """Of no symmetric matrix, and with a clock."""
+    return jnp.array([-0.3 * v[0] + 0.4 * v[1] * q[0], 0.2 * jnp.sin(3.0 * t) - 0.1 * v[1]])
+
+
+PENDULUM = cn.MechanicalSystem(
+    cn.ConstantMetric(cn.CoordinateFrame(1), np.array([[0.5]])), lambda q: 3.0 * (1.0 - jnp.cos(q[0]))
+)
+METRIC = cn.MatrixMetric(cn.MatrixFrame(fields, 2, 2), mass_matrix)
+DAMPED = cn.MechanicalSystem(METRIC, lambda q: q[0] ** 2 + jnp.cos(q[1]), friction)
+INERTIA = np.diag([1.0, 2.0, 3.0])
+TOP = cn.MechanicalSystem(cn.ConstantMetric(cn.SO3Frame(), INERTIA))
+Q, V = np.array([0.4, -0.3]), np.array([0.8, -0.5])
+
+
+def orders(system, q0, v0, span, counts, order):
+    """log2 of the errors' ratios, beside DOP853, for numbers of steps that double."""
+    exact = system.simulate(q0, v0, [0.0, span])
+    errors = []
+    for count in counts:
+        found = system.simulate(q0, v0, [0.0, span], method="variational", step=span / count, order=order)
+        errors.append(max(np.abs(found.q[-1] - exact.q[-1]).max(), np.abs(found.v[-1] - exact.v[-1]).max()))
+    return np.log2(np.array(errors[:-1]) / errors[1:])
+
+
+def test_in_a_frame_with_forces_the_order_is_two():
+    np.testing.assert_allclose(orders(DAMPED, Q, V, 0.8, (16, 32, 64), None), 2.0, atol=0.05)
+
+
+def test_suzukis_composition_has_order_four():
+    found = orders(PENDULUM, [1.2], [0.7], 0.8, (16, 32), 4)
+    np.testing.assert_allclose(found, 4.0, atol=0.1)
+
+
+@pytest.mark.further
+def test_suzukis_composition_in_a_frame_with_forces():
+    np.testing.assert_allclose(orders(DAMPED, Q, V, 0.8, (16, 32, 64), 4), 4.0, atol=0.1)
+
+
+def test_in_a_chart_a_step_is_the_implicit_midpoint_rule():
+    """q' = q + h p'/m at the middle, p' = p - h V'(middle); backwards it returns."""
+    h, state = 0.05, np.array([2.0, 0.5 * 0.3])
+    for _ in range(3):
+
+        def residual(new, old=state):
+            middle = (new + old) / 2.0
+            return new - old - h * np.array([middle[1] / 0.5, -3.0 * np.sin(middle[0])])
+
+        state = root(residual, state, tol=1e-14).x
+    motion = PENDULUM.simulate([2.0], [0.3], [0.0, 3 * h], method="variational", step=h)
+    np.testing.assert_allclose([motion.q[-1, 0], 0.5 * motion.v[-1, 0]], state, rtol=0.0, atol=1e-13)
+    back = PENDULUM.simulate(motion.q[-1], motion.v[-1], [3 * h, 0.0], method="variational", step=h)
+    np.testing.assert_allclose([back.q[-1, 0], back.v[-1, 0]], [2.0, 0.3], rtol=0.0, atol=1e-13)
+
+
+def test_energy_has_no_trend_where_eulers_grows():
+    """Over 3,200 swings: the band of the first tenth is that of the last, and 100 steps of Euler leave it."""
+    times, h = np.arange(0.0, 8000.0, 0.5), 0.05
+    motion = PENDULUM.simulate([2.0], [0.0], times, method="variational", step=h)
+    band = np.array([part.max() for part in np.array_split(motion.drift, 10)])
+    assert 1e-4 < band.max() < 2e-3
+    np.testing.assert_allclose(band, band[0], rtol=0.02)
+    energy = np.asarray(PENDULUM.energy(motion.q, motion.v))
+    slope = np.polyfit(times, energy, 1)[0] * times[-1]
+    assert abs(slope) < 0.01 * np.ptp(energy)
+    q, v = 2.0, 0.0
+    for _ in range(100):
+        q, v = q + h * v, v - h * 3.0 * np.sin(q) / 0.5
+    assert 0.25 * v**2 + 3.0 * (1.0 - np.cos(q)) > energy[0] + 10.0 * np.ptp(energy)
+
+
+def hat(w):
+    return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+
+
+def test_on_rotations_a_step_is_that_of_the_exponential():
+    """(dexp^-1_{h xi})^T I xi = P_k and R_{k+1} = R_k exp(h xi), by SciPy; spatial momentum is exact."""
+    h, w = 0.1, np.array([2.0, -1.0, 1.5])
+    R, P = np.eye(3), INERTIA @ w
+
+    def discrete_momentum(xi):
+        x = h * xi
+        t2, X = x @ x, hat(x)
+        c = (1.0 - np.sqrt(t2) / 2.0 / np.tan(np.sqrt(t2) / 2.0)) / t2
+        return (np.eye(3) - 0.5 * X + c * X @ X).T @ (INERTIA @ xi)
+
+    for _ in range(4):
+        xi = root(lambda xi, P=P: discrete_momentum(xi) - P, w, tol=1e-14).x
+        turn = expm(h * hat(xi))
+        R, P = R @ turn, turn.T @ P
+    times = [0.0, 4 * h, 2000 * h]
+    motion = TOP.simulate([0, 0, 0, 1], w, times, method="variational", step=h)
+    turns = Rotation.from_quat(motion.q).as_matrix()
+    np.testing.assert_allclose(turns[1], R, atol=1e-12)
+    np.testing.assert_allclose(INERTIA @ motion.v[1], P, atol=1e-12)
+    J = np.einsum("tij,jk,tk->ti", turns, INERTIA, motion.v)
+    np.testing.assert_allclose(J, J[[0, 0, 0]], rtol=0.0, atol=2e-12 * np.abs(J).max())
+    with pytest.raises(IntegrationError, match=r"from t = 0, .*half a turn.*there step=0\.5 would do"):
+        TOP.simulate([0, 0, 0, 1], [0.5, 0.1, 4.0], [0.0, 2.0], method="variational", step=1.0)
+
+
+def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
+    """A free particle in polar coordinates keeps its angular momentum, and not the linear one."""
+    plane = cn.MechanicalSystem(
+        cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.diag(jnp.stack([1.0 + 0.0 * q[0], q[0] ** 2])))
+    )
+
+    def shift(q, g):
+        x, y = q[0] * jnp.cos(q[1]) + g[0], q[0] * jnp.sin(q[1]) + g[1]
+        return jnp.stack([jnp.hypot(x, y), jnp.arctan2(y, x)])
+
+    shifts = cn.GroupAction(shift, lambda g, h: g + h, np.zeros(2))
+    times, keep = np.linspace(0.0, 2.0, 5), {"method": "variational", "step": 0.1}
+    plane.simulate([1.0, 0.2], [0.3, 0.9], times, symmetry=systems.translations(2, (1,)), **keep)
+    with pytest.raises(IntegrationError, match="commutes with the retraction") as caught:
+        plane.simulate([1.0, 0.2], [0.3, 0.9], times, symmetry=shifts, **keep)
+    assert caught.value.motion.q.shape == (5, 2)
+
+
+def test_derivatives_are_those_of_the_discrete_motion():
+    """Through 40 steps; with respect to the start and, by the equations of a step, to nothing else."""
+
+    def end(q, v):
+        return PENDULUM.simulate(q, v, [0.0, 1.0, 2.0], method="variational", step=0.05).q[-1, 0]
+
+    slope = jax.jit(jax.grad(end, argnums=(0, 1)))(jnp.array([1.0]), jnp.array([0.4]))
+    e = 1e-5
+    by_q = (end([1.0 + e], [0.4]) - end([1.0 - e], [0.4])) / (2 * e)
+    by_v = (end([1.0], [0.4 + e]) - end([1.0], [0.4 - e])) / (2 * e)
+    np.testing.assert_allclose([slope[0][0], slope[1][0]], [by_q, by_v], rtol=1e-8)
+
+
+def test_a_nonholonomic_step_keeps_the_constraint_and_has_order_two():
+    """The sleigh's closed form; the disc's map by hand, which is not the continuous motion."""
+    sleigh = systems.chaplygin_sleigh().numeric()
+    a, k2 = 0.2, 0.2**2 + 0.1
+    C, t = np.sqrt(k2) * 2.0, 1.0  # from u = 0, omega = 2
+    u, omega = C * np.tanh(a * C * t / k2), C / np.sqrt(k2) / np.cosh(a * C * t / k2)
+    errors = []
+    for count in (16, 32, 64):
+        motion = sleigh.simulate([0.0, 0.0, 0.0], [0.0, 2.0], [0.0, t], method="variational", step=t / count)
+        errors.append(np.abs(motion.v[-1] - [u, omega]).max())
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2.0, atol=0.05)
+    late = sleigh.simulate([0.0, 0.0, 0.0], [0.0, 2.0], [0.0, 30.0, 60.0], method="variational", step=0.02)
+    assert 1e-5 < late.drift[1] < 1e-3 and abs(late.drift[2] - late.drift[1]) < 1e-12  # lost, once
+
+
+@pytest.mark.further
+def test_the_discs_discrete_map():
+    """omega and the rolling per step are constant: (m R^2 + I) / (m R^2 cos(h omega / 2) + I) of phidot."""
+    disc, h = systems.rolling_disc().numeric(), 0.05
+    motion = disc.simulate([0.0, 0.0, 0.3, 0.1], [0.5, 2.0], [0.0, 5.0, 10.0], method="variational", step=h)
+    np.testing.assert_allclose(motion.v, [[0.5, 2.0]] * 3, rtol=1e-12)
+    mr2, inertia = 2.0 * 0.5**2, 0.25
+    rolled = 0.5 * (mr2 + inertia) / (mr2 * np.cos(h * 2.0 / 2.0) + inertia)
+    np.testing.assert_allclose(np.diff(motion.q[:, 3]) / 5.0, rolled, rtol=1e-12)
+    assert abs(rolled - 0.5) > 1e-4  # control
+    np.testing.assert_allclose(motion.drift, 0.0, atol=1e-13)
+
+
+@pytest.mark.further
+def test_what_moves_the_constraints_enters_a_step():
+    """A skate on a belt moves as on the ground, seen from the belt: exactly so, by Galilei's principle."""
+    space = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3]))
+    belt = np.array([0.5, 0.2, 0.0])
+
+    def blade(q):
+        return jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), -0.25 + 0.0 * q[2]])[None]
+
+    nabla = cn.ConstrainedConnection(space, forms=blade)
+    ground = cn.NonholonomicSystem(nabla)
+    carried = cn.NonholonomicSystem(nabla, drift=lambda q: jnp.asarray(belt))
+    q0, vbar, times = np.array([0.1, -0.2, 0.4]), np.array([0.9, 0.5]), np.linspace(0.0, 1.0, 3)
+    still, moved = (s.simulate(q0, vbar, times, method="variational", step=0.05) for s in (ground, carried))
+    np.testing.assert_allclose(moved.q, still.q + times[:, None] * belt, atol=1e-12)
+    np.testing.assert_allclose(moved.v, still.v, atol=1e-12)
+
+
+@pytest.mark.further
+def test_a_step_keeps_the_symplectic_form():
+    """J^T W J = W for the Jacobian J in frame components, W = [[s^k_ij P_k, 1], [-1, 0]] of each end."""
+    free = cn.MechanicalSystem(METRIC, lambda q: q[0] ** 2 + jnp.cos(q[1]))
+    frame, H = METRIC.frame, METRIC.matrix
+
+    def step(y):
+        v = np.linalg.solve(H(y[:2]), y[2:])
+        motion = free.simulate(y[:2], v, [0.0, 0.2], method="variational", step=0.2)
+        return np.concatenate([motion.q[-1], H(motion.q[-1]) @ motion.v[-1]])
+
+    def form(y, turning=1.0):
+        s = turning * np.einsum("kij,k->ij", frame.structure_functions(y[:2]), y[2:])
+        return np.block([[s, np.eye(2)], [-np.eye(2), np.zeros((2, 2))]])
+
+    y = np.concatenate([Q, H(Q) @ V])
+    wide = np.block([[frame.matrix(Q), np.zeros((2, 2))], [np.zeros((2, 2)), np.eye(2)]])
+    e = 1e-5
+    J = np.stack([(step(y + e * d) - step(y - e * d)) / (2 * e) for d in wide.T], axis=1)
+    end = step(y)
+    J[:2] = np.linalg.solve(frame.matrix(end[:2]), J[:2])
+    np.testing.assert_allclose(J.T @ form(end) @ J, form(y), atol=1e-8)
+    assert np.abs(J.T @ form(end, 0.0) @ J - form(y, 0.0)).max() > 0.01  # control: without brackets
+
+
+def test_batches_are_single_motions(rng):
+    q0, v0 = rng.normal(size=(3, 1, 1)), rng.normal(size=(2, 1))
+    times = [0.0, 0.1, 0.35]
+    batch = PENDULUM.simulate(q0, v0, times, method="variational", step=0.05)
+    assert batch.q.shape == (3, 2, 3, 1) and batch.drift.shape == (3, 2, 3)
+    one = PENDULUM.simulate(q0[2, 0], v0[1], times, method="variational", step=0.05)
+    np.testing.assert_allclose(batch.q[2, 1], one.q, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "words"),
+    [
+        ({"step": 0.3}, ValueError, r"0\.3 does not divide times\[1\] - times\[0\] = 0\.5; 0\.25 would"),
+        ({}, TypeError, "needs step=h"),
+        ({"step": -0.1}, ValueError, "step: expected a positive number"),
+        ({"step": 0.1, "order": 3}, ValueError, "order: expected 2 or 4, got 3"),
+        ({"step": 0.1, "rtol": 1e-3}, TypeError, "rtol is no option of method='variational'"),
+        ({"step": 0.1, "method": "RK4"}, ValueError, "method: expected 'DOP853' or 'variational'"),
+        ({"step": 0.1, "method": "DOP853"}, TypeError, "step is an option of method='variational'"),
+        ({"step": 0.1, "control": lambda t, q: q}, TypeError, "control: expected a function"),
+        ({"step": 0.1, "control": 3.0}, TypeError, "control: expected a function"),
+    ],
+)
+def test_bad_input_is_named(options, kind, words):
+    with pytest.raises(kind, match=words):
+        PENDULUM.simulate([0.1], [0.2], [0.0, 0.5, 1.0], **({"method": "variational"} | options))
+
+
+def test_a_step_that_does_not_converge_is_named():
+    """Towards a wall, beyond which the potential does not exist: when, where, and which step would do."""
+    wall = cn.MechanicalSystem(PENDULUM.metric, lambda q: 4.0 / jnp.sqrt(q[0]))
+    words = r"no step of 1 from t = 1, q = \[1\..*does not converge; there step=0.* would do"
+    with pytest.raises(IntegrationError, match=words) as caught:
+        wall.simulate([6.0], [-5.0], [0.0, 1.0, 8.0], method="variational", step=1.0)
+    np.testing.assert_array_equal(caught.value.motion.times, [0.0, 1.0])
+
+
+def test_another_connections_motion_is_refused():
+    other = PENDULUM.with_connection(cn.CoefficientConnection(PENDULUM.frame, lambda q: jnp.ones((1, 1, 1))))
+    with pytest.raises(ValueError, match="the metric's geodesics"):
+        other.simulate([0.1], [0.2], [0.0, 0.5], method="variational", step=0.1)
