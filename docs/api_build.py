@@ -26,6 +26,10 @@ ROOMS = {
         "from connections import coriolis",
         "More of Coriolis matrices",
     ),
+    "connections.estimation": (
+        "from connections import estimation",
+        "Filters and smoothers",
+    ),
     "connections.control": (
         "from connections import control",
         "Control, controllability, LQR",

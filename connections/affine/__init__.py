@@ -1,5 +1,6 @@
 """Connections, their tensors, geodesics and parallel transport."""
 
+from connections.affine.cartan_schouten import CartanSchoutenConnection
 from connections.affine.combinations import (
     CoefficientConnection,
     ProductConnection,
@@ -47,6 +48,7 @@ from connections.affine.symmetry import GroupAction
 __all__ = [
     "AffineConnection",
     "AnnihilatedDistribution",
+    "CartanSchoutenConnection",
     "ChangedConnection",
     "CoefficientConnection",
     "ConjugateTimes",

@@ -1,0 +1,16 @@
+"""State estimation on manifolds: Kalman filters and smoothers with any connection."""
+
+from connections.estimation.consistency import Consistency, consistency
+from connections.estimation.estimate import Estimate, History, Innovation
+from connections.estimation.filter import Filter
+from connections.estimation.sensor import Sensor
+
+__all__ = [
+    "Consistency",
+    "Estimate",
+    "Filter",
+    "History",
+    "Innovation",
+    "Sensor",
+    "consistency",
+]

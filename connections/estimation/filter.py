@@ -1,0 +1,466 @@
+"""Filters: estimates that go on in time, and are corrected by measurements.
+
+Every public function is pure. Outside of JAX's transformations it checks its arguments and raises errors;
+inside it computes the same, with NaN in place of an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.affine import AffineConnection
+from connections.checks import (
+    ConvergenceError,
+    IntegrationError,
+    ShapeError,
+    as_array,
+    as_number,
+    is_traced,
+    require_finite,
+    require_function,
+    require_positive_int,
+    require_same_frame,
+    require_type,
+)
+from connections.coriolis import MechanicalSystem
+from connections.engines.internals.jax_names import trace_state_clean
+from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
+from connections.estimation.sensor import Sensor, as_connection
+from connections.estimation.spaces import Phase, Points, Space, linearized_at
+from connections.estimation.updates import NEGLIGIBLE, Settings, predicted_at, smoothed_at, updated_at
+from connections.evaluation.boundary import as_given, require_admissible
+from connections.evaluation.compilation import compiled, shape_of
+from connections.evaluation.parameters import Parametrized, PytreePartial
+from connections.geometry import FrameField
+from connections.multibody.linearization import linearize
+from connections.multibody.model import Model
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Filter(Parametrized):
+    """A Kalman filter on a manifold: predictions, iterated updates, and the reset of the covariance.
+
+    Of points, qdot = X(q) v(q, u, t) + noise in the frame; of mechanical systems, (q, v) under forces u and
+    noise of forces. The noise is white. An iterated update with the exact reset is consistent; neither does
+    it alone (docs/filters.md).
+
+    Parameters
+    ----------
+    nabla : the connection whose exp and transport say what an error is; a group's frame stands for its
+        torsion-free `CartanSchoutenConnection`. Or a `MechanicalSystem` or a robot, for (q, v): the
+        connection is the system's.
+    velocity : (q, u, t) -> v (n,), JAX-traceable; None if u is v, constant over a step, in closed form on
+        groups. None for mechanical systems.
+    noise : (n, n) covariance per second of v, or (q, u, t) -> it; of forces for mechanical systems, or
+        (q, v, u, t) -> it.
+    reset : "exact"; a connection, whose parallel transport moves the covariance instead; or None.
+    iterations : of the update, at most; 1 is the extended Kalman filter.
+    prediction_steps : of a prediction, by Runge and Kutta's method.
+    geodesic_steps : of a geodesic that is no closed form, an even number.
+
+    Raises
+    ------
+    TypeError : nabla is no connection or system; velocity is no function. FrameError : the reset is in
+    another frame. ValueError : the noise is not symmetric positive semidefinite. ShapeError, NonFiniteError.
+
+    Examples
+    --------
+    The attitude of a body with a gyroscope and a star.
+
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import estimation
+    >>> from connections.geometry.rigid.rotations import rotation_matrix
+    >>> attitude = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3))
+    >>> star = estimation.Sensor(lambda q: rotation_matrix(q)[2], 1e-4 * np.eye(3))
+    >>> estimate = estimation.Estimate([0.0, 0.0, 0.0, 1.0], 0.1 * np.eye(3))
+    >>> estimate = attitude.predict(estimate, [0.0, 0.0, 0.5], t=0.1)
+    >>> estimate, _ = attitude.update(estimate, [0.1, 0.0, 0.995], star)
+    >>> estimate.deviations.round(2)  # the turn about the star stays unknown
+    array([0.03, 0.01, 0.31])
+
+    Source: docs/filters.md.
+    """
+
+    nabla: Any
+    velocity: Callable[..., Any] | None = None
+    noise: Any = None
+    reset: Any = "exact"
+    iterations: int = 10
+    prediction_steps: int = 1
+    geodesic_steps: int = 4
+    space: Space = field(init=False)
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "prediction_steps", "geodesic_steps"):
+            require_positive_int(name, getattr(self, name))
+        if self.geodesic_steps % 2:
+            raise ValueError(f"geodesic_steps: expected an even number, got {self.geodesic_steps}")
+        if isinstance(self.nabla, Model | MechanicalSystem):
+            self._set("nabla", self.nabla.system() if isinstance(self.nabla, Model) else self.nabla)
+            if self.velocity is not None:
+                raise TypeError("velocity: that of a mechanical system is a part of its state; leave it out")
+        else:
+            hint = "write Filter(SO3Frame(), noise=Q) or Filter(robot, noise=Q)"
+            if not isinstance(self.nabla, FrameField):
+                require_type("nabla", self.nabla, AffineConnection, hint)
+            self._set("nabla", as_connection("nabla", self.nabla))
+            if self.velocity is not None:
+                require_function("velocity", self.velocity, "(q, u, t) -> v (n,)")
+        self._set("noise", self._checked_noise())
+        self._set("space", self._made_space())
+        if isinstance(self.reset, AffineConnection):
+            require_same_frame(self.space.frame, "the filter", self.reset.frame, "the reset")
+        elif not (self.reset is None or (isinstance(self.reset, str) and self.reset == "exact")):
+            raise TypeError(f'reset: expected "exact", a connection, or None, got {self.reset!r}')
+
+    @property
+    def frame(self) -> FrameField:
+        """The frame of errors."""
+        return self.space.frame
+
+    def __repr__(self) -> str:
+        return f"Filter of {self.space.dim} errors in {self.frame}"
+
+    def predict(self, estimate: Estimate, u: Any, t: Any) -> Estimate:
+        """The estimate at a later time: P <- Phi P Phi^T + integral of Phi Q Phi^T.
+
+        Parameters
+        ----------
+        estimate : at its time.
+        u : input, constant meanwhile: what `velocity` takes; v (n,) if there is none; forces (n,) of a
+            mechanical system, None for zero.
+        t : time, s, not before the estimate's.
+
+        Raises
+        ------
+        ValueError : t is before the estimate. IntegrationError : the step is too long, by its error in units
+        of the standard deviations. ShapeError, NonFiniteError, TypeError; PointError of the estimate.
+
+        Source: docs/filters.md.
+        """
+        if self._traces(estimate, u, t):
+            traced: Estimate = predicted_at(self.space, estimate, u, t, self.prediction_steps)[0]
+            return traced
+        self._require(estimate)
+        t = as_number("t", t)
+        if t < estimate.t:
+            raise ValueError(f"t: {t:g} s is before the estimate, which is of {float(estimate.t):g} s")
+        u = self._input("u", u, ())
+        predict = compiled(_predicted, self)
+        found, _, off = predict(estimate, u, t)
+        self._require_integrated(float(off), f"to {t:g} s")
+        predicted: Estimate = _as_given(found, estimate)
+        return predicted
+
+    def update(
+        self, estimate: Estimate, y: Any, sensor: Sensor, gate: float | None = None
+    ) -> tuple[Estimate, Innovation]:
+        """The estimate after a measurement, and what the measurement said.
+
+        Parameters
+        ----------
+        estimate : at the time of the measurement.
+        y : (m,) measured numbers, NaN where one is missing; a point (nq,) if the sensor has a connection.
+        sensor : what is measured.
+        gate : optional, a probability: a measurement whose NIS is beyond this quantile of chi^2 is refused.
+
+        Raises
+        ------
+        ConvergenceError : the iteration does not end. IntegrationError : a geodesic needs more steps.
+        ShapeError, NonFiniteError, TypeError, ValueError; PointError of y and of the estimate.
+
+        Source: docs/filters.md.
+        """
+        require_type("sensor", sensor, Sensor, "write update(estimate, y, Sensor(h, N))")
+        if self._traces(estimate, y, sensor, gate):
+            return self._update(sensor, estimate, jnp.asarray(y), gate)[:2]
+        self._require(estimate)
+        y = self._measurement("y", y, sensor, ())
+        update = compiled(_updated, self, sensor)
+        found, innovation, off = update(estimate, y, _checked_gate(gate))
+        self._require_settled(innovation, off, "")
+        return _as_given(found, estimate), as_given(innovation, estimate.q)
+
+    def run(
+        self, estimate: Estimate, times: Any, u: Any, y: Any, sensor: Sensor, gate: float | None = None
+    ) -> History:
+        """Predictions to each time, and updates there.
+
+        Parameters
+        ----------
+        estimate : at its time, not after the first of the times.
+        times : (T,) of the measurements, s.
+        u : (T, ...) inputs until each of the times; None for none.
+        y : (T, m) measurements; NaN where one is missing.
+        sensor, gate : as for `update`.
+
+        Raises
+        ------
+        As `predict` and `update`; the sample is named.
+        """
+        require_type("sensor", sensor, Sensor, "write run(estimate, times, u, y, Sensor(h, N))")
+        if self._traces(estimate, times, u, y, sensor, gate):
+            traced: History = _run(self, sensor, estimate, jnp.asarray(times), jnp.asarray(y), u, gate)[0]
+            return traced
+        self._require(estimate)
+        times = as_array("times", times, (None,))
+        require_finite("times", times)
+        if times.ndim != 1:
+            raise ShapeError("times", ("T",), times.shape)
+        if (np.diff(np.append(np.asarray(estimate.t), times)) < 0.0).any():
+            place = int(np.argmax(np.diff(np.append(np.asarray(estimate.t), times)) < 0.0))
+            raise ValueError(f"times[{place}]: {times[place]:g} s is before what precedes it")
+        y, u = self._measurement("y", y, sensor, times.shape), self._input("u", u, times.shape)
+        run = compiled(_run, self, sensor)
+        history, gaps, offs = run(estimate, times, y, u, _checked_gate(gate))
+        self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
+        found: History = _as_given(history, estimate)
+        return found
+
+    def smooth(self, history: History) -> Estimate:
+        """The estimates (T, ...) given all measurements, earlier and later ones: Rauch, Tung and Striebel's.
+
+        The covariance of the next time is brought back by the inverse of D exp, and forward by D exp.
+
+        Parameters
+        ----------
+        history : of `run`.
+
+        Raises
+        ------
+        ConvergenceError : an estimate is so far from its prediction that no geodesic between them is found.
+
+        Source: docs/filters.md.
+        """
+        require_type("history", history, History, "write smooth(filter.run(...))")
+        if self._traces(history):
+            return _smooth(self, history)
+        found = compiled(_smooth, self)(history)
+        good = np.isfinite(np.asarray(found.P)).all(axis=(-2, -1))
+        if not good.all():
+            place = int(len(good) - 1 - np.argmin(good[::-1]))
+            raise ConvergenceError(
+                f"smooth: no geodesic leads from the prediction {place + 1} to its estimate"
+            )
+        smoothed: Estimate = _as_given(found, history.estimate)
+        return smoothed
+
+    def difference(self, estimate: Estimate, q: Any, v: Any = None) -> Any:
+        """The error e (..., k) with which an estimate would be at q, in its frame: log_q_hat(q).
+
+        Parameters
+        ----------
+        estimate : of any batch axes, such as those of a history.
+        q : (..., nq) points. v : (..., n) velocities, for a mechanical system.
+
+        Raises
+        ------
+        ShapeError, TypeError. ConvergenceError : no geodesic is found.
+        """
+        n, nq = self.frame.dim, self.frame.ambient_dim
+        state: tuple[Any, ...] = (as_array("q", q, (nq,)),)
+        if self.space.velocity_count:
+            state += (as_array("v", v, (n,)),)
+        pairs = [jnp.broadcast_arrays(a, b) for a, b in zip(estimate.state, state, strict=True)]
+        batch = pairs[0][0].shape[:-1]
+        flat = [[a.reshape(-1, a.shape[-1]) for a in pair] for pair in pairs]
+        e = compiled(_differences, self)(tuple(a for a, _ in flat), tuple(b for _, b in flat))
+        e = e.reshape(*batch, self.space.dim)
+        if not is_traced(e) and not np.isfinite(e).all():
+            place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(e)))[0][:-1])
+            raise ConvergenceError(f"difference: no geodesic leads from the estimate {place} to the point")
+        return as_given(e, estimate.q, q)
+
+    # --- private -------------------------------------------------------------------------------------------
+
+    def _set(self, name: str, value: Any) -> None:
+        object.__setattr__(self, name, value)
+
+    def _checked_noise(self) -> Any:
+        if self.noise is None:
+            raise TypeError("noise: give the covariance per second, (n, n)")
+        if callable(self.noise):
+            mechanical = isinstance(self.nabla, MechanicalSystem)
+            require_function("noise", self.noise, "(q, v, u, t) -> Q" if mechanical else "(q, u, t) -> Q")
+            return self.noise
+        n = self.nabla.frame.dim
+        noise = as_array("noise", self.noise, (n, n))
+        if noise.ndim != 2:
+            raise ShapeError("noise", (n, n), noise.shape)
+        require_finite("noise", noise)
+        if not is_traced(noise):
+            require_covariance("noise", np.asarray(noise), definite=False)
+        return noise
+
+    def _made_space(self) -> Space:
+        if not isinstance(self.nabla, MechanicalSystem):
+            return Points(self.nabla, self.velocity, self.noise, self.geodesic_steps)
+        model = getattr(self.nabla, "model", None)
+        of = PytreePartial(_linearized_robot_at, model) if isinstance(model, Model) else None
+        linearized = of or PytreePartial(linearized_at, self.nabla)
+        return Phase(self.nabla, linearized, self.noise, self.geodesic_steps)
+
+    def _update(self, sensor: Sensor, estimate: Estimate, y: Any, gate: Any) -> tuple[Any, ...]:
+        return updated_at(self.space, Settings(self.reset, self.iterations), sensor, estimate, y, gate)
+
+    @staticmethod
+    def _traces(*things: Any) -> bool:
+        return not trace_state_clean() or is_traced(*things)
+
+    def _require(self, estimate: Any) -> None:
+        """Raise the error that says why this is no estimate of the filter's state."""
+        require_type("estimate", estimate, Estimate, "write Estimate(q, P)")
+        n, nq = self.frame.dim, self.frame.ambient_dim
+        if np.shape(estimate.q) != (nq,):
+            raise ShapeError("estimate.q", (nq,), np.shape(estimate.q))
+        if (estimate.v is None) != (self.space.velocity_count == 0):
+            what = "has none" if estimate.v is None else "has one"
+            raise TypeError(
+                f"estimate.v: the filter's state is {'(q, v)' if estimate.v is None else 'q'}, "
+                f"but the estimate {what}"
+            )
+        if estimate.v is not None and np.shape(estimate.v) != (n,):
+            raise ShapeError("estimate.v", (n,), np.shape(estimate.v))
+        if np.shape(estimate.P) != (self.space.dim,) * 2:
+            raise ShapeError("estimate.P", (self.space.dim,) * 2, np.shape(estimate.P))
+        require_admissible(self.nabla, "estimate.q", np.asarray(estimate.q))
+
+    def _input(self, name: str, u: Any, batch: tuple[int, ...]) -> Any:
+        velocity = None if isinstance(self.nabla, MechanicalSystem) else self.velocity
+        if u is None:
+            if velocity is None and not self.space.velocity_count:
+                raise TypeError(f"{name}: without a velocity function it is the velocity itself, (n,)")
+            return None
+        if velocity is None:
+            u = as_array(name, u, (self.frame.dim,))
+            if u.shape[:-1] != batch:
+                raise ShapeError(name, (*batch, self.frame.dim), u.shape)
+        for leaf in jax.tree_util.tree_leaves(u):
+            require_finite(name, leaf)
+            if np.shape(leaf)[: len(batch)] != batch:
+                raise ShapeError(name, (*batch, "..."), np.shape(leaf))
+        return jax.tree_util.tree_map(jnp.asarray, u)
+
+    def _measurement(self, name: str, y: Any, sensor: Sensor, batch: tuple[int, ...]) -> Any:
+        """y, or the error that says why it is none of the sensor's."""
+        frame = self.frame
+        sizes = [(frame.ambient_dim,), (frame.dim,)][: 1 + self.space.velocity_count]
+        of_h = shape_of(sensor.h, *sizes)
+        size = of_h if sensor.connection is None else (sensor.connection.frame.ambient_dim,)
+        if len(of_h) != 1 or of_h != size:
+            raise ShapeError("h(q)", size if len(size) == 1 else ("m",), of_h)
+        m = size[0] if sensor.connection is None else sensor.connection.frame.dim
+        if not callable(sensor.N) and np.shape(sensor.N) != (m, m):
+            raise ShapeError("N", (m, m), np.shape(sensor.N))
+        y = as_array(name, y, size)
+        if y.shape[:-1] != batch:
+            raise ShapeError(name, (*batch, *size), y.shape)
+        if np.isinf(y).any():
+            require_finite(name, np.where(np.isnan(y), 0.0, y))
+        if sensor.connection is not None:
+            rows = np.asarray(y).reshape(-1, *size)
+            for number, row in enumerate(rows):
+                where = f"{name}[{number}]" if batch else name
+                if np.isnan(row).any() and not np.isnan(row).all():
+                    raise ValueError(f"{where}: a point with some coordinates NaN; all, if it is missing")
+                if not np.isnan(row).any():
+                    require_admissible(sensor.connection, where, row)
+        return y
+
+    def _require_integrated(self, off: float, where: str) -> None:
+        if not off <= NEGLIGIBLE:
+            raise IntegrationError(
+                f"predict: the step {where} errs by {off:.1e} standard deviations; give "
+                f"prediction_steps={4 * self.prediction_steps}, or times that are closer together"
+            )
+
+    def _require_settled(self, innovation: Innovation, off: Any, where: str) -> None:
+        if innovation.accepted and not innovation.converged:
+            raise ConvergenceError(
+                f"update{where}: {int(innovation.steps)} iterations do not settle; the measurement is too "
+                "far from the estimate for its covariances, or give more iterations"
+            )
+        if innovation.accepted and not float(off) <= NEGLIGIBLE:
+            raise IntegrationError(
+                f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; give "
+                f"geodesic_steps={4 * self.geodesic_steps}"
+            )
+
+    def _require_run(self, history: History, gaps: np.ndarray, offs: np.ndarray, times: np.ndarray) -> None:
+        """Raise the error of the first sample that failed."""
+        good = np.isfinite(np.asarray(history.estimate.P)).all(axis=(-2, -1))
+        if good.all():
+            return
+        place = int(np.argmin(good))
+        self._require_integrated(float(gaps[place]), f"to times[{place}] = {times[place]:g} s")
+        one = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], history.innovation)
+        self._require_settled(one, offs[place], f" at times[{place}] = {times[place]:g} s")
+        raise ConvergenceError(f"update at times[{place}] = {times[place]:g} s: the estimate is not finite")
+
+
+def _checked_gate(gate: Any) -> Any:
+    if gate is None:
+        return None
+    gate = as_number("gate", gate)
+    if not 0.0 < gate < 1.0:
+        raise ValueError(f"gate: expected a probability between 0 and 1, got {gate:g}")
+    return gate
+
+
+def _linearized_robot_at(model: Model, q: jax.Array, v: jax.Array, tau: Any, t: Any) -> Any:
+    A, B = linearize(model, q, v, tau)
+    return A, B[model.nv :]
+
+
+def _predicted(filter: Filter, estimate: Estimate, u: Any, t: Any) -> Any:
+    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps)
+
+
+def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any) -> Any:
+    return filter._update(sensor, estimate, y, gate)
+
+
+def _run(filter: Filter, sensor: Sensor, estimate: Estimate, times: Any, y: Any, u: Any, gate: Any) -> Any:
+    def step(estimate: Estimate, given: Any) -> Any:
+        t, y, u = given
+        predicted, Phi, gap = _predicted(filter, estimate, u, t)
+        updated, innovation, off = filter._update(sensor, predicted, y, gate)
+        return updated, (History(updated, predicted, Phi, innovation), gap, off)
+
+    begin = jax.tree_util.tree_map(jnp.asarray, estimate)
+    _, (history, gaps, offs) = jax.lax.scan(step, begin, (times, y, u))
+    return history, gaps, offs
+
+
+def _smooth(filter: Filter, history: History) -> Estimate:
+    def back(later: Estimate, given: Any) -> Any:
+        estimate, predicted, Phi = given
+        smoothed = smoothed_at(filter.space, estimate, predicted, Phi, later)
+        return smoothed, smoothed
+
+    def part(tree: Any, which: Any) -> Any:
+        return jax.tree_util.tree_map(lambda a: jnp.asarray(a)[which], tree)
+
+    last = part(history.estimate, -1)
+    rows = (
+        part(history.estimate, slice(None, -1)),
+        *part((history.predicted, history.transition), slice(1, None)),
+    )
+    _, before = jax.lax.scan(back, last, rows, reverse=True)
+    smoothed: Estimate = jax.tree_util.tree_map(lambda a, b: jnp.concatenate([a, b[None]]), before, last)
+    return smoothed
+
+
+def _differences(filter: Filter, x: Any, z: Any) -> Any:
+    return jax.vmap(filter.space.difference_at)(x, z)
+
+
+def _as_given(tree: Any, estimate: Estimate) -> Any:
+    return as_given(tree, estimate.q, estimate.P)

@@ -1,0 +1,316 @@
+"""The spaces that filters estimate on: points q, and points with velocities (q, v) of mechanical systems.
+
+An error is e = eta in frame components on the first, e = (eta, w) on the second:
+
+    q+ = exp_q(eta),    v+ = Pi (v + w),    w = dv + Gamma(eta, v) to first order,
+
+with Pi the parallel transport along the geodesic from q to q+. Predictions need no connection: with
+
+    etadot = A eta,  A^i_j = L_j u^i + s^i_jk u^k  of qdot = X u(q),
+
+and with the A of docs/linearization.md for (q, v),
+
+    P <- Phi P Phi^T + integral of Phi Q Phi^T,
+
+Phi by the method of the state, and the integral by Simpson's rule, in which all weights are positive.
+Source: docs/filters.md.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from connections.affine import AffineConnection
+from connections.affine.motions.deviation import deviation_map_at
+from connections.checks import require_shape
+from connections.coriolis import MechanicalSystem
+from connections.estimation.displacements import (
+    Displacements,
+    GroupDisplacements,
+    displacements_of,
+    followed,
+)
+from connections.evaluation.parameters import Parametrized
+from connections.geometry import FrameField
+from connections.geometry.group_maps import adjoint_of_exponential_at
+from connections.geometry.numerics.definite import inverse_of_definite
+
+State = tuple[jax.Array, ...]  # (q,) or (q, v)
+Observation = Callable[..., jax.Array]  # *state -> y
+
+
+class Predicted(NamedTuple):
+    """A state and the covariance of its errors after a step."""
+
+    state: State
+    P: jax.Array
+    transition: jax.Array
+    """Phi (k, k) of errors."""
+    gap: jax.Array
+    """How far the state may be off, in the components of errors (k,)."""
+
+
+class Space(Parametrized, abc.ABC):
+    """States, their errors, and how both go on in time; at one point, JAX-traceable."""
+
+    frame: FrameField
+    displacements: Displacements
+    velocity_count: int  # of arrays after q in a state
+
+    @property
+    @abc.abstractmethod
+    def dim(self) -> int:
+        """k, the number of components of an error."""
+
+    @abc.abstractmethod
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+        """The state displaced by e (k,), the derivative by e (k, k), and how far it may be off (k,)."""
+
+    @abc.abstractmethod
+    def difference_at(self, x: State, z: State) -> jax.Array:
+        """e (k,) that displaces x to z."""
+
+    @abc.abstractmethod
+    def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
+        """Parallel transport of errors by `nabla` along the displacement, (k, k)."""
+
+    @abc.abstractmethod
+    def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
+        """h of the state, (m,), and its derivative by errors (m, k)."""
+
+    @abc.abstractmethod
+    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
+        """The state, the covariance (k, k) and Phi after a step from the time t."""
+
+
+class Points(Space):
+    """qdot = X(q) u(q, t) + white noise.
+
+    Parameters
+    ----------
+    nabla : the connection. velocity : (q, u, t) -> v (n,), or None if u itself is v and constant over a step.
+    noise : (n, n) per second, or (q, u, t) -> it. steps : of a geodesic.
+    """
+
+    velocity_count = 0
+
+    def __init__(self, nabla: AffineConnection, velocity: Any, noise: Any, steps: int) -> None:
+        self.nabla, self.velocity, self.noise = nabla, velocity, noise
+        self.displacements = displacements_of(nabla, steps)
+
+    @property
+    def frame(self) -> FrameField:  # type: ignore[override]
+        """The connection's."""
+        return self.nabla.frame
+
+    @property
+    def dim(self) -> int:
+        """n."""
+        return self.frame.dim
+
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+        """exp."""
+        q, slope, gap = self.displacements.moved_at(x[0], e)
+        return (q,), slope, gap
+
+    def difference_at(self, x: State, z: State) -> jax.Array:
+        """The logarithm."""
+        return self.displacements.difference_at(x[0], z[0])
+
+    def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
+        """Pi."""
+        return self.displacements.transport_at(nabla, x[0], e)
+
+    def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
+        """L_{X_j} h."""
+        y, along = self.frame.value_and_lie_derivative_at(h, x[0])
+        return y, along.T
+
+    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
+        """In closed form for a constant velocity on a group."""
+        q, frame = x[0], self.frame
+        if self.velocity is None and isinstance(self.displacements, GroupDisplacements):
+            moved = self.displacements.moved_at(q, step * u)[0]
+            half = adjoint_of_exponential_at(frame, -0.5 * step * u)
+            middle = self.displacements.moved_at(q, 0.5 * step * u)[0] if callable(self.noise) else q
+            noises = [self._noise_at(p, u, s) for p, s in ((q, t), (middle, t + step / 2), (moved, t + step))]
+            Phi = adjoint_of_exponential_at(frame, -step * u)
+            return Predicted((moved,), _spread(P, Phi, half, noises, step), Phi, jnp.zeros_like(u))
+
+        def rate(y: Any, s: Any) -> Any:
+            return (frame.matrix_at(y[0]) @ self._velocity_at(y[0], u, s),)
+
+        (middle,), (end,), (gap,) = followed(rate, (q,), 2, t, step)
+        middle, end = frame.project_at(middle), frame.project_at(end)
+        nodes = (q, jnp.asarray(t)), (middle, t + step / 2), (end, t + step)
+        points, times = (jnp.stack(a) for a in zip(*nodes, strict=True))
+        Phi, half = _transitions(jax.vmap(lambda p, s: self._slope_at(p, u, s))(points, times), step)
+        noises = [self._noise_at(p, u, s) for p, s in nodes]
+        return Predicted((end,), _spread(P, Phi, half, noises, step), Phi, frame.velocity_at(end, gap))
+
+    def _velocity_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
+        if self.velocity is None:
+            return jnp.asarray(u)
+        return require_shape("velocity(q, u, t)", self.velocity(q, u, t), (self.frame.dim,))
+
+    def _slope_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
+        """A^i_j = L_j u^i + s^i_jk u^k, (n, n)."""
+        frame = self.frame
+        v, along = frame.value_and_lie_derivative_at(lambda p: self._velocity_at(p, u, t), q)
+        turned = jax.vmap(lambda a: frame.bracket_of_constants_at(q, a, v), 1, 1)(jnp.eye(frame.dim))
+        return along.T + turned
+
+    def _noise_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
+        n = self.frame.dim
+        value = self.noise(q, u, t) if callable(self.noise) else self.noise
+        return require_shape("noise", value, (n, n))
+
+
+class Phase(Space):
+    """Mechanical systems: qdot = X v, vdot = H^-1 (tau + white noise + F - g - C v).
+
+    Parameters
+    ----------
+    system : the system; its connection moves velocities along geodesics. linearized : (q, v, tau, t) -> A
+    (2n, 2n) and H^-1 (n, n) of d/dt (eta, dv). noise : (n, n) of torques, per second, or (q, v, u, t) -> it.
+    steps : of a geodesic.
+    """
+
+    velocity_count = 1
+
+    def __init__(self, system: MechanicalSystem, linearized: Any, noise: Any, steps: int) -> None:
+        assert system.connection is not None
+        self.system, self.nabla, self.linearized = system, system.connection, linearized
+        self.noise, self.steps = noise, steps
+        self.displacements = displacements_of(self.nabla, steps)
+
+    @property
+    def frame(self) -> FrameField:  # type: ignore[override]
+        """The system's."""
+        return self.system.frame
+
+    @property
+    def dim(self) -> int:
+        """2n."""
+        return 2 * self.frame.dim
+
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+        """The geodesic that carries v + w, and all of it differentiated by (eta, w)."""
+        (q, v), (eta, w), n, frame, nabla = x, jnp.split(e, 2), self.frame.dim, self.frame, self.nabla
+
+        def turned(p: jax.Array, a: jax.Array, vectors: jax.Array) -> jax.Array:
+            """-Gamma(a, .) of the rows."""
+            return -jax.vmap(lambda z: nabla.apply_at(p, a, z))(vectors)
+
+        def rate(y: Any, _: Any) -> Any:
+            p, a, z, xi, da, dz, Z = y
+            X = frame.matrix_at(p)
+
+            def along(xi: jax.Array, da: jax.Array, dz: jax.Array) -> Any:
+                changes = X @ xi, da, jnp.stack([da, dz])
+                rates, slopes = jax.jvp(turned, (p, a, jnp.stack([a, z])), changes)
+                return rates, da + frame.bracket_of_constants_at(p, xi, a), slopes
+
+            rates, xi_dot, slopes = jax.vmap(along, 1, (None, 1, 2))(xi, da, dz)
+            return X @ a, *rates, xi_dot, *slopes, turned(p, a, Z.T).T
+
+        nothing, one = jnp.zeros((n, n)), jnp.eye(n)
+        start = q, eta, v + w, nothing, one, nothing, one
+        _, (p, _, z, xi, _, dz, Z), gap = followed(rate, start, self.steps)
+        p = frame.project_at(p)
+        bent = dz + jax.vmap(lambda column: nabla.apply_at(p, column, z), 1, 1)(xi)
+        slope = jnp.block([[xi, nothing], [bent, Z]])
+        return (p, z), slope, jnp.concatenate([frame.velocity_at(p, gap[0]), gap[2]])
+
+    def difference_at(self, x: State, z: State) -> jax.Array:
+        """The logarithm, and the velocity carried back."""
+        eta = self.displacements.difference_at(x[0], z[0])
+        Pi = self.displacements.transport_at(self.nabla, x[0], eta)
+        return jnp.concatenate([eta, jnp.linalg.solve(Pi, z[1]) - x[1]])
+
+    def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
+        """Pi of both parts of an error."""
+        Pi = self.displacements.transport_at(nabla, x[0], e[: self.frame.dim])
+        return jnp.kron(jnp.eye(2), Pi)
+
+    def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
+        """The derivative by (eta, dv), in terms of (eta, w)."""
+        q, v = x
+        y, along = self.frame.value_and_lie_derivative_at(lambda p: h(p, v), q)
+        of_v = jax.jacfwd(h, argnums=1)(q, v)
+        return y, jnp.concatenate([along.T - of_v @ self._turned_at(q, v), of_v], axis=1)
+
+    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
+        """By the linearization at the beginning, the middle and the end of the step."""
+        system, frame, n = self.system, self.frame, self.frame.dim
+        tau = jnp.zeros(n) if u is None else u
+
+        def rate(y: Any, s: Any) -> Any:
+            return frame.matrix_at(y[0]) @ y[1], system.forward_dynamics_at(y[0], y[1], tau, s)
+
+        middle, end, gap = followed(rate, x, 2, t, step)
+        nodes = [
+            ((frame.project_at(q), v), s) for (q, v), s in ((x, t), (middle, t + step / 2), (end, t + step))
+        ]
+        found = [self.linearized(q, v, tau, s) for (q, v), s in nodes]
+        Phi, half = _transitions([A for A, _ in found], step)
+        noises = []
+        for ((q, v), s), (_, inverse) in zip(nodes, found, strict=True):
+            torque = self.noise(q, v, u, s) if callable(self.noise) else self.noise
+            raised = inverse @ require_shape("noise", torque, (n, n)) @ inverse.T
+            noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
+        end = nodes[-1][0]
+        before, after = (deviation_map_at(self.nabla, *y) for y in (x, end))
+        # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
+        back = 2.0 * jnp.eye(2 * n) - before
+        spread = _spread(back @ P @ back.T, Phi, half, noises, step)
+        gaps = after @ jnp.concatenate([frame.velocity_at(end[0], gap[0]), gap[1]])
+        return Predicted(end, after @ spread @ after.T, after @ Phi @ back, gaps)
+
+    def _turned_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """Gamma(., v), (n, n)."""
+        return deviation_map_at(self.nabla, q, v)[self.frame.dim :, : self.frame.dim]
+
+
+def linearized_at(system: MechanicalSystem, q: jax.Array, v: jax.Array, tau: Any, t: Any) -> Any:
+    """A (2n, 2n) of d/dt (eta, dv) = A (eta, dv) + (0, H^-1 dtau), and H^-1, of any system."""
+    frame, n = system.frame, system.frame.dim
+
+    def acceleration(p: jax.Array, w: jax.Array) -> jax.Array:
+        return system.forward_dynamics_at(p, w, tau, t)
+
+    along = frame.lie_derivative_at(lambda p: acceleration(p, v), q).T
+    of_v = jax.jacfwd(acceleration, argnums=1)(q, v)
+    turning = jax.vmap(lambda a: frame.bracket_of_constants_at(q, a, v), 1, 1)(jnp.eye(n))
+    A = jnp.block([[turning, jnp.eye(n)], [along, of_v]])
+    return A, inverse_of_definite(system.mass_matrix_at(q))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _transitions(A: Any, h: Any) -> tuple[jax.Array, jax.Array]:
+    """Phi over a step, by Runge and Kutta's method, and over its second half, with an error of order three.
+
+    The latter enters only the noise, which is of first order already.
+    """
+    first, middle, last = A
+    one = jnp.eye(len(first))
+    k2 = middle @ (one + 0.5 * h * first)
+    k3 = middle @ (one + 0.5 * h * k2)
+    k4 = last @ (one + h * k3)
+    whole = one + h / 6.0 * (first + 2.0 * k2 + 2.0 * k3 + k4)
+    return whole, one + 0.25 * h * (middle + last @ (one + 0.5 * h * middle))
+
+
+def _spread(P: jax.Array, Phi: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
+    """Phi P Phi^T + h/6 (Phi Q_0 Phi^T + 4 Phi_half Q_m Phi_half^T + Q_1), symmetric."""
+    first, middle, last = noises
+    total = Phi @ (P + h / 6.0 * first) @ Phi.T + h / 6.0 * (4.0 * half @ middle @ half.T + last)
+    spread: jax.Array = 0.5 * (total + total.T)
+    return spread

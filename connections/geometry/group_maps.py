@@ -1,0 +1,193 @@
+"""Lie groups in their invariant frames: exponential, logarithm, and the derivative of the exponential.
+
+With (ad_e)^k_j = s^k_ij e^i, in left-invariant and in right-invariant frames alike,
+
+    D exp(e) = (1 - exp(-ad_e)) / ad_e = 1 - ad_e / 2 + ad_e^2 / 6 - ...,
+
+in components of the frame at both ends; exp(-ad_e) takes components of the left-invariant frame at q to those
+of the field that the right-invariant frame carries to q exp(e). Both are closed forms for rotations and rigid
+motions. That of SE(3) is the one of SO(3) on dual numbers: se(3) is so(3) with omega + eps v for omega.
+
+Source: V. S. Varadarajan, Lie Groups, Lie Algebras, and Their Representations (1984), theorem 2.14.3.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from connections._jax import solve
+from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.frames import FrameField
+from connections.geometry.groups import SE2Frame, SE3Frame, SO3Frame
+from connections.geometry.matrix_group import MatrixLieGroup
+from connections.geometry.products import ProductFrame, block_diagonal
+from connections.geometry.rigid.rotations import (
+    displaced_pose,
+    displaced_rotation,
+    pose_difference,
+    quaternion_exponential,
+    rotation_difference,
+    rotation_matrix,
+    skew,
+)
+from connections.geometry.rigid.twists import adjoint, blocks
+
+_STEPS = 12  # of Newton's method for the logarithm of a matrix
+
+
+def require_group(name: str, frame: Any) -> None:
+    """Raise `TypeError` unless the frame is an invariant frame of a Lie group, or a product of such."""
+    if isinstance(frame, ProductFrame):
+        for number, factor in enumerate(frame.frames):
+            require_group(f"{name}.frames[{number}]", factor)
+    elif not isinstance(frame, SO3Frame | SE2Frame | SE3Frame | CoordinateFrame | MatrixLieGroup):
+        raise TypeError(
+            f"{name}: expected the frame of a Lie group, got {type(frame).__name__}; "
+            "write MatrixLieGroup(basis)"
+        )
+
+
+def exponential_at(group: FrameField, q: jax.Array, e: jax.Array) -> jax.Array:
+    """q exp(e), (nq,); exp(e) q in a right-invariant frame.
+
+    Parameters
+    ----------
+    group : a frame that `require_group` accepts. q : (nq,). e : (n,) components.
+    """
+    if isinstance(group, ProductFrame):
+        parts = zip(group.frames, group.split_point(q), group.split_vector(e), strict=True)
+        return jnp.concatenate([exponential_at(*part) for part in parts])
+    if isinstance(group, SO3Frame):
+        return displaced_rotation(q, e)
+    if isinstance(group, SE3Frame):
+        return displaced_pose(q, e)
+    return group.retract_at(q, e)
+
+
+def logarithm_at(group: FrameField, q: jax.Array, p: jax.Array) -> jax.Array:
+    """e (n,) with q exp(e) = p, the shortest turn; of matrices the one that Newton's method finds, or NaN.
+
+    Parameters
+    ----------
+    group, q : as for `exponential_at`. p : (nq,).
+    """
+    if isinstance(group, ProductFrame):
+        parts = zip(group.frames, group.split_point(q), group.split_point(p), strict=True)
+        return jnp.concatenate([logarithm_at(*part) for part in parts])
+    if isinstance(group, SO3Frame):
+        return rotation_difference(q, p)
+    if isinstance(group, SE3Frame):
+        return pose_difference(q, p)
+    if isinstance(group, SE2Frame):
+        return _plane_difference(q, p)
+    if isinstance(group, CoordinateFrame):
+        return p - q
+    return _by_newton(group, q, p)
+
+
+def exponential_slope_at(group: FrameField, e: jax.Array) -> jax.Array:
+    """D exp(e) = (1 - exp(-ad_e)) / ad_e, (n, n).
+
+    Parameters
+    ----------
+    group, e : as for `exponential_at`.
+    """
+    if isinstance(group, ProductFrame):
+        parts = zip(group.frames, group.split_vector(e), strict=True)
+        return block_diagonal([exponential_slope_at(*part) for part in parts])
+    if isinstance(group, SO3Frame):
+        return _slope_of_rotation(e)
+    if isinstance(group, SE3Frame):
+        of_turn, along = jax.jvp(_slope_of_rotation, (e[:3],), (e[3:],))
+        return blocks(of_turn, jnp.zeros((3, 3)), along, of_turn)
+    if isinstance(group, CoordinateFrame):
+        return jnp.eye(group.dim)
+    ad = little_adjoint_at(group, e)
+    if isinstance(group, SE2Frame):
+        _, b, c = _coefficients(e[0] ** 2)
+        return jnp.eye(3) - b * ad + c * ad @ ad
+    n = group.dim
+    whole = blocks(-ad, jnp.eye(n), jnp.zeros((n, n)), jnp.zeros((n, n)))
+    slope: jax.Array = jax.scipy.linalg.expm(whole)[:n, n:]
+    return slope
+
+
+def adjoint_of_exponential_at(group: FrameField, e: jax.Array) -> jax.Array:
+    """exp(ad_e), (n, n).
+
+    Parameters
+    ----------
+    group, e : as for `exponential_at`.
+    """
+    if isinstance(group, ProductFrame):
+        parts = zip(group.frames, group.split_vector(e), strict=True)
+        return block_diagonal([adjoint_of_exponential_at(*part) for part in parts])
+    if isinstance(group, SO3Frame):
+        return rotation_matrix(quaternion_exponential(e))
+    if isinstance(group, SE3Frame):
+        pose = displaced_pose(jnp.zeros(7).at[6].set(1.0), e)
+        return adjoint(rotation_matrix(pose[3:]), pose[:3])
+    if isinstance(group, CoordinateFrame):
+        return jnp.eye(group.dim)
+    ad = little_adjoint_at(group, e)
+    if isinstance(group, SE2Frame):
+        a, b, _ = _coefficients(e[0] ** 2)
+        return jnp.eye(3) + a * ad + b * ad @ ad
+    whole: jax.Array = jax.scipy.linalg.expm(ad)
+    return whole
+
+
+def little_adjoint_at(group: FrameField, e: jax.Array) -> jax.Array:
+    """(ad_e)^k_j = s^k_ij e^i, (n, n); the structure functions of a group are constant."""
+    s = group.structure_functions_at(jnp.zeros(group.ambient_dim))
+    return jnp.einsum("kij,i->kj", s, e)
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 of x^2; series near zero."""
+    small = square < 1e-2
+    x = jnp.sqrt(jnp.where(small, 1.0, square))
+    s = jnp.where(small, square, 0.0)
+    a = 1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0)))
+    b = 0.5 - s / 24.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0 * (1.0 - s / 90.0)))
+    c = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))
+    sine = jnp.sin(x)
+    return (
+        jnp.where(small, a, sine / x),
+        jnp.where(small, b, 2.0 * jnp.sin(0.5 * x) ** 2 / x**2),
+        jnp.where(small, c, (x - sine) / x**3),
+    )
+
+
+def _slope_of_rotation(e: jax.Array) -> jax.Array:
+    """1 - (1 - cos|e|)/|e|^2 (e x) + (|e| - sin|e|)/|e|^3 (e x)^2, (3, 3)."""
+    _, b, c = _coefficients(e @ e)
+    crossed = skew(e)
+    return jnp.eye(3) - b * crossed + c * crossed @ crossed
+
+
+def _plane_difference(q: jax.Array, p: jax.Array) -> jax.Array:
+    """The logarithm of SE(2); the chord of an arc is at half of its angle."""
+    turn = p[2] - q[2]
+    c, s = jnp.cos(q[2] + 0.5 * turn), jnp.sin(q[2] + 0.5 * turn)
+    moved = (p[:2] - q[:2]) / jnp.sinc(turn / (2.0 * jnp.pi))
+    return jnp.stack([turn, c * moved[0] + s * moved[1], c * moved[1] - s * moved[0]])
+
+
+def _by_newton(group: FrameField, q: jax.Array, p: jax.Array) -> jax.Array:
+    """Newton's method from the difference of the entries; NaN if it does not end at p."""
+
+    def step(_: Any, carried: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+        e, _ = carried
+        end = exponential_at(group, q, e)
+        change = solve(exponential_slope_at(group, e), group.dual_at(end) @ (p - end))
+        return e + change, jnp.max(jnp.abs(change))
+
+    e, last = jax.lax.fori_loop(0, _STEPS, step, (jnp.zeros(group.dim), jnp.asarray(jnp.inf)))
+    return jnp.where(last <= 1e-9 * (1.0 + jnp.max(jnp.abs(e))), e, jnp.nan)
