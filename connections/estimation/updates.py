@@ -150,7 +150,8 @@ def _iterated(
         """In standard deviations of P_e, of which P_e^-1 = P^-1 + H^T N^-1 H."""
         seen = own.H @ change
         square = change @ solve_definite(P, change) + seen @ solve_definite(own.N, seen)
-        return jnp.sqrt(jnp.asarray(square))
+        size: jax.Array = jnp.sqrt(square)
+        return size
 
     def root(_: Any, e: jax.Array) -> Any:
         def goes_on(carried: Any) -> jax.Array:
