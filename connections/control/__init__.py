@@ -19,7 +19,7 @@ from connections.control.controllability import (
     symmetric_closure,
 )
 from connections.control.identification.estimate import Identification, identify
-from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop, LinearlyParametrizedSystem
+from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop
 from connections.control.laws.attractors import (
     configuration_error_at,
     submanifold_reference,
@@ -30,6 +30,7 @@ from connections.control.laws.closed_loop import ClosedLoop
 from connections.control.laws.gains import GainError, gain_matrix
 from connections.control.laws.law import ControlLaw, FunctionLaw
 from connections.control.laws.observer import MomentumObserver
+from connections.control.laws.parametrization import LinearlyParametrizedSystem
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.payload import UnknownInertia, with_payload
 from connections.control.laws.references import AccelerationReference, FieldReference, Reference

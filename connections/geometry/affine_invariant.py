@@ -49,6 +49,10 @@ class AffineInvariantMetric(Metric):
     ----------
     basis : (p, n, n) basis B of the symmetric matrices, p = n (n + 1) / 2; its coefficients are coordinates.
 
+    Attributes
+    ----------
+    dual_basis : (p, n, n) symmetric matrices with the traces tr(D^i B_j) = 1 for i = j, 0 otherwise.
+
     Raises
     ------
     ShapeError, NonFiniteError; MetricError : a matrix of the basis is not symmetric, or they depend on each
@@ -70,7 +74,7 @@ class AffineInvariantMetric(Metric):
 
     basis: Any
     frame: CoordinateFrame = field(init=False)
-    _dual: np.ndarray = field(init=False)
+    dual_basis: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
         basis = np.array(as_array("basis", self.basis, (None, None, None)))
@@ -89,7 +93,7 @@ class AffineInvariantMetric(Metric):
             raise MetricError("basis: its matrices are not linearly independent")
         object.__setattr__(self, "basis", basis)
         object.__setattr__(self, "frame", CoordinateFrame(p))
-        object.__setattr__(self, "_dual", np.linalg.pinv(flat).T.reshape(basis.shape))
+        object.__setattr__(self, "dual_basis", np.linalg.pinv(flat).T.reshape(basis.shape))
 
     # --- definitions at one point ---------------------------------------------------------------------------
 
@@ -115,11 +119,11 @@ class AffineInvariantMetric(Metric):
 
     def coordinates_at(self, P: jax.Array) -> jax.Array:
         """The coefficients q (p,) of a symmetric P (n, n)."""
-        return jnp.tensordot(jnp.asarray(self._dual), P, axes=2)
+        return jnp.tensordot(jnp.asarray(self.dual_basis), P, axes=2)
 
     def dual_at(self, covector: jax.Array) -> jax.Array:
         """The symmetric S (n, n) with tr(S B_i) = a_i, of a covector a (p,)."""
-        return jnp.tensordot(covector, jnp.asarray(self._dual), axes=1)
+        return jnp.tensordot(covector, jnp.asarray(self.dual_basis), axes=1)
 
     def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """|log eig(P^-1 Q)|, a scalar."""

@@ -1,195 +1,69 @@
-"""Systems linear in their parameters, the regressor, and the adaptation law.
+"""Adaptive control of systems that are linear in their parameters, and its closed loop.
 
-    H vdot_r + C v_r + g = known force + Y(q, v, v_r, vdot_r) pi,     pihat_dot = -P Y^T s,
-    V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~,                         Vdot = -s^T K_D s.
+    H vdot_r + C v_r + g = known force + Y(q, v, v_r, vdot_r) pi,     tau = known force + Y pihat - K_D s,
+    V = (1/2) s^T H s + what the error of pihat costs,                Vdot = -s^T K_D s.
 
-The law asks for the known force and the regressor of a `Parametrization`: of a family of systems, whose
-regressor is the Jacobian in pi, exact because the force is linear in pi; or of a robot with `UnknownInertia`
-(`payload.py`).
-Source: Slotine and Li (1987); [W] IV-A.
+The law asks for the known force and the regressor of a `Parametrization`, and for the rate of the estimates
+and their part of V of an `Adaptation`.
+Source: Slotine and Li (1987); [W] IV-A; [LKP].
 """
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Unpack, cast
+from math import inf
+from typing import Any, Unpack
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, solve
+from connections._jax import Array
 from connections.affine.motions.units import motion_units
 from connections.checks import (
-    Check,
-    ShapeError,
     as_array,
-    require_function,
+    as_number,
+    is_traced,
+    require_finite,
     require_same_frame,
     require_type,
 )
-from connections.control.laws.gains import finite, gain_matrix, one_vector, sliding
+from connections.control.laws.adaptation import Adaptation, ConstantAdaptation
+from connections.control.laws.gains import GainError, finite, gain_matrix, one_vector, sliding
 from connections.control.laws.loop_base import Loop
+from connections.control.laws.natural import OPTIONS, natural_adaptation
+from connections.control.laws.parametrization import Parametrization
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import Parametrized, unwrap
-from connections.geometry import FrameField
-from connections.geometry.numerics.scales import (
-    FLOOR,
-    inverse_lengths_of,
-    lengths_of,
-    worst,
-    worst_check,
-)
+from connections.evaluation.boundary import Argument
+from connections.evaluation.parameters import Parametrized
 from connections.integration.solver import Options
-
-
-class Parametrization(abc.ABC):
-    """What a law asks of a plant with p unknown parameters pi: its frame, p, known force and regressor."""
-
-    @property
-    @abc.abstractmethod
-    def frame(self) -> FrameField:
-        """The frame of velocities and forces."""
-
-    @property
-    @abc.abstractmethod
-    def size(self) -> int:
-        """The number p of parameters."""
-
-    @abc.abstractmethod
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
-        """Y, (..., n, p)."""
-
-    def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
-        """The part of the force that does not depend on pi, (..., n); here the whole force does."""
-        return 0.0
-
-
-@dataclass(frozen=True, eq=False)
-class LinearlyParametrizedSystem(Parametrization, Parametrized):
-    """A family of mechanical systems whose H, C and g are linear in p parameters.
-
-    Parameters
-    ----------
-    make_system : pi (p,) -> MechanicalSystem, always in the same frame; JAX-traceable in pi.
-    nominal : (p,) parameters at which the system is valid; the regressor does not depend on them.
-
-    Raises
-    ------
-    ShapeError, NonFiniteError.
-
-    Examples
-    --------
-    >>> import jax.numpy as jnp
-    >>> import connections as cn
-    >>> from connections import control
-    >>> frame = cn.CoordinateFrame(2)
-    >>> family = control.LinearlyParametrizedSystem(
-    ...     lambda pi: cn.MechanicalSystem(cn.ConstantMetric(frame, jnp.diag(pi))), nominal=[1.0, 2.0]
-    ... )
-    >>> family.regressor([0.0, 0.0], [1.0, 1.0], [1.0, 1.0], [0.5, 3.0])  # H = diag(pi)
-    array([[0.5, 0. ],
-           [0. , 3. ]])
-    """
-
-    make_system: Callable[[jax.Array], MechanicalSystem]
-    nominal: Any
-    _nominal_system: MechanicalSystem = field(init=False, repr=False)
-
-    def __post_init__(self) -> None:
-        require_function("make_system", self.make_system, "parameters (p,) -> MechanicalSystem")
-        nominal = one_vector("nominal", self.nominal)
-        if nominal.size == 0:
-            raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
-        object.__setattr__(self, "nominal", nominal)
-        object.__setattr__(self, "_nominal_system", unwrap(self.make_system)(self.nominal))
-
-    @property
-    def frame(self) -> FrameField:
-        """The frame of every member."""
-        return self._nominal_system.metric.frame
-
-    @property
-    def size(self) -> int:
-        """The number p of parameters."""
-        return int(self.nominal.size)
-
-    def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
-        """Y (n, p) at one point: d/d pi of H a_r + C v_r + g."""
-        Y: jax.Array = jax.jacfwd(self._force_at)(self.nominal, q, v, v_r, a_r)
-        return Y
-
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
-        """Y, (..., n, p), with H a_r + C(q, v) v_r + g = Y pi.
-
-        Parameters
-        ----------
-        q : (..., nq) configurations.
-        v, v_r, a_r : (..., n) velocity, reference velocity and its rate, frame components.
-
-        Raises
-        ------
-        ShapeError, NonFiniteError, and the errors of frame and metric at q.
-
-        Source: [W] IV-A, Slotine-Li regressor.
-        """
-        return evaluate(self, self.regressor_at, *self._arguments(q, v, v_r, a_r))
-
-    def check_linear(self, q: Any, v: Any, v_r: Any, a_r: Any, tol: float = 1e-9) -> Check:
-        """Whether Y pi equals the force at the nominal parameters and at three times them.
-
-        A force with a part that is constant in pi, or not linear, fails.
-        """
-        measured = evaluate(self, self._nonlinear_part_at, *self._arguments(q, v, v_r, a_r))
-        return worst_check("linear in the parameters", measured, tol)
-
-    def _nonlinear_part_at(self, q: jax.Array, *rest: jax.Array) -> tuple[jax.Array, jax.Array]:
-        Y = self.regressor_at(q, *rest)
-        scaled = [factor * self.nominal for factor in (1.0, 3.0)]
-        gaps = jnp.stack([self._force_at(pi, q, *rest) - Y @ pi for pi in scaled])
-        terms = jnp.abs(Y) @ jnp.abs(scaled[1])
-        H = self._nominal_system.metric.matrix_at(q)
-        allowed = lengths_of(H) * jnp.max(inverse_lengths_of(H) * terms)
-        return worst(gaps, terms + FLOOR * allowed)
-
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether frame and metric of the nominal system are valid at q; one boolean."""
-        return self._nominal_system.valid_at(q)
-
-    def explain(self, q: Any) -> None:
-        """Raise the error of the frame or the metric for a point that is not valid."""
-        self._nominal_system.explain(q)
-
-    def _force_at(
-        self, pi: jax.Array, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array
-    ) -> jax.Array:
-        force: jax.Array = unwrap(self.make_system)(pi).reference_force_at(q, v, v_r, a_r)
-        return force
-
-    def _arguments(self, q: Any, v: Any, v_r: Any, a_r: Any) -> list[Argument]:
-        n = self.frame.dim
-        vectors = [Argument(name, x, (n,)) for name, x in (("v", v), ("v_r", v_r), ("a_r", a_r))]
-        return [Argument("q", q, (self.frame.ambient_dim,)), *vectors]
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveController(Parametrized):
-    """tau = known force + Y pihat - K_D s, pihat_dot = -P Y^T s.
+    """tau = known force + Y pihat - K_D s; pihat_dot = -P Y^T s, or the natural gradient -gamma G^-1 Y^T s.
 
     Parameters
     ----------
     family : what is known and what is not: a `LinearlyParametrizedSystem`, or `UnknownInertia` of a robot.
     gain : K_D, scalar, (n,) or (n, n), positive definite.
-    adaptation : P, scalar, (p,) or (p, p), symmetric positive definite.
+    adaptation : P, scalar, (p,) or (p, p), symmetric positive definite; or ``"natural"``, for
+        `UnknownInertia`: Phat' = -gamma Phat S Phat of the total pseudo-inertia Phat of each body, S the dual
+        of Y^T s. Phat stays positive definite, and neither the body's frame nor the unit of length changes
+        the torque.
+    rate : gamma, 1/J, of natural adaptation.
+    mass_bound : kg, scalar or (B,), the largest total mass of each unknown body; ``np.inf`` for no bound,
+        without which estimates may grow a hundredfold for some milliseconds.
+    leakage : sigma, 1/s; estimates leak to `prior`, so that a disturbance cannot move them without bound.
+    prior : (p,) estimates to which natural adaptation leaks.
+    dead_zone : scalar or (n,), rad/s and m/s; learning is weighted by max(0, 1 - 1 / |s / zone|).
 
     Raises
     ------
-    ShapeError, NonFiniteError, GainError.
+    ShapeError, NonFiniteError, GainError; TypeError : an option of natural adaptation is missing, or is given
+        with a constant gain; PointError : the prior's total inertia is not positive definite.
 
     Examples
     --------
@@ -204,28 +78,39 @@ class AdaptiveController(Parametrized):
     >>> law.parameters_rate([0.0], [1.0], [0.5], [3.0])  # -2 * 3 * 0.5
     array([-3.])
 
-    Source: Slotine and Li (1987); [W] IV-A.
+    Source: Slotine and Li (1987); [W] IV-A; [LKP] for natural adaptation.
     """
 
     family: Parametrization
     gain: Any
     adaptation: Any
+    rate: Any = field(default=None, kw_only=True)
+    mass_bound: Any = field(default=None, kw_only=True)
+    leakage: Any = field(default=None, kw_only=True)
+    prior: Any = field(default=None, kw_only=True)
+    dead_zone: Any = field(default=None, kw_only=True)
+    _rule: Adaptation = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_type(
             "family", self.family, Parametrization, "write AdaptiveController(family, gain, adaptation)"
         )
-        P = gain_matrix("adaptation P", self.adaptation, self.family.size, symmetric=True)
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
-        object.__setattr__(self, "adaptation", P)
+        options = {name: getattr(self, name) for name in OPTIONS}
+        if isinstance(self.adaptation, str):
+            rule: Adaptation = natural_adaptation(self.family, self.adaptation, options)
+        else:
+            given = [name for name, value in options.items() if value is not None]
+            if given:
+                raise TypeError(f'{given[0]}: only adaptation="natural" has it')
+            P = gain_matrix("adaptation P", self.adaptation, self.family.size, symmetric=True)
+            object.__setattr__(self, "adaptation", P)
+            rule = ConstantAdaptation(P)
+        object.__setattr__(self, "_rule", rule)
 
     def learned(self, Y: Any, s: Any, parameters: Any) -> Any:
         """Y pihat - K_D s, (..., n), of arrays of NumPy or JAX: Y (..., n, p), s, pihat."""
         return (Y @ parameters[..., None])[..., 0] - s @ self.gain.T
-
-    def learning(self, Y: Any, s: Any) -> Any:
-        """-P Y^T s, (..., p), of arrays of NumPy or JAX: Y (..., n, p), s."""
-        return (s[..., None, :] @ Y)[..., 0, :] @ -self.adaptation.T
 
     def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> Array:
         """The forces tau = known force + Y pihat - K_D s, (..., n).
@@ -247,25 +132,65 @@ class AdaptiveController(Parametrized):
         tau = known + self.learned(Y, sliding(v, v_r), parameters)
         return finite("tau", tau, parameters=parameters)
 
-    def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
-        """pihat_dot = -P Y^T s, (..., p): how the estimates change.
+    def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any = None) -> Array:
+        """pihat_dot, (..., p): how the estimates change.
 
         Parameters
         ----------
         q : (..., nq) configurations.
         v, v_r, a_r : (..., n) velocity, reference velocity and its rate.
+        parameters : (..., p) estimates pihat, on which natural adaptation depends; a constant gain does not.
 
         Raises
         ------
-        ShapeError, NonFiniteError, and the errors of the family at q.
+        ShapeError, NonFiniteError, and the errors of the family at q; PointError : the estimates are those of
+        no body.
 
-        Source: Slotine and Li (1987).
+        Source: Slotine and Li (1987); [LKP].
         """
-        rate: Array = self.learning(self.family.regressor(q, v, v_r, a_r), sliding(v, v_r))
-        return rate
+        estimates = self._estimates(parameters)
+        rate: Array = self._rule.rate(self.family.regressor(q, v, v_r, a_r), sliding(v, v_r), estimates)
+        return rate if estimates is None else finite("pihat_dot", rate, parameters=estimates)
 
-    def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any) -> Array:
-        """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, (...,), J; its rate is -s^T K_D s.
+    def next_parameters(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any, period: float) -> Array:
+        """The estimates, (..., p), after one period of a loop, in which q, v, v_r and a_r are held.
+
+        Natural adaptation goes along the geodesic: Phat_+ = A A^T with A = L exp(-gamma h L^T S L / 2) and
+        Phat = L L^T, positive definite for any period, but not farther than a distance of 1; then it is
+        projected on the bound of the mass. In a slice (`UnknownInertia.basis`), it is the damped step
+        u / (1 + |u|_G). For a constant gain it is Euler's step.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations.
+        v, v_r, a_r : (..., n) velocity, reference velocity and its rate.
+        parameters : (..., p) estimates pihat.
+        period : h, s.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, and the errors of the family at q; GainError : the period is not positive;
+        PointError : the estimates are those of no body.
+
+        Source: [LKP] for the flow; the step is derived here.
+        """
+        if type(period) is not float and not is_traced(period):
+            period = as_number("period", period)
+        if type(period) is float and not 0.0 < period < inf:
+            raise GainError(f"period must be positive: {period}")
+        estimates = as_array("parameters", parameters, (self.family.size,))
+        Y, s = self.family.regressor(q, v, v_r, a_r), sliding(v, v_r)
+        try:
+            after: Array = self._rule.stepped(Y, s, estimates, period)
+        except np.linalg.LinAlgError:
+            self._estimates(parameters)
+            raise
+        return finite("parameters", after, parameters=estimates)
+
+    def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any, parameters: Any = None) -> Array:
+        """V, (...,), J: (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, or + (1/gamma) sum of d(P || Phat).
+
+        Its rate is -s^T K_D s.
 
         Parameters
         ----------
@@ -273,13 +198,33 @@ class AdaptiveController(Parametrized):
         q : (..., nq) configurations.
         s : (..., n) v - v_r.
         error : (..., p) pi~ = pihat - pi.
+        parameters : (..., p) estimates pihat, for natural adaptation.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, and the errors of the plant at q; PointError : the estimates, or the
+        parameters of the plant, are not those of bodies, for which d is infinite.
         """
         s, error = (
-            as_array(*given)
-            for given in (("s", s, (len(self.gain),)), ("error", error, (len(self.adaptation),)))
+            as_array(*given) for given in (("s", s, (len(self.gain),)), ("error", error, (self.family.size,)))
         )
-        rest = (error * (error @ np.linalg.inv(self.adaptation))).sum(-1)
-        return finite("V", 0.5 * ((s * plant.momentum(q, s)).sum(-1) + rest), s=s, error=error)
+        estimates = self._estimates(parameters)
+        if estimates is None:
+            estimates = error
+        self._rule.require_truth(estimates - error)
+        kinetic = 0.5 * (s * plant.momentum(q, s)).sum(-1)
+        return finite("V", kinetic + self._rule.error_energy(estimates - error, estimates), s=s, error=error)
+
+    def _estimates(self, parameters: Any) -> Any:
+        """The estimates as an array, required to be those of bodies by natural adaptation."""
+        if parameters is None:
+            if isinstance(self.adaptation, str):
+                raise TypeError("parameters: natural adaptation depends on the estimates; give them")
+            return None
+        estimates = as_array("parameters", parameters, (self.family.size,))
+        require_finite("parameters", estimates)
+        self._rule.require("parameters", estimates)
+        return estimates
 
 
 @dataclass(frozen=True, eq=False)
@@ -288,13 +233,14 @@ class AdaptiveLoop(Loop):
 
     Parameters
     ----------
-    controller : the law, whose family is a `LinearlyParametrizedSystem`.
-    parameters : (p,) parameters of the plant, which is ``family.make_system(parameters)``.
+    controller : the law.
+    parameters : (p,) parameters of the plant, which is the member of the law's family with these.
     reference : what to follow.
 
     Raises
     ------
-    ShapeError, NonFiniteError, FrameError, TypeError.
+    ShapeError, NonFiniteError, FrameError, TypeError; ModelError : no robot has these parameters;
+    PointError : the law adapts naturally, and a body of the plant has a singular inertia: V is infinite.
 
     Examples
     --------
@@ -323,24 +269,26 @@ class AdaptiveLoop(Loop):
     def __post_init__(self) -> None:
         call = "write AdaptiveLoop(controller, parameters, reference)"
         require_type("controller", self.controller, AdaptiveController, call)
-        require_type("family", self.controller.family, LinearlyParametrizedSystem)
         require_type("reference", self.reference, Reference, call)
         require_same_frame(self.family.frame, "the family", self.reference.frame, "the reference")
         parameters = one_vector("parameters", self.parameters, self.family.size)
         object.__setattr__(self, "parameters", parameters)
-        object.__setattr__(self, "plant", unwrap(self.family.make_system)(self.parameters))
+        self._rule.require_truth(parameters)
+        object.__setattr__(self, "plant", self.family.plant(parameters))
 
     @property
-    def family(self) -> LinearlyParametrizedSystem:
+    def family(self) -> Parametrization:
         """The systems among which the controller looks."""
-        family: Any = self.controller.family
-        return cast("LinearlyParametrizedSystem", family)
+        return self.controller.family
+
+    @property
+    def _rule(self) -> Adaptation:
+        return self.controller._rule
 
     def lyapunov_at(self, q: jax.Array, s: jax.Array, parameters: jax.Array) -> jax.Array:
-        """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, pi~ the error of `parameters` (p,)."""
-        error = parameters - self.parameters
-        kinetic = s @ self.plant.metric.matrix_at(q) @ s
-        V: jax.Array = 0.5 * (kinetic + error @ solve(self.controller.adaptation, error))
+        """V = (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, or + (1/gamma) sum of d(P || Phat), of estimates (p,)."""
+        kinetic = 0.5 * s @ self.plant.momentum_at(q, s)
+        V: jax.Array = kinetic + self._rule.error_energy(self.parameters, parameters)
         return V
 
     def simulate(
@@ -360,8 +308,9 @@ class AdaptiveLoop(Loop):
 
         Raises
         ------
-        As `ClosedLoop.simulate`.
+        As `ClosedLoop.simulate`; PointError : the law adapts naturally, and `initial` is not that of bodies.
         """
+        self._rule.require("initial", as_array("initial", initial, (self.family.size,)))
         first = Argument("initial", initial, (self.family.size,))
         motion: AdaptiveMotion = self._motion(q0, v0, times, options, first)
         return motion
@@ -372,26 +321,35 @@ class AdaptiveLoop(Loop):
     def _rate_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
         q, v, parameters, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        Y, s = self.family.regressor_at(q, v, v_r, a_r), v - v_r
-        v_dot = self.plant.forward_dynamics_at(q, v, self.controller.learned(Y, s, parameters), t)
-        rate = self.controller.learning(Y, s)
+        Y, s, tau = self._torque_at(q, v, v_r, a_r, parameters)
+        v_dot = self.plant.forward_dynamics_at(q, v, tau, t)
+        rate = self._rule.rate(Y, s, parameters)
         return self.frame.matrix_at(q) @ v, v_dot, rate, self.reference.state_rate_at(t, q, v, state)
+
+    def _torque_at(
+        self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array, parameters: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """Y, s and tau."""
+        Y, s = self.family.regressor_at(q, v, v_r, a_r), v - v_r
+        known = self.family.known_force_at(q, v, v_r, a_r)
+        return Y, s, known + self.controller.learned(Y, s, parameters)
 
     def _entry_at(
         self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array
     ) -> tuple[AdaptiveMotion, jax.Array, jax.Array]:
         q, v, parameters, state = y
         v_r, a_r = self.reference.pair_at(t, q, v, state)
-        s = v - v_r
+        Y, s, tau = self._torque_at(q, v, v_r, a_r, parameters)
+        power = s @ (self.plant.forces_at(t, q, v) - self.controller.gain @ s)
         motion = AdaptiveMotion(
             t,
             q,
             v,
             v_r,
             a_r,
-            self.controller.learned(self.family.regressor_at(q, v, v_r, a_r), s, parameters),
+            tau,
             self.lyapunov_at(q, s, parameters),
-            s @ (self.plant.forces_at(t, q, v) - self.controller.gain @ s),
+            power + self._rule.added_power(Y, s, self.parameters, parameters),
             self.reference.desired_at(t),
             self.reference.error_at(t, q),
             parameters=parameters,
@@ -403,5 +361,5 @@ class AdaptiveLoop(Loop):
     ) -> tuple[Any, ...]:
         q, _, parameters, state = y
         metric = self.plant.metric
-        known = jnp.abs(self.parameters) + jnp.abs(parameters)  # each has a unit of its own
+        known = self._rule.units(self.parameters, parameters)
         return *motion_units(self.frame, metric, q), known, self.reference.state_units_at(metric, q, state)

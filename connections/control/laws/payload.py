@@ -2,9 +2,9 @@
 
     H a_r + C_gamma(q, v) v_r + g = known force + Y pi,    pi: ten parameters for each body that carries some.
 
-The regressor Y is one recursion in O(N), and belongs to C*. What torsion adds to C vanishes on v and is skew,
-whatever inertias it is computed with; so it is computed with the known inertias only, and the Lyapunov
-function of the adaptive law falls by s^T K_D s all the same.
+The regressor Y is one recursion in O(N), and belongs to C*; each unknown armature adds a column by another.
+What torsion adds to C vanishes on v and is skew, whatever inertias it is computed with; so it is computed
+with the known inertias only, and the Lyapunov function of the adaptive law falls by s^T K_D s all the same.
 Source: Slotine and Li (1987); [W] IV-A.
 """
 
@@ -15,13 +15,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, cast
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, as_array, is_traced, require_type
-from connections.control.laws.adaptive import Parametrization
+from connections.checks import ModelError, ShapeError, as_array, is_traced, require_finite, require_type
+from connections.control.laws.inertia_cone import InertiaCone
+from connections.control.laws.parametrization import Parametrization
 from connections.evaluation.boundary import returns_input_kind
+from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
 from connections.multibody import Model, TracedModel, inertial_parameters, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
@@ -32,19 +35,25 @@ PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
 
 @dataclass(frozen=True, eq=False)
-class UnknownInertia(Parametrization):
+class UnknownInertia(Parametrization, Parametrized):
     """Some bodies of a robot carry additional inertia that a controller does not know.
 
     Parameters
     ----------
     system : ``model.system()``, the robot as it is known, torsion included.
     bodies : names of the bodies with unknown additional inertia, in the order in which pi stacks them.
+    armature : names of joints with unknown additional armature, one number for each velocity component of the
+        joint, kg m^2 or kg; they follow the bodies.
+    basis : (10 B + A, p), for what is known of the unknown: pi = basis @ theta, and theta (p,) are the
+        parameters. Columns of the unit matrix leave known entries out; a symmetric body, or bodies that are
+        alike, have columns of several entries. None for theta = pi.
 
     For each body, pi has the ten parameters of `multibody.regressor`; they are additions to the model's.
 
     Raises
     ------
-    ModelError : the robot has no such body, or none is given.
+    ModelError : the robot has no such body or joint, or none is given.
+    ShapeError, NonFiniteError : of `basis`; ValueError : its columns depend on each other.
 
     Examples
     --------
@@ -64,21 +73,37 @@ class UnknownInertia(Parametrization):
 
     system: RobotSystem
     bodies: Sequence[str]
+    armature: Sequence[str] = field(default=(), kw_only=True)
+    basis: Any = field(default=None, kw_only=True)
+    cone: InertiaCone = field(init=False, repr=False)
     _columns: np.ndarray = field(init=False, repr=False)
+    _rotors: tuple[RobotSystem, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_type("system", self.system, RobotSystem, "write UnknownInertia(model.system(), bodies)")
-        names = isinstance(self.bodies, Sequence) and all(isinstance(name, str) for name in self.bodies)
-        if isinstance(self.bodies, str) or not names or not len(self.bodies):
-            raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
-        for name in self.bodies:
-            if list(self.bodies).count(name) > 1:
-                raise ModelError(f"bodies: '{name}' is given twice")
         model: Any = self.system.model
-        numbers = [_body_number(model, name) for name in self.bodies]
-        columns = np.concatenate([PARAMETERS * n + np.arange(PARAMETERS) for n in numbers])
-        object.__setattr__(self, "bodies", tuple(self.bodies))
-        object.__setattr__(self, "_columns", columns)
+        bodies = _names("bodies", "body", self.bodies, model.body_names)
+        if not bodies:
+            raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
+        joints = _names("armature", "joint", self.armature, tuple(model.armature))
+        columns: Any = np.concatenate(
+            [PARAMETERS * model.body_names.index(name) + np.arange(PARAMETERS) for name in bodies]
+        )
+        components = [(name, k) for name in joints for k in range(len(model.armature[name]))]
+        rotors = tuple(_rotor(model, *component) for component in components)
+        known = np.append(
+            inertial_parameters(model).ravel()[columns], [model.armature[name][k] for name, k in components]
+        )
+        basis = None if self.basis is None else _checked_basis(self.basis, len(known))
+        for name, value in (
+            ("bodies", bodies),
+            ("armature", joints),
+            ("basis", basis),
+            ("cone", InertiaCone(bodies, tuple(name for name, _ in components), known, basis)),
+            ("_columns", columns),
+            ("_rotors", rotors),
+        ):
+            object.__setattr__(self, name, value)
 
     @property
     def frame(self) -> FrameField:
@@ -87,8 +112,8 @@ class UnknownInertia(Parametrization):
 
     @property
     def size(self) -> int:
-        """The number of parameters, 10 for each body."""
-        return len(self._columns)
+        """The number p of parameters: 10 for each body and 1 for each armature, or the columns of `basis`."""
+        return len(self._columns) + len(self._rotors) if self.basis is None else int(self.basis.shape[1])
 
     def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
         """H a_r + C_gamma v_r + g of the robot as it is known, (..., nv)."""
@@ -96,7 +121,7 @@ class UnknownInertia(Parametrization):
 
     @returns_input_kind
     def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
-        """Y, (..., nv, 10 B): what the additional inertia pi of B bodies adds to H a_r + C* v_r + g is Y pi.
+        """Y, (..., nv, p): what the unknown inertia adds to H a_r + C* v_r + g is Y times the parameters.
 
         Parameters
         ----------
@@ -104,7 +129,41 @@ class UnknownInertia(Parametrization):
         v, v_r, a_r : (..., nv) velocity, reference velocity and its rate.
         """
         model: Any = self.system.model
-        return regressor(model, q, v, v_r, a_r)[..., self._columns]
+        Y = regressor(model, q, v, v_r, a_r)[..., self._columns]
+        if self._rotors:
+            more = [rotor.reference_force(q, v, v_r, a_r) for rotor in self._rotors]
+            Y = np.concatenate([Y, np.stack(more, axis=-1)], axis=-1)
+        return Y if self.basis is None else Y @ self.basis
+
+    def regressor_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """Y (nv, p) at one point."""
+        model: Any = self.system.model
+        Y: jax.Array = model.traced("regressor", q, v, v_r, a_r)[:, self._columns]
+        if self._rotors:
+            more = [rotor.reference_force_at(q, v, v_r, a_r) for rotor in self._rotors]
+            Y = jnp.concatenate([Y, jnp.stack(more, axis=-1)], axis=-1)
+        return Y if self.basis is None else Y @ self.basis
+
+    def known_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
+        """H a_r + C_gamma v_r + g of the robot as it is known, (nv,)."""
+        return self.system.reference_force_at(q, v, v_r, a_r)
+
+    def plant(self, parameters: Any) -> RobotSystem:
+        """The robot with what the parameters (p,) add."""
+        model: Any = self.system.model
+        added = np.asarray(parameters) if self.basis is None else self.basis @ np.asarray(parameters)
+        inertias = inertial_parameters(model).copy()
+        inertias.reshape(-1)[self._columns] += added[: len(self._columns)]
+        loaded = model.with_inertial_parameters(inertias)
+        if self.armature:
+            more = np.split(
+                added[len(self._columns) :],
+                np.cumsum([len(model.armature[name]) for name in self.armature])[:-1],
+            )
+            loaded = loaded.with_armature(
+                {name: model.armature[name] + part for name, part in zip(self.armature, more, strict=True)}
+            )
+        return cast("RobotSystem", loaded.system())
 
 
 def with_payload(
@@ -174,6 +233,42 @@ def _with_traced_payload(model: Any, body: str, mass: Any, center_of_mass: Any, 
     row = jnp.concatenate([m[None], m * c, rotational[np.tril_indices(3)]])
     parameters = jnp.asarray(inertial_parameters(model)).at[number].add(row)
     return model.with_inertial_parameters(parameters)
+
+
+def _names(argument: str, kind: str, given: Any, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names as a tuple; `ModelError` if they are no list of different names of the robot."""
+    if (
+        isinstance(given, str)
+        or not isinstance(given, Sequence)
+        or not all(isinstance(x, str) for x in given)
+    ):
+        what = "bodies" if kind == "body" else "joints"
+        raise ModelError(f"{argument}: expected a list of names of {what}, got {given!r}")
+    for name in given:
+        if name not in known:
+            raise ModelError(no_such(kind, name, known))
+        if list(given).count(name) > 1:
+            raise ModelError(f"{argument}: '{name}' is given twice")
+    return tuple(given)
+
+
+def _rotor(model: Any, joint: str, component: int) -> RobotSystem:
+    """The robot without anything but a unit of armature at one velocity component, and without weight."""
+    armature = {name: np.zeros_like(value) for name, value in model.armature.items()}
+    armature[joint][component] = 1.0
+    alone = with_inertias(model, np.zeros_like(model.kinematics.tree.inertias)).with_armature(armature)
+    return cast("RobotSystem", alone.with_gravity((0.0, 0.0, 0.0)).system())
+
+
+def _checked_basis(basis: Any, size: int) -> np.ndarray:
+    matrix = np.array(as_array("basis", basis, (size, None)))
+    if matrix.ndim != 2 or not matrix.size:
+        raise ShapeError("basis", (size, "p"), matrix.shape)
+    require_finite("basis", matrix)
+    columns = matrix / np.maximum(np.linalg.norm(matrix, axis=0), 1e-300)
+    if not np.linalg.matrix_rank(columns) == matrix.shape[1]:
+        raise ValueError("basis: its columns are not linearly independent")
+    return matrix
 
 
 def _body_number(model: Model, body: str) -> int:

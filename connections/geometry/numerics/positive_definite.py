@@ -34,9 +34,21 @@ def exponential(P: Any, A: Any) -> Any:
     return exponential_in_factor(_module_of(P).linalg.cholesky(P), inverse @ A @ _transposed(inverse))
 
 
-def exponential_in_factor(L: Any, X: Any) -> Any:
-    """L exp(X) L^T, (..., n, n), X symmetric: L exp(X / 2) times its transpose, so positive definite."""
-    half = L @ symmetric_exponential(X / 2.0)
+def exponential_in_factor(L: Any, X: Any, longest: float | None = None) -> Any:
+    """L exp(X) L^T, (..., n, n), X symmetric: L exp(X / 2) times its transpose, so positive definite.
+
+    X is shortened to the norm `longest`, which is the length of the geodesic, if it is longer.
+    """
+    if isinstance(X, jax.Array):
+        if longest is not None:
+            X = X * (longest / jnp.maximum(jnp.sqrt((X * X).sum((-2, -1), keepdims=True)), longest))
+        half = L @ symmetric_exponential(X / 2.0)
+        return half @ _transposed(half)
+    eigenvalues, U = np.linalg.eigh(X)
+    if longest is not None:
+        lengths = np.sqrt((eigenvalues * eigenvalues).sum(-1, keepdims=True))
+        eigenvalues = eigenvalues * (longest / np.maximum(lengths, longest))
+    half = L @ (U * np.exp(eigenvalues / 2.0)[..., None, :])
     return half @ _transposed(half)
 
 
