@@ -15,6 +15,7 @@ from connections import control
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, PointError, ShapeError
 from connections.control.identification.low_pass import low_pass
+from connections.control.identification.standard_errors import BLOCK, standard_errors
 from connections.multibody.inertia import pseudo_inertias
 
 CUTOFF = 5.0  # Hz
@@ -24,6 +25,14 @@ FRICTION = 0.4, 0.25  # N m s/rad, N m
 @cache
 def arm():
     return mb.example("arm")
+
+
+@cache
+def hinge():
+    robot = mb.Mechanism()
+    robot.add_body("rod", 2.0, (0.3, 0.0, 0.1), 0.1 * np.diag([1.0, 2.0, 2.5]))
+    robot.add_joint("hinge", "world", "rod", mb.Revolute((0.0, 1.0, 0.0)))
+    return robot.build()
 
 
 @cache
@@ -54,6 +63,12 @@ def prior():
 def identified(tau, **options):
     t, q, v, _ = motion()
     return control.identify(arm(), q, v, tau, t, cutoff=CUTOFF, **{"prior": prior(), **options})
+
+
+def parameters_of(P):
+    """The ten parameters of a pseudo-inertia."""
+    inertia = np.trace(P[:3, :3]) * np.eye(3) - P[:3, :3]
+    return np.array([P[3, 3], *P[:3, 3], *inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]])
 
 
 def relative(ours, theirs):
@@ -203,25 +218,66 @@ def test_clean_and_noisy_recordings_of_a_payload(name, mass, noise, seed):
     assert relative(mb.inverse_dynamics(robot, q, v, a).ravel(), tau.ravel()) > 0.05  # negative control
 
 
-@pytest.mark.further
-def test_standard_errors_are_the_spread_of_repeated_recordings():
-    rng, exact = np.random.default_rng(9), torques(arm())
-    sizes = 0.02 * np.abs(exact).max(axis=0)
-    runs = [identified(exact + sizes * rng.standard_normal(exact.shape), consistent=False) for _ in range(30)]
-    B = runs[0].combinations
-    spread = np.std([B @ run.parameters.ravel() for run in runs], axis=0)
-    claimed = np.mean([run.standard_errors for run in runs], axis=0)
-    assert all((run.combinations == B).all() for run in runs)
-    ratios = claimed / spread
-    assert 0.85 < np.exp(np.mean(np.log(ratios))) < 1.2 and 0.5 < ratios.min() and ratios.max() < 2.0
+def expected_squares(A, noise, t, rate):
+    """The mean squares of reported errors and of the estimate, of noise with the covariance noise noise^T."""
+    inverse = np.linalg.pinv(A[:, 0])
+    residuals = noise - A[:, 0] @ (inverse @ noise)
+    reported = [standard_errors(A, column[:, None], t, rate) ** 2 for column in residuals.T]
+    return np.sum(reported, axis=0), np.sum((inverse @ noise) ** 2, axis=1)
+
+
+def test_standard_errors_have_the_right_mean_without_drawing_noise():
+    """Squares of errors are quadratic in the noise: columns of a root of its covariance give their mean."""
+    t, rate = np.arange(160) * 0.025, 20.0  # eight blocks of ten time constants
+    rng = np.random.default_rng(13)
+    A = np.stack([np.cos(t), np.sin(2.0 * t), np.cos(3.0 * t + 1.0)], axis=-1)[:, None]
+    A[rng.random(len(t)) < 0.1] *= 3.0
+    mean, true = expected_squares(A, np.eye(len(t)), t, rate)
+    np.testing.assert_allclose(mean, true * BLOCK / (BLOCK - 1.0), rtol=1e-10)  # white
+    filtered = np.linalg.cholesky(np.exp(-rate * np.abs(t - t[:, None])))
+    mean, true = expected_squares(A, filtered, t, rate)
+    np.testing.assert_allclose(mean, true, rtol=0.08)
+    without, _ = expected_squares(A, filtered, t, 1e4 * rate)  # negative control: a block for each sample
+    assert (without < 0.5 * true).all()
+
+
+def test_a_combination_that_one_block_determines_has_no_standard_error():
+    t = np.linspace(0.0, 4.0, 81)
+    A = np.stack([np.ones(81), t < 0.2], axis=-1)[:, None].astype(float)
+    assert np.isinf(standard_errors(A, np.sin(t)[:, None], t, 20.0)).all()
+
+
+@pytest.mark.parametrize("rate", always([100.0, 1000.0], 100.0))
+def test_standard_errors_are_the_spread_of_repeated_recordings(rate):
+    """Of a hinge, with noise of torques and velocities; `tests/benchmarks/standard_errors.py` has arms."""
+    robot, t = hinge(), np.arange(0.0, 6.0, 1.0 / rate)
+    angle, w = np.multiply.outer(t, [1.0, 2.3, 3.1]) + [0.0, 1.0, 2.0], np.array([1.0, 2.3, 3.1])
+    q, v, a = (
+        np.sum(x, axis=1, keepdims=True) for x in (np.sin(angle), w * np.cos(angle), -(w**2) * np.sin(angle))
+    )
+    tau, rng = mb.inverse_dynamics(robot, q, v, a), np.random.default_rng(9)
+    noise = 2e-4 * np.sqrt(rate), 0.05 * np.sqrt(rate)  # rad/s and N m
+    runs = [
+        control.identify(
+            robot,
+            q,
+            v + noise[0] * rng.standard_normal(v.shape),
+            tau + noise[1] * rng.standard_normal(v.shape),
+            t,
+            cutoff=5.0,
+            consistent=False,
+        )
+        for _ in range(80)
+    ]
+    true = mb.inertial_parameters(robot).ravel()
+    spread = np.std([run.base - run.combinations @ true for run in runs], axis=0)
+    claimed = np.sqrt(np.mean([run.standard_errors**2 for run in runs], axis=0))
+    assert len(spread) == 3 and (np.abs(claimed / spread - 1.0) < 0.2).all()
 
 
 def test_the_minimum_is_that_of_scipy():
     """Parameters by the logarithms of Cholesky factors (Rucker and Wensing 2022), without derivatives."""
-    robot = mb.Mechanism()
-    robot.add_body("rod", 2.0, (0.3, 0.0, 0.1), 0.1 * np.diag([1.0, 2.0, 2.5]))
-    robot.add_joint("hinge", "world", "rod", mb.Revolute((0.0, 1.0, 0.0)))
-    robot, (t, q, v, a) = robot.build(), motion()
+    robot, (t, q, v, a) = hinge(), motion()
     q, v, a = (x[:, :1] for x in (q, v, a))
     rng = np.random.default_rng(10)
     tau = mb.inverse_dynamics(robot, q, v, a) + 0.5 * rng.standard_normal(q.shape)
@@ -241,10 +297,7 @@ def test_the_minimum_is_that_of_scipy():
         factor = np.zeros((4, 4))
         factor[np.tril_indices(4)] = x
         factor[np.diag_indices(4)] = np.exp(np.diag(factor))
-        P = (L_0 @ factor) @ (L_0 @ factor).T
-        S = P[:3, :3]
-        inertia = np.trace(S) * np.eye(3) - S
-        return np.array([P[3, 3], *P[:3, 3], *inertia[[0, 0, 1, 0, 1, 2], [0, 1, 1, 2, 2, 2]]])
+        return parameters_of((L_0 @ factor) @ (L_0 @ factor).T)
 
     def cost(x):
         pi = parameters(x)
@@ -265,6 +318,25 @@ def test_noise_makes_the_free_estimate_impossible_and_not_the_constrained_one():
     assert (np.linalg.eigvalsh(pseudo_inertias(found.parameters)) > 0.0).all()
     assert np.linalg.eigvalsh(mb.mass_matrix(found.model, arm().neutral()))[0] > 0.0
     assert relative(found.residual, free.residual) < 0.1
+
+
+def test_bodies_that_end_at_the_boundary_of_the_cone_are_named():
+    """The last body is a point mass, whose pseudo-inertia is singular: it shrinks with the weight."""
+    t, q, v, a = (x[::8] for x in motion())
+    bodies, place = mb.inertial_parameters(arm()), np.array([0.02, 0.0, 0.05, 1.0])
+    bodies[-1] = parameters_of(0.5 * np.outer(place, place))
+    Y, least = mb.regressor(arm(), q, v, v, a), []
+    tau = Y @ bodies.ravel()
+    for weight in (1.0, 1e-2):
+        found = control.identify(arm(), q, v, tau, t, cutoff=2.0, prior_weight=weight)
+        assert found.boundary == ("tool",) and "at the boundary: tool" in repr(found)
+        least.append(np.linalg.eigvalsh(pseudo_inertias(found.parameters[-1]))[0])
+    assert 5.0 < least[0] / least[1] < 200.0  # the root of g on the boundary, g beyond it; within: 1
+    # negative controls: a body almost as thin, and no constraint
+    L = np.linalg.cholesky(pseudo_inertias(mb.inertial_parameters(arm())[-1]))
+    bodies[-1] = parameters_of(L @ np.diag([0.02, 1.0, 1.0, 1.0]) @ L.T)
+    assert control.identify(arm(), q, v, Y @ bodies.ravel(), t, cutoff=2.0).boundary == ()
+    assert control.identify(arm(), q, v, tau, t, cutoff=2.0, consistent=False).boundary == ()
 
 
 def test_a_strong_prior_is_kept_and_a_weak_one_matters_only_where_data_are_silent():

@@ -42,13 +42,13 @@ from connections.checks import (
 )
 from connections.control.identification.central_path import central_point
 from connections.control.identification.low_pass import low_pass
+from connections.control.identification.standard_errors import BLOCK, standard_errors
 from connections.multibody import Free, Model, inertial_parameters, momentum_regressor
 from connections.multibody.inertia import pseudo_inertias
 from connections.multibody.model import require_model
 
 RANK = 1e-8  # singular values of W below this share of the largest count as zero; columns in units of a kind
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
-_BLOCK = 10.0  # time constants of the filter after which errors are independent, for standard errors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -81,9 +81,10 @@ class Identification:
     coulomb: np.ndarray  #: (nv,) F_c, N m and N
     combinations: np.ndarray  #: (rank, size of theta) B; row k has a 1 at the k-th independent unknown
     base: np.ndarray  #: (rank,) the least squares estimate of B theta, without prior or constraint
-    standard_errors: np.ndarray  #: (rank,) of `base`, from the residuals, which may be correlated in time
+    standard_errors: np.ndarray  #: (rank,) of `base`, from residuals that the filter correlates; no bias
     residual: np.ndarray  #: (nv,) rms of L[tau] minus the prediction by parameters and friction, N m and N
     condition: float  #: largest over smallest singular value that counts, columns in units of a kind
+    boundary: tuple[str, ...] = ()  #: bodies that end at the boundary of the cone of those that exist
 
     @property
     def rank(self) -> int:
@@ -97,7 +98,8 @@ class Identification:
 
     def __repr__(self) -> str:
         size = self.combinations.shape[1]
-        return f"Identification(rank={self.rank} of {size}, condition={self.condition:.1e})"
+        ends = f", at the boundary: {', '.join(self.boundary)}" if self.boundary else ""
+        return f"Identification(rank={self.rank} of {size}, condition={self.condition:.1e}{ends})"
 
 
 def identify(
@@ -124,14 +126,20 @@ def identify(
     times : (T,) increasing, s; the steps may differ.
     cutoff : of the low pass, Hz. Well above the frequencies of the motion, well below those of the noise.
     friction : whether every joint but free ones has viscous and Coulomb friction, which is identified, too.
-    prior : (N, 10) parameters towards which the estimate is drawn; None takes the model's.
+    prior : (N, 10) parameters towards which the estimate is drawn; None takes the model's. Of a body that
+        carries a heavy payload it has to contain one of about that size (`control.with_payload`): to be
+        heavier than the prior costs in proportion to the ratio, and is weighed against the noise.
     prior_weight : g > 0; a prior that is believed to a relative error e has the weight 1 / e^2.
     consistent : whether every body's pseudo-inertia is to be positive definite. If not, the estimate is the
         least squares solution nearest to the prior.
 
-    Each velocity's equations are weighted by the rms of their own residual. Noise of v is also in W, which
-    biases the estimate towards zero; standard errors do not know of it. Memory holds some six arrays of
-    T nv 10 N numbers; of a long recording of a robot with many joints, give every second sample.
+    Each velocity's equations are weighted by the rms of their own residual. `standard_errors` are the
+    spread of `base` in repeated recordings of one motion: by noise of torques, velocities and positions,
+    white before the filter or correlated over less than ten of its time constants. They do not contain what
+    is the same each time: the bias towards zero by noise of v, which is also in W, forces that the
+    equations lack, and what the prior does to `parameters`. `boundary` names bodies that data alone would
+    make impossible or singular: there the prior decides, however small its weight. Memory holds some six
+    arrays of T nv 10 N numbers; of a long recording of a robot with many joints, give every second sample.
 
     Raises
     ------
@@ -182,7 +190,10 @@ def identify(
     R, c = _triangle(A, b, start, units)
     x = _nearest(R, c)
     fit = start + units * x
-    theta = start + units * central_point(R, c, pi_0, weight, units, x) if consistent else fit
+    theta, pushed = fit, np.zeros(len(pi_0), dtype=bool)
+    if consistent:
+        x, pushed = central_point(R, c, pi_0, weight, units, x)
+        theta = start + units * x
 
     coefficients = np.zeros((2, model.nv))
     coefficients[:, rubbing] = theta[pi_0.size :].reshape(2, -1)
@@ -198,9 +209,10 @@ def identify(
         coulomb=coefficients[1],
         combinations=combinations,
         base=B @ fit,
-        standard_errors=_standard_errors(A[..., own], b - A @ fit, t, rate),
+        standard_errors=standard_errors(A[..., own], b - A @ fit, t, rate),
         residual=np.sqrt(np.mean((y - W @ theta) ** 2, axis=0)),
         condition=condition,
+        boundary=tuple(name for name, ends in zip(model.body_names, pushed, strict=True) if ends),
     )
 
 
@@ -229,8 +241,8 @@ def _recording(model: Model, q: Any, v: Any, tau: Any, times: Any) -> tuple[np.n
 def _require_long_enough(t: np.ndarray, rate: float) -> None:
     if len(t) < 3:
         raise ValueError(f"times: {len(t)} samples are too few")
-    if t[-1] - t[0] < 2.0 * _BLOCK / rate:
-        need = f"at least {2.0 * _BLOCK / rate:.3g} s, {2.0 * _BLOCK:g} time constants of the filter"
+    if t[-1] - t[0] < 2.0 * BLOCK / rate:
+        need = f"at least {2.0 * BLOCK / rate:.3g} s, {2.0 * BLOCK:g} time constants of the filter"
         raise ValueError(f"times: the recording takes {t[-1] - t[0]:.3g} s, and has to take {need}")
     step = float(np.median(np.diff(t)))
     if rate * step > np.pi:
@@ -355,23 +367,3 @@ def _base(R: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, flo
     rows = np.argsort(own)
     B, own = (B * units[own, None] / units)[rows], own[rows]
     return B, own, float(singular[0] / singular[rank - 1])
-
-
-def _standard_errors(A: np.ndarray, residuals: np.ndarray, t: np.ndarray, rate: float) -> np.ndarray:
-    """(rank,) from the columns A of the independent parameters: by the jackknife.
-
-    The estimate is repeated without one block of time after the other. Residuals may be correlated within a
-    block, but not from one block to another. Infinite if what is left determines fewer parameters.
-    """
-    starts = np.unique(np.searchsorted(t, np.arange(t[0], t[-1], _BLOCK / rate)))
-    Q, R = np.linalg.qr(A.reshape(-1, A.shape[-1]))
-    Q = Q.reshape(A.shape)
-    scores = np.add.reduceat(np.einsum("tij,ti->tj", Q, residuals), starts)
-    shares = np.stack([np.einsum("tij,tik->jk", part, part) for part in np.split(Q, starts[1:])])
-    try:
-        changes = solve_triangular(R, np.linalg.solve(np.eye(len(R)) - shares, scores[..., None])[..., 0].T)
-    except np.linalg.LinAlgError:
-        return np.full(len(R), np.inf)
-    count = len(starts)
-    errors: np.ndarray = np.sqrt((count - 1) / count * np.sum(changes**2, axis=1))
-    return errors

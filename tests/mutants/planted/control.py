@@ -127,6 +127,22 @@ MUTANTS = (
         "the scaling of the prior's weight is transposed",
     ),
     Mutant(
+        "identification-errors-of-samples",
+        "control/identification/standard_errors.py",
+        "np.arange(t[0], t[-1], BLOCK / rate)",
+        "t",
+        ("control/test_identification.py::test_standard_errors_have_the_right_mean_without_drawing_noise",),
+        "standard errors take residuals of all samples as independent",
+    ),
+    Mutant(
+        "identification-never-at-the-boundary",
+        "control/identification/central_path.py",
+        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(1.0 - eigenvalues))",
+        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(eigenvalues - 1.0))",
+        ("control/test_identification.py::test_bodies_that_end_at_the_boundary_of_the_cone_are_named",),
+        "how eigenvalues fall with the prior's weight has the other sign",
+    ),
+    Mutant(
         "decoupling-forms-half",
         "control/controllability/kinematic.py",
         "products = (moved + jnp.swapaxes(moved, 1, 2) + turned) * units[:, None] * units",
