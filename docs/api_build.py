@@ -44,6 +44,10 @@ ROOMS = {
         "Named systems with wheels",
     ),
     "connections.interop": ("from connections import interop", "Other libraries"),
+    "connections.referee": (
+        "from connections import referee",
+        "Any library's dynamics, judged",
+    ),
     "connections.verify": ("from connections import verify", "Propositions as checks"),
     "connections.sweeps": ("from connections import sweeps", "Sweeps"),
     "connections.plots": ("from connections import plots", "Figures"),

@@ -15,6 +15,7 @@ those of a smooth function vanish (J. J. More, S. M. Wild, Estimating computatio
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -38,7 +39,8 @@ REACHES = 16.0 ** np.arange(-13, 9)
 NOISE_SPACING = 1e-6
 NOISE_POINTS = 9
 
-_EPS = float(np.finfo(np.float64).eps)
+EPS = float(np.finfo(np.float64).eps)
+
 _VARIED = 0.1
 _FINEST = 3  # rungs
 
@@ -57,23 +59,21 @@ def _retracted_at(frame: FrameField, q: jax.Array, steps: jax.Array) -> jax.Arra
     return jax.vmap(frame.retract_at, in_axes=(None, 0))(q, steps)
 
 
-class FrameDifferences:
+class Differences(ABC):
     """Samples a black box along frame directions from one point, on the manifold.
-
-    The retraction of the frame is compiled once per object.
 
     Parameters
     ----------
-    frame : FrameField
+    dim : n, the number of directions.
+    eps : relative round-off of the black box, such as that of float32.
     """
 
-    def __init__(self, frame: FrameField) -> None:
-        self.frame = frame
-        self._retract = compiled(_retracted_at, frame)
+    def __init__(self, dim: int, eps: float = EPS) -> None:
+        self.dim, self.eps = dim, eps
 
+    @abstractmethod
     def points(self, q: Array, steps: Array) -> Array:
         """Points retract(q, steps[a]), (a, nq); steps: (a, n) in frame components."""
-        return np.asarray(self._retract(q, steps))
 
     def derivatives(
         self,
@@ -99,7 +99,7 @@ class FrameDifferences:
         values = self._along(function, q, directions, offsets) / sizes
         values = values.reshape(len(directions), 2, len(OFFSETS), *values.shape[2:])
         found = [
-            _differentiate(forward, backward, reach)
+            _differentiate(forward, backward, reach, self.eps)
             for (forward, backward), reach in zip(values, reaches, strict=True)
         ]
         return [Derivative(each.value * sizes, each.noise * sizes, each.step) for each in found]
@@ -118,7 +118,7 @@ class FrameDifferences:
                 changes.append(change)
                 if not change <= _VARIED * 10.0:
                     break
-            found.append(_reach(np.array(changes)))
+            found.append(_reach(np.array(changes), self.eps))
         return np.array(found)
 
     def noise_along(
@@ -136,9 +136,27 @@ class FrameDifferences:
     ) -> Array:
         """Values at distances (d, a) along directions (d, n), (d, a, ...)."""
         steps = directions[:, None, :] * distances[:, :, None]
-        points = self.points(q, steps.reshape(-1, self.frame.dim))
+        points = self.points(q, steps.reshape(-1, self.dim))
         values = np.stack([np.asarray(function(point), dtype=np.float64) for point in points])
         return values.reshape(*distances.shape, *values.shape[1:])
+
+
+class FrameDifferences(Differences):
+    """Differences along a frame of this library, whose retraction is compiled once per object.
+
+    Parameters
+    ----------
+    frame : FrameField
+    eps : as for `Differences`.
+    """
+
+    def __init__(self, frame: FrameField, eps: float = EPS) -> None:
+        super().__init__(frame.dim, eps)
+        self._retract = compiled(_retracted_at, frame)
+
+    def points(self, q: Array, steps: Array) -> Array:
+        """Points retract(q, steps[a]), (a, nq); steps: (a, n) in frame components."""
+        return np.asarray(self._retract(q, steps))
 
 
 def function_noise(values: Array) -> float:
@@ -152,16 +170,16 @@ def _noise_grid() -> Array:
     return NOISE_SPACING * (np.arange(NOISE_POINTS, dtype=np.float64) - NOISE_POINTS // 2)
 
 
-def _reach(changes: Array) -> float:
+def _reach(changes: Array, eps: float) -> float:
     """Twice the first distance at which the change is a tenth of the largest, above noise; or infinity."""
     finite = changes[np.isfinite(changes)]
-    noise = max(float(np.max(finite[:2], initial=0.0)), 4.0 * _EPS)
+    noise = max(float(np.max(finite[:2], initial=0.0)), 4.0 * eps)
     varied = max(_VARIED * min(float(np.max(finite, initial=0.0)), 1.0), 30.0 * noise)
     beyond = np.flatnonzero(~(changes <= varied))
     return float(2.0 * REACHES[beyond[0]]) if beyond.size else np.inf
 
 
-def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
+def _differentiate(forward: Array, backward: Array, reach: float, eps: float) -> Derivative:
     """For every entry, the rung of the ladder where neighbours agree best; sides: (len(OFFSETS), ...)."""
     odd = (forward - backward).reshape(len(OFFSETS), -1)
     step = (reach * OFFSETS[:-1])[:, None]
@@ -170,7 +188,7 @@ def _differentiate(forward: Array, backward: Array, reach: float) -> Derivative:
         disagreement = np.abs(ladder[:-1] - ladder[1:])
         step = step[:-1]
         sizes = np.max(np.abs(forward[:-2]).reshape(len(step), -1), axis=1, keepdims=True)
-        noise = disagreement + 2.0 * np.maximum(_EPS * sizes, _ladder_noise(disagreement, step)) / step
+        noise = disagreement + 2.0 * np.maximum(eps * sizes, _ladder_noise(disagreement, step)) / step
     noise = np.where(np.isfinite(noise), noise, np.inf)
     floors = np.stack([_confirmed(ladder, noise, rung) for rung in range(len(noise))])
     best = np.argmin(floors, axis=0)[None]

@@ -1,6 +1,6 @@
 """Measurements of one Coriolis matrix at one sample: residual, scale and noise floor of every property.
 
-Black boxes are validated here, differentiated by `FrameDifferences`, and compared with the generalized
+Black boxes are validated here, differentiated by `Differences`, and compared with the generalized
 Christoffel symbols ([W] (8)), with Hamel's equations ([W] (6)) and with Hdot = C + C^T ([W] (3)).
 `connections.coriolis.audit.audit` turns the measurements of many samples into verdicts.
 
@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -25,9 +25,10 @@ from numpy.typing import NDArray
 
 from connections.checks import MetricError, NonFiniteError, ShapeError, raise_at
 from connections.coriolis.audit.differences import (
+    EPS,
     NOISE_POINTS,
     NOISE_SPACING,
-    FrameDifferences,
+    Differences,
     function_noise,
 )
 from connections.geometry.metrics import asymmetry
@@ -41,10 +42,22 @@ MARGIN = 10.0
 #: If MARGIN noise floors exceed this fraction of the scale, the verdict is "unknown".
 LARGEST_TOLERANCE = 1e-3
 
-_EPS = float(np.finfo(np.float64).eps)
 _SYMMETRIC = 1e-8  # the largest |H_ij - H_ji|, relative to the lengths of X_i and X_j
 _FAR = 1e6  # H counts as constant along a field if its reach takes so many times longer than the others
 _MOVING = 1e-12  # a smaller component of v, relative to the speed, counts as at rest
+
+
+class Dynamics(Protocol):
+    """What is differentiated: H and C with their results validated."""
+
+    def mass_matrix(self, q: Array) -> Array:
+        """H(q), (n, n), symmetric."""
+
+    def mass_matrix_nearby(self, q: Array) -> Array:
+        """The same, NaN where there is none."""
+
+    def coriolis(self, q: Array, v: Array) -> Array:
+        """C(q, v), (n, n)."""
 
 
 @dataclass(frozen=True)
@@ -147,6 +160,7 @@ class Terms:
     ----------
     lengths : u (n,), |X_i|.
     speeds : w (n,), |v_j|; for a component at rest, the speed that it could have.
+    reaches : (n,) distance along each field in which H varies.
     dH_noise, H_dot_noise : of dH and Hdot, entry by entry.
     relative : noise of C, relative to the largest |C_ik| / (u_i u_k).
     forces : F (n,), the scale of every row.
@@ -161,10 +175,26 @@ class Terms:
     Gamma: Array
     lengths: Array
     speeds: Array
+    reaches: Array
     dH_noise: Array
     H_dot_noise: Array
     relative: float
     forces: Array
+
+    @property
+    def implied_bias(self) -> Array:
+        """The bias that H implies, [W] (6): Hdot v + s^k_ij (H v)_k v^j - X_i (v^T H v) / 2, (n,)."""
+        bracket = np.einsum("kij,k,j->i", self.s, self.H @ self.v, self.v)
+        bias: Array = self.H_dot @ self.v + bracket - 0.5 * np.einsum("ijk,j,k->i", self.dH, self.v, self.v)
+        return bias
+
+    @property
+    def implied_noise(self) -> Array:
+        """Noise of `implied_bias`, (n,)."""
+        reach = np.abs(self.v)
+        noise: Array = self.H_dot_noise @ reach
+        noise = noise + 0.5 * np.einsum("ijk,j,k->i", self.dH_noise, reach, reach)
+        return noise
 
     @property
     def areas(self) -> Array:
@@ -196,42 +226,60 @@ class Terms:
 
 
 def measure(
-    boxes: BlackBoxes, differences: FrameDifferences, q: Array, v: Array, s: Array, rng: np.random.Generator
+    boxes: BlackBoxes, differences: Differences, q: Array, v: Array, s: Array, rng: np.random.Generator
 ) -> Sample:
     """All residuals at one sample; s: (n, n, n) structure functions."""
-    terms = _terms(boxes, differences, q, v, s, rng)
+    terms = terms_of(boxes, differences, q, v, s, rng)
+    found = residuals(terms, 8.0 * len(v) * EPS)
+    measurements = {
+        "linear": worst_of([_measured(*entries) for entries in nonlinearity(boxes, q, terms, rng, EPS)]),
+        "bias": _bias(terms),
+    } | {name: _measured(*entries) for name, entries in found.items()}
+    return Sample(measurements, contorsion(terms), float(np.max(terms.dH_noise)))
+
+
+def contorsion(terms: Terms) -> Array:
+    """D_ijk = Gamma*_ijk - Gamma_ijk, (n, n, n)."""
+    return np.asarray(christoffel_symbols(terms.dH, terms.s_low) - terms.Gamma)
+
+
+def residuals(terms: Terms, round_off: float) -> dict[str, tuple[Array, Array, Array]]:
+    """What is zero if C has a property: its entries, their scales and their noise.
+
+    Parameters
+    ----------
+    round_off : of the black boxes, relative to the scales.
+    """
     Gamma, C, scales, dH_noise = terms.Gamma, terms.C, terms.scales, terms.dH_noise
-    D = _christoffel_symbols(terms.dH, terms.s_low) - Gamma
+    D, Gamma_noise = contorsion(terms), terms.Gamma_noise
     torsion = Gamma - np.swapaxes(Gamma, 1, 2) - terms.s_low
-    Gamma_noise, round_off = terms.Gamma_noise, 8.0 * len(v) * _EPS
     pairs, both = terms.forces[:, None] / terms.speeds, np.minimum(scales, np.swapaxes(scales, 0, 2))
     pairs = np.minimum(pairs, pairs.T)
     slopes = np.einsum("kij->ijk", dH_noise) + np.einsum("jik->ijk", dH_noise) + dH_noise
-    measurements = {
-        "linear": _linearity(boxes, q, terms, rng),
-        "bias": _bias(terms),
-        "skew": _measured(
+    return {
+        "skew": (
             terms.H_dot - C - C.T,
             pairs,
             terms.H_dot_noise + 2.0 * terms.C_noise + round_off * pairs,
         ),
-        "metric_compatible": _measured(
+        "metric_compatible": (
             D + np.swapaxes(D, 0, 2),
             both,
             np.swapaxes(dH_noise, 0, 1) + 2.0 * Gamma_noise + round_off * both,
         ),
-        "same_geodesics": _measured(
-            D + np.swapaxes(D, 1, 2), scales, slopes + 2.0 * Gamma_noise + round_off * scales
+        "same_geodesics": (
+            D + np.swapaxes(D, 1, 2),
+            scales,
+            slopes + 2.0 * Gamma_noise + round_off * scales,
         ),
-        "torsion_free": _measured(torsion, scales, 2.0 * Gamma_noise + round_off * scales),
+        "torsion_free": (torsion, scales, 2.0 * Gamma_noise + round_off * scales),
     }
-    return Sample(measurements, D, float(np.max(dH_noise)))
 
 
-def _terms(
-    boxes: BlackBoxes, differences: FrameDifferences, q: Array, v: Array, s: Array, rng: np.random.Generator
+def terms_of(
+    boxes: Dynamics, differences: Differences, q: Array, v: Array, s: Array, rng: np.random.Generator
 ) -> Terms:
-    """Values and derivatives of the black boxes at a sample, with their noise."""
+    """Values and derivatives of the black boxes at a sample, with their noise; s: (n, n, n) brackets."""
     H, n = boxes.mass_matrix(q), len(v)
     lengths = np.sqrt(np.diag(H))
     areas, speed = np.outer(lengths, lengths), float(lengths @ np.abs(v))
@@ -257,9 +305,10 @@ def _terms(
         Gamma=Gamma,
         lengths=lengths,
         speeds=speeds,
+        reaches=reaches,
         dH_noise=dH_noise,
         H_dot_noise=along.noise,
-        relative=8.0 * n * _EPS + (noise / largest if largest > 0.0 else 0.0),
+        relative=8.0 * n * differences.eps + (noise / largest if largest > 0.0 else 0.0),
         forces=_forces(H, known, np.abs(s), np.abs(Gamma), speeds),
     )
 
@@ -281,7 +330,7 @@ def _speeds_and_reaches(moving: Array, allowed: Array, reaches: Array) -> tuple[
 def _forces(H: Array, dH: Array, s: Array, Gamma: Array, w: Array) -> Array:
     """F (n,), the scale of every row, from absolute values."""
     s_low = np.einsum("kl,lij->kij", np.abs(H), s)
-    terms = _christoffel_symbols(dH, s_low) + dH + Gamma  # with all signs plus
+    terms = christoffel_symbols(dH, s_low) + dH + Gamma  # with all signs plus
     forces: Array = np.max(terms * np.outer(w, w), axis=(1, 2))
     momenta: Array = np.abs(H) @ w
     return forces + momenta * (forces @ w) / (momenta @ w)
@@ -305,7 +354,7 @@ def _measured(residual: Array, scale: Array, noise: Array) -> Measurement:
     return Measurement(float(residual[place]), float(scale[place]), float(noise[place]))
 
 
-def _christoffel_symbols(dH: Array, s_low: Array) -> Array:
+def christoffel_symbols(dH: Array, s_low: Array) -> Array:
     """Gamma*_ijk = 1/2 (X_k H_ij + X_j H_ik - X_i H_jk + s_kij + s_jik + s_ijk), [W] (8)."""
     metric_terms: Array = np.einsum("kij->ijk", dH) + np.einsum("jik->ijk", dH) - dH
     bracket_terms: Array = np.einsum("kij->ijk", s_low) + np.einsum("jik->ijk", s_low) + s_low
@@ -313,7 +362,7 @@ def _christoffel_symbols(dH: Array, s_low: Array) -> Array:
 
 
 def _coriolis_noise(
-    boxes: BlackBoxes, differences: FrameDifferences, q: Array, v: Array, areas: Array, direction: Array
+    boxes: Dynamics, differences: Differences, q: Array, v: Array, areas: Array, direction: Array
 ) -> float:
     """Noise of the black box C over u_i u_k, in v along v (which crosses no sign change) and in q."""
     factors = 1.0 + NOISE_SPACING * (np.arange(NOISE_POINTS) - NOISE_POINTS // 2)
@@ -322,24 +371,22 @@ def _coriolis_noise(
     return max(in_v, in_q)
 
 
-def _linearity(boxes: BlackBoxes, q: Array, terms: Terms, rng: np.random.Generator) -> Measurement:
-    """C(q, w) against Gamma_ijk w^j for w = 0, v, -v, 2 v and two random velocities; the worst of them."""
+def nonlinearity(
+    boxes: Dynamics, q: Array, terms: Terms, rng: np.random.Generator, eps: float
+) -> list[tuple[Array, Array, Array]]:
+    """C(q, w) - Gamma_ijk w^j for w = 0, v, -v, 2 v and two random velocities: entries, scales, noise."""
     found, v = [], terms.v
     for w in (v, np.zeros_like(v), -v, 2.0 * v, *rng.standard_normal((2, len(v))) * terms.speeds):
         C = boxes.coriolis(q, w)
         reach = np.abs(w) if w.any() else np.abs(v)
         sizes = np.maximum(np.einsum("ijk,j->ik", np.abs(terms.Gamma), reach), np.abs(C))
         floor = np.max(reach / terms.speeds) * terms.forces[:, None] / terms.speeds
-        noise = terms.relative * float(np.max(sizes / terms.areas)) * terms.areas + 8.0 * _EPS * floor
-        found.append(_measured(C - np.einsum("ijk,j->ik", terms.Gamma, w), sizes + floor, noise))
-    return worst_of(found)
+        noise = terms.relative * float(np.max(sizes / terms.areas)) * terms.areas + 8.0 * eps * floor
+        found.append((C - np.einsum("ijk,j->ik", terms.Gamma, w), sizes + floor, noise))
+    return found
 
 
 def _bias(terms: Terms) -> Measurement:
-    """C v against Hamel, [W] (6), at zero acceleration: Hdot v + s^k_ij (H v)_k v^j - X_i (v^T H v) / 2."""
-    v, H, reach = terms.v, terms.H, np.abs(terms.v)
-    bracket = np.einsum("kij,k,j->i", terms.s, H @ v, v)
-    energy = 0.5 * np.einsum("ijk,j,k->i", terms.dH, v, v)
-    noise = terms.H_dot_noise @ reach + 0.5 * np.einsum("ijk,j,k->i", terms.dH_noise, reach, reach)
-    noise += terms.C_noise @ reach + 8.0 * len(v) * _EPS * terms.forces
-    return _measured(terms.H_dot @ v + bracket - energy - terms.C @ v, terms.forces, noise)
+    """C v against Hamel at zero acceleration."""
+    noise = terms.implied_noise + terms.C_noise @ np.abs(terms.v) + 8.0 * len(terms.v) * EPS * terms.forces
+    return _measured(terms.implied_bias - terms.C @ terms.v, terms.forces, noise)

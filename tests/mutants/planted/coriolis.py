@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "audit-noise-of-coriolis",
         "coriolis/audit/measurements.py",
-        "relative=8.0 * n * _EPS + (noise / largest if largest > 0.0 else 0.0),",
-        "relative=8.0 * n * _EPS,",
+        "relative=8.0 * n * differences.eps + (noise / largest if largest > 0.0 else 0.0),",
+        "relative=8.0 * n * differences.eps,",
         (
             "coriolis/test_audit.py::test_noise_of_a_coriolis_matrix_is_allowed_for_at_rest_too",
             "coriolis/test_audit.py::test_single_precision_black_box",
@@ -38,8 +38,8 @@ MUTANTS = (
     Mutant(
         "audit-bias-bracket",
         "coriolis/audit/measurements.py",
-        'bracket = np.einsum("kij,k,j->i", terms.s, H @ v, v)',
-        'bracket = np.einsum("kji,k,j->i", terms.s, H @ v, v)',
+        'bracket = np.einsum("kij,k,j->i", self.s, self.H @ self.v, self.v)',
+        'bracket = np.einsum("kji,k,j->i", self.s, self.H @ self.v, self.v)',
         (
             "coriolis/test_audit.py::test_a_frame_in_which_velocity_is_not_the_coordinate_rate",
             "coriolis/test_audit.py::test_on_the_rotation_group_beta_one_half_is_flat_and_found",
