@@ -112,8 +112,8 @@ def detect_layout(
 
     With a robot of the corpus, its references are brought into each layout and compared. Of a single body
     some cannot be told apart, such as the orders of a quaternion on which nothing depends. Without a robot,
-    the bias is compared with the one that H itself implies in each layout; then layouts that differ by a rigid
-    motion of the base frame alone cannot be told apart, such as "frame" and "com" in body axes.
+    the bias is compared with the one that H itself implies in each layout; then layouts that differ by a
+    rigid motion of the base frame alone cannot be told apart, such as "frame" and "com" in body axes.
 
     Parameters
     ----------

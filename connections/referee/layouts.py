@@ -234,7 +234,7 @@ class LayoutFrame:
     def points(self, q: Array, steps: Array) -> Array:
         """Points (a, nq) of the library at steps (a, n) in its components from q."""
         ours = self.to_ours(q)
-        moves = np.linalg.solve(self.coframe(ours), steps.T).T
+        moves = np.asarray(np.linalg.solve(self.coframe(ours), steps.T).T, dtype=np.float64)
         return np.stack([self.from_ours(point) for point in self._displaced(ours, moves)])
 
     def _displaced(self, q: Array, xi: Array) -> Array:
