@@ -171,7 +171,10 @@ def _add_common(parser: argparse.ArgumentParser, seed: int | None = 0) -> None:
         "--output", type=arguments.folder, required=True, metavar="STORE", help="the Zarr store's folder"
     )
     parser.add_argument(
-        "--workers", type=arguments.count, metavar="N", help="local processes (default one per processor)"
+        "--workers",
+        type=_workers,
+        metavar="N",
+        help="local processes; 0: this process alone (default one per processor)",
     )
     parser.add_argument(
         "--scheduler", metavar="ADDRESS", help="of a running Dask scheduler, tls://10.0.0.1:8786"
@@ -193,6 +196,7 @@ def _add_common(parser: argparse.ArgumentParser, seed: int | None = 0) -> None:
     parser.set_defaults(other_sources=False)
 
 
+_workers = arguments.checked(int, lambda n: n >= 0, "a number of processes")
 _seconds = arguments.checked(float, lambda x: 0.0 < x < float("inf"), "a positive number of seconds")
 
 

@@ -61,7 +61,7 @@ class Summary:
     computed : indices of the chunks that this run computed; without those that a worker had written when it
         was killed, before it could report them, and which its successor found.
     repaired : {index: flaw} of those among them that were in the store, but damaged.
-    removed : files that an interrupted write had left behind.
+    removed : files that interrupted writes had left behind, before or in this run.
     processes : number of processes that computed chunks.
     seconds : CPU time of the workers, (checking the store, computing, writing).
 
@@ -180,10 +180,10 @@ def run_sweep(
 
     with _cluster(workers, scheduler, timeout) as client:  # before anything is written
         store = Store(place) if place.exists() else Store.create(place, sweep, described, compress)
-        remnants = store.remnants()
         chunks = _here(sweep, place) if client is None else _on_cluster(client, packed, sweep.chunks)
         for each in chunks:
             note(each)
+    remnants = store.remnants()  # also of workers that were killed in this run; the others have ended
     for remnant in remnants:
         remnant.unlink(missing_ok=True)
     return _summary(store, done, len(remnants))

@@ -399,6 +399,26 @@ def still_base(t, q, v):
     return np.zeros(0)
 
 
+@pytest.mark.parametrize("share", [0.8, 1.4])
+def test_a_gain_that_is_too_large_for_the_period_is_named(share):
+    """tau = -K v + g, held for h, is stable if h K / H < 2; the message has that number and the joint."""
+    arm, period = mb.example("arm"), 0.01
+    q, rng = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.random.default_rng(0)
+    H = mb.mass_matrix(arm, q)
+    K = share * 2.0 / period * H  # the same for all joints, where it starts
+
+    def law(t, q, v):
+        return mb.gravity(arm, q) - K @ v
+
+    plant = control.MuJoCoPlant(control.MuJoCoRobot.of(arm), period=period)
+    start = q, 1e-6 * rng.standard_normal(6)
+    if share < 1.0:  # negative control
+        assert np.abs(plant.simulate(law, *start, duration=1.0).v[-1]).max() < 1e-5
+        return
+    with pytest.raises(IntegrationError, match=r"joint '\w+' change their sign .* about 2.8, above 2"):
+        plant.simulate(law, *start, duration=1.0)
+
+
 def test_a_law_of_numbers_that_are_not_finite_and_a_loop_that_diverges():
     plant = control.MuJoCoPlant(control.MuJoCoRobot.of(pendulum()))
     with pytest.raises(NonFiniteError, match=r"t = 0\.01 s"):

@@ -88,6 +88,7 @@ def test_a_killed_worker_costs_nothing(tmp_path: Path, client: object) -> None:
     assert set(summary.computed) <= set(range(40)) and summary.kept <= 8
     run_sweep(given, tmp_path / "whole", workers=0)
     assert content(tmp_path / "s") == content(tmp_path / "whole")
+    assert not list((tmp_path / "s").rglob("*.partial"))
 
 
 @pytest.mark.further
@@ -297,6 +298,30 @@ def test_the_command_line_runs_resumes_and_repairs(
     assert "is the store of another sweep: its seed is 0, not 5" in capsys.readouterr().err
 
 
+def test_no_workers_are_this_process(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def starts_processes(count: int) -> None:
+        raise AssertionError(f"a cluster of {count}")
+
+    monkeypatch.setattr("connections.sweeps.running.local_cluster", starts_processes)
+    words = [
+        "sweep",
+        "table",
+        str(robot_path("ur5")),
+        "--rows",
+        "20",
+        "--chunk",
+        "10",
+        "--quantity",
+        "gravity",
+    ]
+    assert main([*words, "--workers", "0", "--output", str(tmp_path / "s")]) == 0
+    assert "2 chunks, 2 computed" in " ".join(capsys.readouterr().out.split())
+    with pytest.raises(AssertionError, match="a cluster of"):  # negative control
+        main([*words, "--output", str(tmp_path / "other")])
+
+
 OWN = """
 import numpy as np
 from connections.sweeps import Output, Sweep
@@ -413,6 +438,10 @@ def test_wrong_words(
         ([], "required: KIND"),
         (["table", "x.urdf", "--rows", "5"], "required: --output"),
         (["table", "x.urdf", "--rows", "0", "--output", "s"], "--rows: expected a positive integer, got '0'"),
+        (
+            ["contorsion", "--workers", "-1", "--output", "s"],
+            "--workers: expected a number of processes, got '-1'",
+        ),
         (["table", "x.urdf", "--quantity", "curl", "--output", "s"], "invalid choice: 'curl'"),
         (
             ["contorsion", "--timeout", "0", "--output", "s"],

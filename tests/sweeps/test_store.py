@@ -134,6 +134,19 @@ def test_remnants_of_interrupted_writes_are_removed(tmp_path: Path) -> None:
     assert summary.removed == 1 and not remnant.exists() and "1 file(s)" in str(summary)
 
 
+def test_a_finished_store_has_no_remnants_of_this_run(tmp_path: Path) -> None:
+    """As a worker leaves one that is killed while it writes a chunk, which another one then computes."""
+    remnant = tmp_path / "s" / "x" / "c" / "0" / "0.0123.partial"
+
+    def killed(done: object, chunks: int) -> None:
+        remnant.parent.mkdir(parents=True, exist_ok=True)
+        remnant.write_bytes(b"half")
+
+    summary = run_sweep(sweep(), tmp_path / "s", workers=0, progress=killed)
+    assert summary.removed == 1 and not list((tmp_path / "s").rglob("*.partial"))
+    assert run_sweep(sweep(), tmp_path / "s", workers=0).computed == ()
+
+
 def test_a_store_that_could_not_be_made_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(TypeError):  # the description is no JSON
         run_sweep(sweep(about={"why": object()}), tmp_path / "s", workers=0)

@@ -35,6 +35,7 @@ from connections.checks import (
     require_type,
 )
 from connections.control.plants.mujoco_robots import MuJoCoRobot
+from connections.control.plants.sampling import too_large_gain
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.joints import Free
 
@@ -248,9 +249,10 @@ class MuJoCoPlant:
         ------
         FallenError : a body is below its height; it has the motion until then. NonFiniteError : the law
             returned a number that is not finite. IntegrationError : a position or velocity is beyond 1e4,
-            because the loop is unstable. Each gives the time. ShapeError : q0, v0 or tau have another
-            shape. PointError : a quaternion of norm other than one. ValueError : a time is no multiple of
-            the period. IntegrationError, and Ctrl-C, have the motion until then, ``motion``.
+            because the loop is unstable; it says so if a gain is too large for the period. Each gives the
+            time. ShapeError : q0, v0 or tau have another shape. PointError : a quaternion of norm other
+            than one. ValueError : a time is no multiple of the period. IntegrationError, and Ctrl-C, have
+            the motion until then, ``motion``.
         """
         require_function("law", law, "(t, q, v) -> tau (m,)")
         model = self.robot.model
@@ -326,7 +328,7 @@ class _Run:
         self.heights = [
             (name, self.data.xpos[plant._body(name)], height) for name, height in plant.fallen.items()
         ]
-        self.motor_side = plant.motor_side
+        self.motor_side, self.model = plant.motor_side, robot.model
         self.q, self.measured_q = np.zeros((2, rows, robot.model.nq))
         self.v, self.measured_v = np.zeros((2, rows, nv))
         self.tau = np.zeros((rows, len(self.drives)))
@@ -343,9 +345,8 @@ class _Run:
     def measured(self, k: int, t: float) -> tuple[np.ndarray, np.ndarray]:
         """What the law is given at period k; raises if the robot has fallen or the motion diverges."""
         if not self.qvel @ self.qvel + self.qpos @ self.qpos < _BEYOND**2:  # also if it is NaN
-            raise IntegrationError(
-                f"the motion diverges: at t = {t:g} s a position or velocity is beyond {_BEYOND:g}"
-            )
+            what = f"the motion diverges: at t = {t:g} s a position or velocity is beyond {_BEYOND:g}"
+            raise IntegrationError(what + too_large_gain(self.v[:k], self.model))
         q, v = self.coordinates.read(self.qpos, self.qvel)
         self.q[k], self.v[k] = q, v
         if self.motors is not None and self.of_motors is not None:

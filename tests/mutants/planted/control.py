@@ -127,6 +127,14 @@ MUTANTS = (
         "the scaling of the prior's weight is transposed",
     ),
     Mutant(
+        "sampling-gain-of-the-change",
+        "control/plants/sampling.py",
+        "x = 1.0 - float(np.median(ratios[k : k + _PERIODS]))",
+        "x = -float(np.median(ratios[k : k + _PERIODS]))",
+        ("control/test_mujoco_plant.py::test_a_gain_that_is_too_large_for_the_period_is_named",),
+        "gain times period over inertia is one too small",
+    ),
+    Mutant(
         "identification-errors-of-samples",
         "control/identification/standard_errors.py",
         "np.arange(t[0], t[-1], BLOCK / rate)",
