@@ -156,7 +156,7 @@ def main():
     text = HEADER + "\n".join(page(found, libraries, variants, titles, kinds)) + "\n"
     print(text)
     if everything:
-        Path("which_coriolis_table.md").write_text(text)
+        Path("which_coriolis_table.md").write_text(text)  # and then: python docs/referee_table.py
         print("written: which_coriolis_table.md", file=sys.stderr)
 
 

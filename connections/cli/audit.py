@@ -29,10 +29,16 @@ affine connection, on a robot or on a small mechanism per type of joint.
   connections audit --joints --library pinocchio   all types of joints
   connections audit --joints universal mimic       two types, all libraries
 
+  connections audit --corpus --library dartpy --python VENV/bin/python
+      the robots of the corpus, in the interpreter that has the library
+
 Libraries: pinocchio, idyntree, jaxsim, roboticstoolbox (C), mujoco, drake (the
 vector C v only). Variants: pinocchio:untied (joints that mimic move on their
 own), idyntree:mixed, idyntree:inertial, jaxsim:mixed, jaxsim:inertial (velocity
 representations). Each runs in a process of its own.
+
+With --corpus also newton, brax, mjx, mujoco_warp, frax, adam, dartpy, dynibo,
+placo, urdf2casadi; or the path of an adaptor of your own (docs/referee.md).
 
 Types of joints: revolute, continuous, prismatic, helical, cylindrical, planar,
 translation, spherical, spherical-zyx, universal, composite, free, mimic.
@@ -62,15 +68,26 @@ def add(commands: Any) -> None:
     audit.add_argument(
         "--joints", nargs="*", metavar="TYPE", help="types of joints instead of a robot; all if none"
     )
+    audit.add_argument(
+        "--corpus", nargs="*", metavar="ROBOT", help="robots of the corpus, for any library; all if none"
+    )
+    audit.add_argument(
+        "--python", metavar="PATH", help="interpreter that has the library of --corpus (default: this one)"
+    )
     audit.add_argument("--floating-base", action="store_true", help="free the root link")
     audit.add_argument("--samples", type=arguments.count, default=2, metavar="N", help="points (default 2)")
     audit.add_argument("--seed", type=arguments.seed, default=0, help="of the points (default 0)")
     audit.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
+    audit.add_argument("--markdown", type=Path, metavar="FILE", help="write the table of --corpus to FILE")
     audit.set_defaults(run=run)
 
 
 def run(options: argparse.Namespace) -> int:
     """Audit, print, and write."""
+    if options.corpus is not None or options.python is not None or options.markdown is not None:
+        from connections.cli.audit_corpus import run_corpus
+
+        return run_corpus(options)
     from connections.interop.libraries import LIBRARIES
     from connections.interop.library_runs import Request
 

@@ -30,6 +30,10 @@ from connections.interop.libraries.library import Array
 TIMEOUT = 600.0
 
 
+class NotGivenError(LibraryError):
+    """A library does not model what is asked for, as its adaptor says."""
+
+
 class OtherPython:
     """A library in another interpreter, started at once and stopped by `close`.
 
@@ -44,7 +48,9 @@ class OtherPython:
     LibraryError : there is no such adaptor or interpreter, or the library is not installed there.
     """
 
-    def __init__(self, library: str, python: str | None = None, timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, library: str, python: str | os.PathLike[str] | None = None, timeout: float = TIMEOUT
+    ) -> None:
         self.name, adaptor = _adaptor(library)
         self.timeout = timeout
         found = sys.executable if python is None else program(os.fspath(python))
@@ -75,7 +81,7 @@ class OtherPython:
 
         Raises
         ------
-        LibraryError : the library refuses the file.
+        LibraryError : the library refuses the file. NotGivenError : it has no such robots.
         """
         file = os.path.abspath(path)
         return OtherRobot(self, self._ask({"load": file, "floating": bool(floating)})[0])
@@ -91,6 +97,11 @@ class OtherPython:
         request = {"call": name, "sizes": [array.size for array in arrays]}
         answer, data = self._ask(request, b"".join(array.tobytes() for array in arrays))
         return np.frombuffer(data, np.dtype(answer["dtype"])).reshape(answer["shape"])
+
+    @property
+    def alive(self) -> bool:
+        """Whether it still answers."""
+        return self._process.poll() is None
 
     def close(self) -> None:
         """End the process."""
@@ -125,6 +136,8 @@ class OtherPython:
             self._receive(until)
         line, _, self._buffer = self._buffer.partition(b"\n")
         answer = json.loads(line)
+        if "not given" in answer:
+            raise NotGivenError(answer["not given"])
         if "error" in answer:
             raise LibraryError(f"{self.name} refuses: {answer['error']}")
         size = 0

@@ -9,7 +9,7 @@ import pytest
 
 from connections.interop.adaptors import ADAPTORS, RUNNER
 from connections.interop.libraries import LibraryError
-from connections.interop.other_python import OtherPython
+from connections.interop.other_python import NotGivenError, OtherPython
 
 PENDULUM = """
 import os, time
@@ -21,6 +21,8 @@ print("what a library prints while it is imported")
 
 def load(path, floating):
     print("and while it reads")
+    if "fish" in path:
+        raise NotImplementedError("no fins")
     if "stone" in path:
         raise ValueError("a stone\\nhas no joints")
     os.write(1, b"and from compiled code")
@@ -75,6 +77,8 @@ def test_what_it_refuses_is_said_and_the_next_call_works(adaptor: str) -> None:
     with OtherPython(adaptor) as python:
         with pytest.raises(LibraryError, match="^pendulum refuses: ValueError: a stone has no joints$"):
             python.load("stone.urdf")
+        with pytest.raises(NotGivenError, match="^no fins$"):
+            python.load("fish.urdf")
         c = python.load("arm.urdf").function("bias")
         with pytest.raises(LibraryError, match="^pendulum refuses: ZeroDivisionError$"):
             c(np.ones(2), np.ones(2))

@@ -9,13 +9,16 @@ interpreter that has the library, and calls go to and fro as arrays (`interop/ot
   library's order; `floating`, how it writes the base's q and v, as arguments of `referee.floating`;
   `precision`, if that is not "float64"; `functions`, the names that its users know them by; `notes`.
 
-What a library does not have is left out. What it refuses raises an error, whose text is reported.
+What a library does not have is left out; for robots that it does not model, `load` raises
+`NotImplementedError`. Any other error is the library's own, and its text is reported.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+#: The functions that an adaptor may have.
+QUANTITIES = ("mass_matrix", "bias", "coriolis", "gravity", "derivatives")
 _FOLDER = Path(__file__).parent
 RUNNER = _FOLDER / "runner.py"
 #: {library: its adaptor}

@@ -1,4 +1,4 @@
-"""Adam, on NumPy: `KinDynComputations.mass_matrix` and `coriolis_term`, of a free base."""
+"""Adam, on NumPy: `KinDynComputations.mass_matrix`, `coriolis_term`, `gravity_term`, of a free base."""
 
 from xml.etree import ElementTree
 
@@ -17,7 +17,7 @@ def load(path, floating):
         for joint in ElementTree.parse(path).getroot().findall("joint")
         if joint.get("type") in ("revolute", "continuous", "prismatic")
     ]
-    computations = KinDynComputations(path, joints)
+    computations = KinDynComputations(path, joints, gravity=np.array([0.0, 0.0, -9.81, 0.0, 0.0, 0.0]))
     computations.set_frame_velocity_representation(Representations.MIXED_REPRESENTATION)
     size = 7 if floating else 0
     rows = slice(None) if floating else slice(6, None)
@@ -36,14 +36,19 @@ def load(path, floating):
         rates = v[6:] if floating else v
         return np.atleast_1d(computations.coriolis_term(placement(q), q[size:], base, rates))[rows]
 
+    def gravity(q):
+        return np.atleast_1d(computations.gravity_term(placement(q), q[size:]))[rows]
+
     return {
         "joints": joints,
         "floating": {"order": "vw", "axes": "mixed", "point": "frame", "quaternion": "xyzw"},
         "mass_matrix": mass_matrix,
         "bias": bias,
+        "gravity": gravity,
         "functions": {
             "mass_matrix": "KinDynComputations.mass_matrix",
             "bias": "KinDynComputations.coriolis_term",
+            "gravity": "KinDynComputations.gravity_term",
         },
     }
 

@@ -1,4 +1,4 @@
-"""DART: `Skeleton.getMassMatrix` and `Skeleton.getCoriolisForces`."""
+"""DART: `Skeleton.getMassMatrix`, `getCoriolisForces`, `getGravityForces`."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def load(path, floating):
     skeleton = loader.parseSkeleton(path)
     if skeleton is None:
         raise ValueError("DART reads no skeleton from the file")
-    skeleton.setGravity(np.zeros(3))
+    skeleton.setGravity([0.0, 0.0, -9.81])
 
     def put(q, v):
         positions = np.concatenate([vector(q[3:7]), q[:3], q[7:]]) if floating else q
@@ -32,15 +32,21 @@ def load(path, floating):
         put(q, v)
         return skeleton.getCoriolisForces()
 
+    def gravity(q):
+        put(q, np.zeros(skeleton.getNumDofs()))
+        return skeleton.getGravityForces()
+
     first = 6 if floating else 0
     return {
         "joints": [skeleton.getDof(k).getName() for k in range(first, skeleton.getNumDofs())],
         "floating": {"order": "wv", "axes": "mixed", "point": "frame", "quaternion": "xyzw"},
         "mass_matrix": mass_matrix,
         "bias": bias,
+        "gravity": gravity,
         "functions": {
             "mass_matrix": "Skeleton.getMassMatrix",
             "bias": "Skeleton.getCoriolisForces",
+            "gravity": "Skeleton.getGravityForces",
         },
     }
 

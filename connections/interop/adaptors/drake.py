@@ -1,4 +1,4 @@
-"""Drake: `MultibodyPlant.CalcMassMatrix` and `CalcBiasTerm`."""
+"""Drake: `MultibodyPlant.CalcMassMatrix`, `CalcBiasTerm`, `CalcGravityGeneralizedForces`."""
 
 from xml.etree import ElementTree
 
@@ -36,12 +36,21 @@ def load(path, floating):
         plant.SetVelocities(context, v)
         return plant.CalcBiasTerm(context)
 
+    def gravity(q):
+        plant.SetPositions(context, positions(q))
+        return -plant.CalcGravityGeneralizedForces(context)
+
     return {
         "joints": [joint.name() for joint in joints],
         "floating": {"order": "wv", "axes": "mixed", "point": "frame", "quaternion": "wxyz"},
         "mass_matrix": mass_matrix,
         "bias": bias,
-        "functions": {"mass_matrix": "CalcMassMatrix", "bias": "CalcBiasTerm"},
+        "gravity": gravity,
+        "functions": {
+            "mass_matrix": "CalcMassMatrix",
+            "bias": "CalcBiasTerm",
+            "gravity": "CalcGravityGeneralizedForces",
+        },
     }
 
 

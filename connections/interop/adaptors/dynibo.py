@@ -25,12 +25,21 @@ def load(path, floating):
     def bias(q, v):
         return np.asarray(robot.velocity_product_forces(*base(q, v), q[7 * floating :], v[6 * floating :]))
 
+    def gravity(q):
+        force = robot.gravity(*base(q, np.zeros(6)), q[7 * floating :])
+        return np.asarray(force) * (9.81 / 9.80665)  # dynibo's own acceleration
+
     return {
         "joints": breadth_first(path),
         "floating": {"order": "wv", "axes": "mixed", "point": "frame", "quaternion": "xyzw"},
         "mass_matrix": mass_matrix,
         "bias": bias,
-        "functions": {"mass_matrix": "mass_matrix", "bias": "velocity_product_forces"},
+        "gravity": gravity,
+        "functions": {
+            "mass_matrix": "mass_matrix",
+            "bias": "velocity_product_forces",
+            "gravity": "gravity",
+        },
     }
 
 

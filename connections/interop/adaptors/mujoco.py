@@ -10,10 +10,10 @@ def load(path, floating):
     import mujoco
 
     model = mujoco.MjModel.from_xml_path(path)
-    model.opt.gravity[:] = 0.0
     data = mujoco.MjData(model)
 
-    def put(q, v):
+    def put(q, v, g=0.0):
+        model.opt.gravity[:] = 0.0, 0.0, -g
         data.qpos[:], data.qvel[:] = q, v
         mujoco.mj_fwdPosition(model, data)
         mujoco.mj_fwdVelocity(model, data)
@@ -28,10 +28,15 @@ def load(path, floating):
         put(q, v)
         return data.qfrc_bias.copy()
 
+    def gravity(q):
+        put(q, np.zeros(model.nv), 9.81)
+        return data.qfrc_bias.copy()
+
     return {
         "joints": [model.joint(k).name for k in range(model.njnt) if model.jnt_type[k] >= 2],
         "floating": {"order": "vw", "axes": "linear-world", "point": "frame", "quaternion": "wxyz"},
         "mass_matrix": mass_matrix,
         "bias": bias,
-        "functions": {"mass_matrix": "mj_fullM", "bias": "qfrc_bias"},
+        "gravity": gravity,
+        "functions": {"mass_matrix": "mj_fullM", "bias": "qfrc_bias", "gravity": "qfrc_bias"},
     }

@@ -1,5 +1,7 @@
 """Newton: `eval_mass_matrix` and `eval_inverse_dynamics_passive`, in single precision."""
 
+from xml.etree import ElementTree
+
 import numpy as np
 
 PACKAGE, DISTRIBUTION, FORMATS = "newton", "newton", ("urdf", "mjcf")
@@ -35,14 +37,34 @@ def load(path, floating):
         newton.eval_inverse_dynamics_passive(model, state, coriolis_force=c)
         return c.numpy()
 
+    def gravity(q):
+        put(q, np.zeros(model.joint_dof_count))
+        newton.eval_inverse_dynamics_passive(model, state, gravity_force=c)
+        return c.numpy()
+
     kinds, starts = model.joint_type.numpy(), model.joint_qd_start.numpy()
     moving = (newton.JointType.REVOLUTE, newton.JointType.PRISMATIC, newton.JointType.D6)
     chosen = [k for k in range(model.joint_count) if kinds[k] in moving and starts[k + 1] > starts[k]]
+    labels = [model.joint_label[k].rpartition("/")[2] for k in chosen]
+    together = joints_of_one_body(path)
+    center = [float(x) for x in model.body_com.numpy()[0]]  # of the base alone, without what is fixed to it
     return {
-        "joints": [model.joint_label[k].rpartition("/")[2] for k in chosen],
-        "floating": {"order": "vw", "axes": "mixed", "point": "com", "quaternion": "xyzw"},
+        "joints": [name for label in labels for name in together.get(label, [label])],
+        "floating": {"order": "vw", "axes": "mixed", "point": center, "quaternion": "xyzw"},
         "precision": "float32",
         "mass_matrix": mass_matrix,
         "bias": bias,
-        "functions": {"mass_matrix": "eval_mass_matrix", "bias": "eval_inverse_dynamics_passive"},
+        "gravity": gravity,
+        "functions": {
+            "mass_matrix": "eval_mass_matrix",
+            "bias": "eval_inverse_dynamics_passive",
+            "gravity": "eval_inverse_dynamics_passive",
+        },
     }
+
+
+def joints_of_one_body(path):
+    """{label: names} of the joints that Newton makes one of: several of one body in an MJCF file."""
+    bodies = ElementTree.parse(path).getroot().iter("body")
+    found = [[joint.get("name") for joint in body.findall("joint")] for body in bodies]
+    return {"_".join(names): names for names in found if len(names) > 1}

@@ -1,4 +1,4 @@
-"""Pinocchio: `crba`, `nonLinearEffects` without gravity, `computeCoriolisMatrix`."""
+"""Pinocchio: `crba`, `nonLinearEffects`, `computeCoriolisMatrix`, `computeGeneralizedGravity`."""
 
 import numpy as np
 
@@ -11,6 +11,7 @@ def load(path, floating):
 
     root = (pin.JointModelFreeFlyer(),) if floating else ()
     model = pin.buildModelFromUrdf(path, *root, mimic=True)
+    heavy = model.copy()
     model.gravity = pin.Motion.Zero()
     data = model.createData()
     moving = [
@@ -40,9 +41,11 @@ def load(path, floating):
         "mass_matrix": mass_matrix,
         "bias": lambda q, v: pin.nonLinearEffects(model, data, configuration(q), v),
         "coriolis": lambda q, v: pin.computeCoriolisMatrix(model, data, configuration(q), v),
+        "gravity": lambda q: pin.computeGeneralizedGravity(heavy, heavy.createData(), configuration(q)),
         "functions": {
             "mass_matrix": "crba",
             "bias": "nonLinearEffects",
             "coriolis": "computeCoriolisMatrix",
+            "gravity": "computeGeneralizedGravity",
         },
     }

@@ -12,7 +12,7 @@ def load(path, floating):
     import roboticstoolbox as rtb
 
     if floating:
-        raise ValueError("no floating bases")
+        raise NotImplementedError("no floating bases")
     robot, notes = rtb.Robot.URDF(path), []
     try:
         robot.coriolis(np.zeros(robot.n), np.ones(robot.n))

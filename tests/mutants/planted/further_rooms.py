@@ -163,4 +163,20 @@ MUTANTS = (
         ("test_plots_motions.py::test_panels_names_and_units_are_those_that_were_asked_for",),
         "another component is drawn than was asked for",
     ),
+    Mutant(
+        "adaptor-axes",
+        "interop/adaptors/pinocchio.py",
+        '"axes": "body"',
+        '"axes": "mixed"',
+        ("referee/test_audits_of_libraries.py::test_libraries_that_are_installed_here",),
+        "an adaptor takes body axes for those of the world",
+    ),
+    Mutant(
+        "refused-robot-is-right",
+        "cli/audit_corpus.py",
+        'named and "refused" in words',
+        'not named and "refused" in words',
+        ("referee/test_audits_of_libraries.py::test_the_command_line",),
+        "a robot that was named and is refused counts as audited",
+    ),
 )

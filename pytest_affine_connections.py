@@ -1,0 +1,70 @@
+"""A fixture for pytest, `referee`: the dynamics of your library, judged in five lines.
+
+    def test_dynamics(referee):
+        lib = load(referee.robot("hard_floating").urdf)
+        layout = referee.floating("vw", "mixed")
+        referee.check(mass_matrix=lib.H, bias=lib.c, layout=layout, robot="hard_floating", require={"bias"})
+
+pytest imports this module in every project of an environment, so it imports nothing else until a test uses
+the fixture.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+
+class Referee:
+    """`connections.referee`, imported at the first use of one of its names, and `check`."""
+
+    def __getattr__(self, name: str) -> Any:
+        from connections import referee
+
+        return getattr(referee, name)
+
+    def check(
+        self,
+        mass_matrix: Any,
+        bias: Any = None,
+        coriolis: Any = None,
+        gravity: Any = None,
+        derivatives: Any = None,
+        *,
+        layout: Any = None,
+        robot: Any = None,
+        q: Any = None,
+        v: Any = None,
+        require: Any = None,
+        **options: Any,
+    ) -> Any:
+        """The report on functions of a library, if what is required holds; otherwise the test fails with it.
+
+        Parameters
+        ----------
+        mass_matrix, bias, coriolis, gravity, derivatives, options : as of `connections.referee.audit_robot`.
+        layout : how the library writes q and v, such as ``referee.floating("vw", "mixed")``.
+        robot : of the corpus, by name; or none, and `q` and `v`, samples in the layout of another robot.
+        require : names of rows that have to hold; by default no row may fail.
+        """
+        __tracebackhide__ = True
+        functions = (mass_matrix, bias, coriolis, gravity, derivatives)
+        if (robot is None) == (q is None and v is None):
+            raise ValueError("referee.check takes a robot of the corpus, or samples q and v of another one")
+        if robot is not None:
+            report = self.audit_robot(robot, *functions, layout=layout, **options)
+        else:
+            report = self.audit_functions(*functions, frame=layout or self.fixed(), q=q, v=v, **options)
+        from connections.checks import CheckError
+
+        try:
+            return report.require(require)
+        except CheckError as error:
+            pytest.fail(str(error))  # the traceback ends in the line of the test
+
+
+@pytest.fixture(scope="session")
+def referee() -> Referee:
+    """A library's dynamics, judged by `referee.check`; with the layouts and the corpus of robots."""
+    return Referee()
