@@ -1,4 +1,4 @@
-"""urdf2casadi: `get_inertia_matrix_crba`, `get_coriolis_rnea`, `get_gravity_rnea`, of a chain on a fixed base."""
+"""urdf2casadi: `get_inertia_matrix_crba`, `get_coriolis_rnea`, `get_gravity_rnea`, of chains, base fixed."""
 
 from xml.etree import ElementTree
 
