@@ -11,15 +11,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
-from connections.referee.audit import audit_robot
-from connections.referee.black_boxes import BlackBoxError
-from connections.referee.corpus_robots import CorpusRobot, robot, robots
-from connections.referee.layouts import Layout, fixed, floating, planar
-
 from connections._shown import shown
 from connections.interop.adaptors import QUANTITIES
 from connections.interop.libraries import LibraryError
 from connections.interop.other_python import TIMEOUT, NotGivenError, OtherPython, OtherRobot
+from connections.referee.audit import audit_robot
+from connections.referee.black_boxes import BlackBoxError
+from connections.referee.corpus_robots import CorpusRobot, robot, robots
+from connections.referee.layouts import Layout, fixed, floating, planar
 
 _PLANE = ("ice_x", "ice_y", "ice_angle")  # joints of an MJCF file that move the base in a plane
 
@@ -47,10 +46,11 @@ def audits_of(
     LibraryError : the library is not there. ValueError : there is no such robot.
     """
     chosen = [robot(name) for name in robots() if names is None] if names is None else [*map(robot, names)]
-    process: OtherPython | None = OtherPython(library, python, timeout)
-    about = process.about
+    first = OtherPython(library, python, timeout)
+    process: OtherPython | None = first
+    about = first.about
     head = {
-        "library": process.name,
+        "library": first.name,
         "version": about["version"],
         "python": about["python"],
         "date": datetime.now(UTC).date().isoformat(),

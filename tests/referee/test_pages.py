@@ -12,7 +12,7 @@ from connections.interop.adaptors import ADAPTORS
 from connections.referee import INFORMATIVE, robots
 
 DOCS = ROOT / "docs"
-PAGES = {"which_vessel": 5, "referee": 2}
+PAGES = {"which_vessel.md": 5, "referee.md": 2}
 _spec = importlib.util.spec_from_file_location("referee_table", DOCS / "referee_table.py")
 assert _spec is not None and _spec.loader is not None
 table = importlib.util.module_from_spec(_spec)
@@ -21,7 +21,7 @@ _spec.loader.exec_module(table)
 
 @pytest.mark.parametrize("name", PAGES)
 def test_the_page_runs(name: str) -> None:
-    page = DOCS / f"{name}.md"
+    page = DOCS / name
     execute(page)
     assert len(python_blocks(page)) == PAGES[name]
 
@@ -49,7 +49,7 @@ def test_the_page_is_rendered_from_the_rows(copies: Path) -> None:
     before = table.PAGE.read_text()
     rows = json.loads(table.ROWS.read_text())
     assert table.main(None) == 0 and table.PAGE.read_text() == before
-    assert set(rows) == set(ADAPTORS) and table.INFORMATIVE == INFORMATIVE
+    assert set(rows) <= set(ADAPTORS) and table.INFORMATIVE == INFORMATIVE
     assert all(set(row["robots"]) <= set(robots()) for row in rows.values())
     assert table.END in before and "**Robots**" in before.split(table.END)[1]
 
