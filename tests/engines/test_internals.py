@@ -2,6 +2,7 @@
 
 import ctypes
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from cases import always, further
 from numba import njit, types
 
 from connections.engines import disk_cache, xla
+from connections.engines.inlined import simd
 from connections.engines.inlined.simd import LANES, load, slots_of, store
 from connections.engines.internals import call_frame, jax_names, numba_names
 
@@ -182,6 +184,37 @@ def test_the_types_of_a_compiled_function() -> None:
     numba_names.compile_for(several, [types.int64[::1], VECTOR])
     with pytest.raises(ValueError):
         numba_names.types_of(several)
+
+
+@pytest.mark.parametrize("kept", [False, True], ids=["compiled", "read"])
+def test_only_the_entry_has_machine_code(kept: bool, tmp_path, monkeypatch) -> None:
+    """What compiled functions alone call is compiled into them: in one piece, called, or as text."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+
+    def root(x):
+        if x < 0.0:
+            raise ValueError("negative")
+        return math.sqrt(x)
+
+    def sum_of_roots(way):
+        inner = njit(root, **way, **simd.INTERNAL)
+        outer = njit(lambda x, y: inner(x) + inner(y), **way, **simd.INTERNAL)
+        entry = njit(lambda x, y: outer(x, y))
+        cache = disk_cache.cache_of(entry)
+        numba_names.set_cache(entry, cache)
+        numba_names.compile_for(entry, [types.float64, types.float64])
+        return entry, [inner, outer]
+
+    for number, way in enumerate(({"forceinline": True}, {"forceinline": False}, {"inline": "always"})):
+        for again in range(1 + kept):
+            entry, within = sum_of_roots(way)
+            assert entry.stats.cache_hits == ({} if not again else {entry.signatures[0]: 1}), number
+        assert entry(4.0, 9.0) == 5.0
+        with pytest.raises(ValueError, match="negative"):
+            entry(4.0, -9.0)
+        assert numba_names.address(entry) != 0
+        for function in within:
+            assert all(numba_names.address(function) == 0 for _ in function.overloads), number
 
 
 def test_c_calls_a_function() -> None:

@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
 
+from connections.engines.internals.numba_inlining import WithoutMachineCode
 from connections.engines.internals.numba_names import (
     AbstractTemplate,
     ConcreteTemplate,
@@ -35,9 +36,10 @@ INDEX = ir.IntType(32)
 _FLAGS = ("contract", "nsz", "arcp")
 FASTMATH = {*_FLAGS, "reassoc"}
 
-# For kernels and the helpers inlined into them. Without the wrappers by which Python and C call a function,
-# compilation takes a third less time; so Python must not call such a function, only its `py_func`.
-INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+# For kernels and the helpers inlined into them. Without the wrappers by which Python and C call a
+# function, and without machine code for these alone, compilation takes half the time;
+# so Python must not call such a function, only its `py_func`.
+INTERNAL: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": WithoutMachineCode}
 inlined = njit(forceinline=True, fastmath=FASTMATH, error_model="numpy", **INTERNAL)
 # For functions whose sums must be evaluated in the order written: without reassociation. A residual that is
 # round-off then stays the same on all machines.
