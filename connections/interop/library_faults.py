@@ -116,10 +116,10 @@ def _locked(
         def part(x: Array, w: Array, whole: Callable[[Array], Array] = whole) -> Array:
             wide = np.zeros(theirs.model.nv)
             wide[at_v] = w
-            return coriolis(whole(x), wide)[np.ix_(at_v, at_v)]
+            return np.asarray(coriolis(whole(x), wide)[np.ix_(at_v, at_v)])
 
         def part_of_H(x: Array, whole: Callable[[Array], Array] = whole) -> Array:
-            return theirs.mass_matrix(whole(x))[np.ix_(at_v, at_v)]
+            return np.asarray(theirs.mass_matrix(whole(x))[np.ix_(at_v, at_v)])
 
         reports.append(audit_coriolis(part, part_of_H, frame, point[at_q], velocity[at_v]))
     return _worst(reports)

@@ -347,8 +347,8 @@ class Trajectories(Parametrized):
         else:
             motions = HostMotions(flow.host)
         started = motions.start(rows, count)
-        for row in np.flatnonzero(~started.near):
-            require_admissible(self.owner, first, rows[0][row])
+        for far in np.flatnonzero(~started.near):
+            require_admissible(self.owner, first, rows[0][far])
         scales = np.stack([started.origin, np.zeros_like(started.origin)])
         attempts = motions.attempts(float(times[0]), started, scales, (settings.rtol, settings.atol))
         clock, places = times - times[0], slice(None)
@@ -385,8 +385,8 @@ class Trajectories(Parametrized):
         more: dict[str, Any] = {"drift": found.drift[:, places]} if kept else {}
         if events is not None:
             more["event_times"], more["event_states"] = events.results()
-            for row, end in found.ended.items():
-                good[row] |= np.abs(times - times[0]) > abs(end)
+            for ended, end in found.ended.items():
+                good[ended] |= np.abs(times - times[0]) > abs(end)
         if good.all() and interrupt is None:
             return values, more
         alive = np.where(np.cumprod(good, axis=1) == 1, 1.0, np.nan)

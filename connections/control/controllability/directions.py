@@ -120,8 +120,8 @@ def decoupling_directions(jet: Jet, tol: float) -> Directions:
         return Directions(np.zeros((1, 0)), False, True, units)
     scale = np.max(np.abs(forms))
     zeros: list[Array] = []
-    for a in np.eye(count):
-        _add(zeros, a, forms, scale, tol)
+    for unit in np.eye(count):
+        _add(zeros, unit, forms, scale, tol)
     for a, b in combinations(range(count), 2):
         for root in _pair(forms[:, [[a, a], [b, b]], [[a, b], [a, b]]] / scale, tol):
             u = np.zeros(count)

@@ -5,9 +5,9 @@ kernel consists of up to two hundred functions, of which Python calls one, the e
 the others, it is compiled in five sixths of the time.
 
 `CompilerBase`, `DefaultPassBuilder`, `PassManager`, `register_pass` (numba.core.compiler, and
-numba.core.compiler_machinery) and the argument `pipeline_class` of `njit` are Numba's documented way to another
-compiler. What this one does otherwise uses `NativeLowering` (numba.core.typed_passes), `JITCodeLibrary`
-(numba.core.codegen) with its `_finalize_final_module`, `_finalize_dynamic_globals`,
+numba.core.compiler_machinery) and the argument `pipeline_class` of `njit` are Numba's documented way to
+another compiler. What this one does otherwise uses `NativeLowering` (numba.core.typed_passes),
+`JITCodeLibrary` (numba.core.codegen) with its `_finalize_final_module`, `_finalize_dynamic_globals`,
 `_verify_declare_only_symbols` and `_ensure_finalized`, `insert_user_function`, and
 `numba._dynfunc.make_function`: what Numba itself does, but for the last steps.
 """
@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import _dynfunc
+from numba import _dynfunc  # type: ignore[attr-defined]
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -27,7 +27,7 @@ from numba.core.typed_passes import NativeLowering
 __all__ = ["WithoutMachineCode"]
 
 
-class _Linkable(JITCodeLibrary):  # type: ignore[misc]
+class _Linkable(JITCodeLibrary):
     """LLVM's code of a function, optimized to be linked into others; no machine code is made of it."""
 
     def _finalize_final_module(self) -> None:
@@ -37,7 +37,7 @@ class _Linkable(JITCodeLibrary):  # type: ignore[misc]
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _Lowering(NativeLowering):  # type: ignore[misc]
+class _Lowering(NativeLowering):
     """Numba's lowering, into a library of the kind above."""
 
     _name = "lowering_without_machine_code"
@@ -57,7 +57,7 @@ class _Lowering(NativeLowering):  # type: ignore[misc]
         return True
 
 
-class WithoutMachineCode(CompilerBase):  # type: ignore[misc]
+class WithoutMachineCode(CompilerBase):
     """The compiler of `njit(pipeline_class=...)` for functions that Python never calls."""
 
     def define_pipelines(self) -> list[Any]:

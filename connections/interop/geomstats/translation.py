@@ -212,7 +212,9 @@ def require_agreement(metric: GeomstatsMetric, inner: InnerProduct) -> None:
         H, point, basis = (np.asarray(array) for array in ours(chart.sample(rng)))
         theirs = gram(inner, point, basis)
         lengths = np.sqrt(np.abs(np.diag(theirs)))
-        gap, size = (float(a) for a in worst(jnp.asarray(H - theirs), jnp.outer(lengths, lengths)))
+        gap, size = (
+            float(a) for a in worst(jnp.asarray(H - theirs), jnp.asarray(np.outer(lengths, lengths)))
+        )
         if not gap <= AGREEMENT * size:
             raise MetricError(
                 f"the inner product of {_name(metric.space)} is not the one that {metric.route} gives (they "

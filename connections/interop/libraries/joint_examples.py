@@ -20,6 +20,9 @@ from connections import multibody as mb
 from connections._words import no_such
 from connections.interop.libraries.library import ROOT_JOINT, Array, LibraryError
 
+X: Any
+Y: Any
+Z: Any
 X, Y, Z = np.eye(3)
 _OBLIQUE = np.array([0.6, 0.0, 0.8])
 _PITCH = 0.1  # m/rad

@@ -264,7 +264,7 @@ class Conditions:
         The joint with the least gain; None if all joints have one velocity.
         """
         wide = np.flatnonzero(choice.sizes > 1)
-        split = [(*self._parted(members, choice, number, q), int(members[number])) for number in wide]
+        split = [(*self._parted(members, choice, int(number), q), int(members[number])) for number in wide]
         gain, parts, body = min(split, key=lambda found: found[0], default=(np.inf, (), -1))
         return (gain, body, parts) if parts else None
 

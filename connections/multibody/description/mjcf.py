@@ -214,7 +214,7 @@ def refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
             '<joint armature="..."/> of its joints stands for it, its <tendon> is written with armature="0"'
         )
     for number in np.flatnonzero(compiled.actuator_armature):
-        if not _on_joint(mujoco, compiled, number):
+        if not _on_joint(mujoco, compiled, int(number)):
             name = compiled.actuator(number).name or f"number {number}"
             raise ModelError(
                 f"actuator '{name}' has armature and does not act on a joint: couplings are not yet supported"

@@ -204,8 +204,8 @@ class MJCFForces:
                 found.append(f"the nonlinear spring or damper of tendon '{name}'")
         for body in np.flatnonzero(compiled.body_gravcomp):
             found.append(f"the gravity compensation of body '{compiled.body(body).name or f'body {body}'}'")
-        for number in np.flatnonzero(compiled.actuator_damping):
-            found.append(f"the damping of actuator '{compiled.actuator(number).name or f'number {number}'}'")
+        for motor in np.flatnonzero(compiled.actuator_damping):
+            found.append(f"the damping of actuator '{compiled.actuator(motor).name or f'number {motor}'}'")
         if compiled.opt.density or compiled.opt.viscosity:
             found.append("the drag of a fluid")
         if compiled.nflex:

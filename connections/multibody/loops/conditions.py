@@ -167,8 +167,7 @@ def _values(rows: Rows, T: jax.Array, q_s: jax.Array) -> jax.Array:
         ],
         turn,
     )
-    phi: jax.Array = rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0) * (values - rows.constants)
-    return phi
+    return jnp.asarray(rows.scales * np.where(rows.kinds == DISTANCE, 0.5, 1.0)) * (values - rows.constants)
 
 
 def wrenches_of(rows: Rows, T: jax.Array) -> jax.Array:
