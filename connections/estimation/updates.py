@@ -156,7 +156,8 @@ def _iterated(
     def root(_: Any, e: jax.Array) -> Any:
         def goes_on(carried: Any) -> jax.Array:
             _, last, count = carried
-            return (last > SETTLED) & (count < iterations)
+            unsettled: jax.Array = (last > SETTLED) & (count < iterations)
+            return unsettled
 
         def step(carried: Any) -> Any:
             e, _, count = carried
