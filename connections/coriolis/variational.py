@@ -102,12 +102,14 @@ class Course(NamedTuple):
     q, P : (nq,) and (m,), point and momentum.
     steps : how many steps were made.
     why : 0, or why the next step failed.
+    guess : with what compiled code begins its search; None in JAX.
     """
 
     q: Any
     P: Any
     steps: Any
     why: Any
+    guess: Any = None
 
 
 class Recorded(NamedTuple):

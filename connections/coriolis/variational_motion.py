@@ -94,7 +94,8 @@ class DiscreteSteps:
 
     def begin(self, q: Array, v: Array) -> Course:
         """As `Steps.begin`."""
-        return Course(*(np.asarray(leaf) for leaf in self._begin(q, v)))
+        begun: Course = jax.tree_util.tree_map(np.asarray, self._begin(q, v))
+        return begun
 
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course

@@ -100,6 +100,7 @@ from connections.multibody.second_derivatives import (
     inverse_dynamics_second_derivatives,
 )
 from connections.multibody.traced_model import TracedModel
+from connections.multibody.variational_steps import discrete_momentum, variational_step
 
 __all__ = [
     "AssemblyWarning",
@@ -154,6 +155,7 @@ __all__ = [
     "curvature_operator",
     "curvature_with_torsion",
     "difference",
+    "discrete_momentum",
     "displace",
     "example",
     "example_path",
@@ -200,6 +202,7 @@ __all__ = [
     "sectional_curvature",
     "set_num_threads",
     "total_mass",
+    "variational_step",
     "warm_up",
     "zero_order_hold",
 ]

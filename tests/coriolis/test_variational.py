@@ -46,6 +46,7 @@ def orders(system, q0, v0, span, counts, order):
     return np.log2(np.array(errors[:-1]) / errors[1:])
 
 
+@pytest.mark.further
 def test_in_a_frame_with_forces_the_order_is_two():
     np.testing.assert_allclose(orders(DAMPED, Q, V, 0.8, (16, 32, 64), None), 2.0, atol=0.05)
 
@@ -96,6 +97,7 @@ def hat(w):
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
 
+@pytest.mark.further
 def test_on_rotations_a_step_is_that_of_the_exponential():
     """(dexp^-1_{h xi})^T I xi = P_k and R_{k+1} = R_k exp(h xi), by SciPy; spatial momentum is exact."""
     h, w = 0.1, np.array([2.0, -1.0, 1.5])
@@ -122,6 +124,7 @@ def test_on_rotations_a_step_is_that_of_the_exponential():
         TOP.simulate([0, 0, 0, 1], [0.5, 0.1, 4.0], [0.0, 2.0], method="variational", step=1.0)
 
 
+@pytest.mark.further
 def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
     """A free particle in polar coordinates keeps its angular momentum, and not the linear one."""
     plane = cn.MechanicalSystem(
@@ -138,6 +141,13 @@ def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
     with pytest.raises(IntegrationError, match="commutes with the retraction") as caught:
         plane.simulate([1.0, 0.2], [0.3, 0.9], times, symmetry=shifts, **keep)
     assert caught.value.motion.q.shape == (5, 2)
+
+
+def test_a_momentum_that_is_not_kept_is_an_error():
+    """Shifts of the angle are no symmetry of the pendulum."""
+    shifts = systems.translations(1, (0,))
+    with pytest.raises(IntegrationError, match=r"momentum of generator 0 .* by t = 0\.1,"):
+        PENDULUM.simulate([0.4], [0.3], [0.0, 0.1, 0.35], symmetry=shifts, method="variational", step=0.05)
 
 
 def test_derivatives_are_those_of_the_discrete_motion():

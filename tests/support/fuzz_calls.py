@@ -183,7 +183,12 @@ def _of_robot(kind: str) -> dict[str, Call]:
         "difference": Call(partial(mb.difference, robot), {"q0": q, "q1": q}),
         "displace": Call(partial(mb.displace, robot), {"q": q, "xi": v}),
         "RobotSystem.simulate": Call(robot.system().simulate, motion),
+        **({} if robot.closed else {"variational_step": Call(_step(robot), {"q": q, "P": v})}),
     }
+
+
+def _step(robot: mb.Model) -> Callable[..., Any]:
+    return lambda q, P: mb.variational_step(robot, q, P, 1e-4)
 
 
 def _from_guess(function: Callable[..., Any], robot: mb.Model, q: Any, guess: Any, **given: Any) -> Any:

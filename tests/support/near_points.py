@@ -175,6 +175,8 @@ PUBLIC = {
     "linearize": lambda q: mb.linearize(robot(), q, *_state(2)),
     "difference to": lambda q: mb.difference(robot(), _at_rest(), q),
     "difference from": lambda q: mb.difference(robot(), q, _at_rest()),
+    "variational_step": lambda q: mb.variational_step(robot(), q, _state(1)[0], 1e-3),
+    "discrete_momentum": lambda q: mb.discrete_momentum(robot(), q, _at_rest(), 0.5),
     "displace": lambda q: mb.displace(robot(), q, _state(1)[0]),
     "displace by nothing": lambda q: mb.displace(robot(), q, np.zeros(robot().nv)),
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: mb.gravity(robot(), p), q, 1e-3),

@@ -144,6 +144,42 @@ def rotation_vector(q):
 
 
 @inlined
+def quaternion_of(x):
+    """The unit quaternion of a rotation vector, rad; of float64. Its vector part has no cancellation."""
+    angle = math.sqrt(dot3(x, x))
+    scale = math.sin(0.5 * angle) / angle if angle > 1e-150 else 0.5
+    return (*scale3(x, scale), math.cos(0.5 * angle))
+
+
+@inlined
+def vector_of(q):
+    """The rotation vector of a unit quaternion, rad, by the way of less than a full turn; of float64."""
+    sine = math.sqrt(q[0] * q[0] + q[1] * q[1] + q[2] * q[2])
+    scale = 2.0 * math.atan2(sine, q[3]) / sine if sine > 1e-150 else 2.0
+    return q[0] * scale, q[1] * scale, q[2] * scale
+
+
+@inlined
+def half_turn(q):
+    """The unit quaternion of half the rotation of a unit quaternion."""
+    return unit_quaternion((q[0], q[1], q[2], 1.0 + q[3]))
+
+
+@inlined
+def turned_off(q, x):
+    """R x - x for the rotation R of a unit quaternion, without cancellation if it is small."""
+    r = q[0], q[1], q[2]
+    once = cross3(r, x)
+    return add3(scale3(once, 2.0 * q[3]), scale3(cross3(r, once), 2.0))
+
+
+@inlined
+def turned_by(q, x):
+    """R x for the rotation R of a unit quaternion."""
+    return add3(x, turned_off(q, x))
+
+
+@inlined
 def unit_factor(square):
     """1 / |q| for a squared norm close to one, by its series; the next term would be at most 3e-18."""
     off = square - 1.0

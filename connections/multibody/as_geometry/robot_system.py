@@ -18,7 +18,6 @@ import numpy as np
 from connections.affine.contorsion import ContorsionConnection, ContorsionFamily
 from connections.affine.motions.flow import Flow, State
 from connections.affine.motions.host_motions import HostMotion, on_host
-from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Momenta, energy_of, momenta_of
 from connections.affine.symmetry import GroupAction
 from connections.checks import (
@@ -36,7 +35,9 @@ from connections.evaluation.content import ByContent, content
 from connections.evaluation.parameters import Parametrized
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
+from connections.multibody.as_geometry.robot_steps import RobotSteps
 from connections.multibody.definition.recursions import body_contorsion_at
+from connections.multibody.program.stepping import require_tree
 
 if TYPE_CHECKING:
     from connections.coriolis.system import Forces
@@ -192,9 +193,13 @@ class RobotSystem(ByContent, MechanicalSystem):
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
 
-    def _variational(self, *given: Any) -> Motion:
-        """Robots have no variational steps."""
-        raise ValueError("method: the motions of robots are found by 'DOP853' only")
+    def _variational_steps(self, control: Forces | None) -> RobotSteps:
+        """The variational steps under gravity and control by the recursion."""
+        require_tree("method", self.model)
+        force = None
+        if control is not None:
+            force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
+        return RobotSteps(self.model, force)
 
     def _momenta_of(self, symmetry: GroupAction) -> Momenta:
         """The momenta of a symmetry; the motion is that of the Levi-Civita connection, whatever C is."""

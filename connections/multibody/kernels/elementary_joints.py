@@ -28,8 +28,10 @@ from connections.engines.inlined.simd import (
 from connections.engines.inlined.vectors import (
     add3,
     cross3,
+    half_turn,
     matrix_of,
     quaternion_columns,
+    quaternion_of,
     quaternion_product,
     rotate_columns,
     rotation_vector,
@@ -37,10 +39,12 @@ from connections.engines.inlined.vectors import (
     subtract3,
     toward,
     turned,
+    turned_by,
     turned_by_quaternion,
     unit_quaternion,
+    vector_of,
 )
-from connections.multibody.kernels.layout import PLACEMENT, POSE
+from connections.multibody.kernels.layout import DISPLACEMENT, PLACEMENT, POSE
 
 KINDS = ("revolute", "helical", "prismatic", "spherical", "free")  # `ElementaryJoint.kind`; the ground is -1
 REVOLUTE, HELICAL, PRISMATIC, SPHERICAL, FREE = range(len(KINDS))
@@ -166,6 +170,89 @@ def bracket_column(i, k):
 @inlined
 def _three(slots, stride):
     return slots[0], slots[stride], slots[2 * stride]
+
+
+# --- displacements ------------------------------------------------------------------------------------------
+
+
+@inlined
+def put_displacement(kind, k, x, E):
+    """Write the displacement `DISPLACEMENT` by the velocities x for a unit of time.
+
+    It is a rotation by the exponential, and of a free joint a shift in the axes half way: backwards it is the
+    inverse.
+    """
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        way = load(x, 0)
+        put(E, 0, (0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, way))
+        if kind == PRISMATIC:
+            store(E, DISPLACEMENT.shift + 2, way)
+        else:
+            put(E, 2, (math.sin(0.5 * way), math.cos(0.5 * way)))
+            if kind == HELICAL:
+                store(E, DISPLACEMENT.shift + 2, way * k[PLACEMENT.pitch])
+    else:
+        turn = quaternion_of(take(x, 0, 3))
+        put(E, 0, (*turn, 0.0, 0.0, 0.0, 0.0))
+        if kind == FREE:
+            put(E, DISPLACEMENT.shift, turned_by(half_turn(turn), take(x, 3, 3)))
+
+
+@inlined
+def displacement_velocities(kind, E, x):
+    """Write the velocities of which `put_displacement` makes E."""
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        store(x, 0, load(E, DISPLACEMENT.way))
+    else:
+        turn = take(E, 0, 4)
+        put(x, 0, vector_of(turn))
+        if kind == FREE:
+            a, b, c, w = half_turn(turn)
+            put(x, 3, turned_by((-a, -b, -c, w), take(E, DISPLACEMENT.shift, 3)))
+
+
+@inlined
+def displace_further(kind, k, x, E):
+    """Follow E by a small displacement with the velocities x; exact to first order."""
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        store(x, 0, load(E, DISPLACEMENT.way) + load(x, 0))
+        put_displacement(kind, k, x, E)
+    else:
+        turn = take(E, 0, 4)
+        if kind == FREE:
+            shift = add3(take(E, DISPLACEMENT.shift, 3), turned_by(turn, take(x, 3, 3)))
+            put(E, DISPLACEMENT.shift, shift)
+        put(E, 0, unit_quaternion(quaternion_product(turn, quaternion_of(take(x, 0, 3)))))
+
+
+@inlined
+def displace_coordinates(kind, q, E):
+    """Move the coordinates q of a joint by E."""
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        store(q, 0, load(q, 0) + load(E, DISPLACEMENT.way))
+    else:
+        at = 0
+        if kind == FREE:
+            at = 3
+            put(q, 0, add3(take(q, 0, 3), turned_by(take(q, 3, 4), take(E, DISPLACEMENT.shift, 3))))
+        put(q, at, unit_quaternion(quaternion_product(take(q, at, 4), take(E, 0, 4))))
+
+
+@inlined
+def put_way(kind, k, q, other, E):
+    """Write the displacement from the coordinates q to others, by the shorter way."""
+    if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:
+        store(E, 0, load(other, 0) - load(q, 0))
+        put_displacement(kind, k, E, E)
+    else:
+        at = 3 if kind == FREE else 0
+        a, b, c, w = take(q, at, 4)
+        turn = quaternion_product((-a, -b, -c, w), take(other, at, 4))
+        sign = -1.0 if turn[3] < 0.0 else 1.0
+        put(E, 0, (turn[0] * sign, turn[1] * sign, turn[2] * sign, turn[3] * sign, 0.0, 0.0, 0.0, 0.0))
+        if kind == FREE:
+            way = subtract3(take(other, 0, 3), take(q, 0, 3))
+            put(E, DISPLACEMENT.shift, turned_by((-a, -b, -c, w), way))
 
 
 # --- steps of loops -----------------------------------------------------------------------------------------

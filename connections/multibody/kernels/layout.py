@@ -73,6 +73,13 @@ RATE_COLUMN = record("RateColumn", Phi=6, rate=6, second=6)
 SYMBOL_RATE_LINK = record("SymbolRateLink", inertia=10)
 SYMBOL_RATE_COLUMN = record("SymbolRateColumn", Phi=6, g=3, turned_g=3, turned_w=3)
 CONTORSION_RATE = record("ContorsionRate", N=15, rate=15, other=15)  # for each link, behind all `RATE_LINK`
+# In `variational`: the displacement of a link in a step and that of its own joint (`DISPLACEMENT`), the
+# logarithm of the first, momentum and weight of the subtree, and Newton's matrix with its two vectors.
+DISPLACEMENT = record("Displacement", turn=4, shift=3, way=1)
+STEP_LINK = record(
+    "StepLink", turn=4, shift=3, own=8, x=6, inertia=10, force=6, weight=6, K=36, bias=6, change=6
+)
+STEP_COLUMN = record("StepColumn", Phi=6, moved=6, U=6, W=6, inverse=1, u=1, target=1, change=1, outer=1)
 PAIR = record("Pair", E=6)  # for two entries of a link
 
 PER_LINK = max(
@@ -81,10 +88,12 @@ PER_LINK = max(
     ARTICULATED_LINK.size,
     DERIVATIVES_LINK.size + HESSIAN_LINK.size,
     RATE_LINK.size + CONTORSION_RATE.size,
+    STEP_LINK.size,
 )
 PER_COLUMN = max(
     CORIOLIS_COLUMN.size,
     ARTICULATED_COLUMN.size,
+    STEP_COLUMN.size,
     DERIVATIVES_COLUMN.size + max(HESSIAN_COLUMN.size, SECOND_COLUMN.size),
 )
 PER_ENTRY = max(CORIOLIS_COLUMN.size, CHRISTOFFEL_COLUMN.size)

@@ -16,9 +16,9 @@ from connections.engines.workspaces import with_workspace
 from connections.multibody.program.table import RECURSIONS
 
 # The solvers of loops and of motions: what each is, about how many seconds compiling takes, the module, and
-# the kinds of its arguments. 1, 2, 3 is a float64 array of so many axes, i1 an int64 array, f a float, b a
-# boolean; m, l and c are the arrays of the tree, the loops and the clusters, and w is a workspace for several
-# configurations.
+# the kinds of its arguments. 1, 2, 3 is a float64 array of so many axes, i1 an int64 array, f a float, i an
+# integer, b a boolean; m, l and c are the arrays of the tree, the loops and the clusters, and w is a
+# workspace for several configurations.
 SOLVERS = {
     "closure_at": ("the solver of loops", 9, "loop_entries", "l 1 1 1"),
     "closure_rows": ("the solver of loops (batch)", 11, "loop_entries", "l 2 2 2"),
@@ -29,6 +29,7 @@ SOLVERS = {
     "conditions_at": ("the conditions of loops", 2, "loop_entries", "l 1 1 2 2 2"),
     "motion_at": ("free motion", 5, "motion_steps", "m 2 f 1 1 2"),
     "motion_rows": ("free motion (batch)", 6, "motion_steps", "m w 2 1 2 2 3"),
+    "variational_rows": ("variational steps", 10, "variational", "m 2 2 2 1 f i 2"),
     "judge": ("step control", 1, "motion_steps", "3 3 3 2 1 3"),
     "linear_at": ("transport along motions", 1, "motion_steps", "2 f 3 1 1 2"),
 }
@@ -72,6 +73,7 @@ def _empty(arguments: str) -> list[Any]:
         "frame": np.zeros(FRAME.size),  # of the ground
         "f": 0.0,
         "b": False,
+        "i": 0,
     }
     return [nothing[argument] for argument in arguments.split()]
 

@@ -1,0 +1,151 @@
+"""Variational steps of a robot by its recursion, for `coriolis.variational_motion`; JAX compiles nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from connections.coriolis.variational import UNSOLVED, Course, Recorded
+from connections.coriolis.variational_motion import Stepping
+from connections.multibody.definition.host_kinematics import configuration
+from connections.multibody.program.stepping import Stepped, stepped
+
+Array = NDArray[np.float64]
+MOST_SWEEPS = 60  # of forces that depend on the velocity of the step, which they change
+REMEMBERED = 8  # of these sweeps, for Anderson's acceleration
+SAME = 1e-13  # a change of forces, relative to them, that is round-off
+
+
+class RobotSteps:
+    """The steps of a robot.
+
+    Parameters
+    ----------
+    model : without loops.
+    force : (t, q, v) -> (nv,), of a control; None for none. A step has its forces at both ends, at the
+        velocity of the step, so that it stays its own adjoint.
+    """
+
+    def __init__(self, model: Any, force: Callable[..., Array] | None) -> None:
+        self._model, self._force = model, force
+
+    def begin(self, q: Array, v: Array) -> Course:
+        """As `Steps.begin`.
+
+        Raises
+        ------
+        PointError : a quaternion is not of norm one.
+        """
+        q = configuration(self._model.kinematics, "q0", q)
+        still, none = np.zeros((len(q), 2 * self._model.nv)), np.zeros(len(q), int)
+        P = stepped(self._model, np.hstack([q, v]), still, np.ones(1), 1.0, -2).P
+        guess = np.hstack([v, np.zeros((len(q), 3 * v.shape[1] + 1))])
+        return Course(q, P, none, none, guess)
+
+    def advance(
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
+    ) -> tuple[Course, Recorded]:
+        """As `Steps.advance`."""
+        recorded, last = [], np.flatnonzero(counts)[-1] if counts.any() else 0
+        for at, count in enumerate(counts.tolist()):
+            if count:
+                course = self._made(stepping, t0, count, course)
+            if at <= last:
+                record = self._record(course)
+            recorded.append(record)
+        return course, Recorded(*(np.stack(leaves, axis=1) for leaves in zip(*recorded, strict=True)))
+
+    def _made(self, stepping: Stepping, t0: float, count: int, course: Course) -> Course:
+        """The course after `count` steps."""
+        if self._force is not None:
+            for _ in range(count):
+                course = self._driven(stepping, t0, course)
+            return course
+        going = np.flatnonzero(course.why == 0)
+        y = np.hstack([course.q, course.P])[going]
+        forces = np.zeros((len(going), 2 * self._model.nv))
+        more = stepping.shares, float(stepping.step), count, course.guess[going]
+        return _after(course, going, stepped(self._model, y, forces, *more))
+
+    def _driven(self, stepping: Stepping, t0: float, course: Course) -> Course:
+        """The course after one step under a control."""
+        for row in np.flatnonzero(course.why == 0):
+            y = np.hstack([course.q[row], course.P[row]])[None]
+            guess, t, begin = course.guess[row : row + 1], t0 + course.steps[row] * stepping.step, y
+            for share in stepping.shares:
+                found = self._balanced(y, guess, t, share * stepping.step)
+                if found.why[0]:
+                    break
+                y, guess, t = np.hstack([found.q, found.P]), found.guess, t + share * stepping.step
+            if found.why[0]:
+                found.q, found.P = begin[:, : self._model.nq], begin[:, self._model.nq :]
+                found.steps[:] = 0
+            course = _after(course, np.array([row]), found)
+        return course
+
+    def _balanced(self, y: Array, guess: Array, t: float, h: float) -> Stepped:
+        """A step whose forces are those at its own velocity, by sweeps with Anderson's acceleration."""
+        assert self._force is not None
+        nq, nv, model = self._model.nq, self._model.nv, self._model
+        each = np.hstack([np.tile(y[0, :nq], (nv, 1)), np.eye(nv)])
+        H = stepped(model, each, np.zeros((nv, 2 * nv)), np.ones(1), 1.0, -2).P
+        lengths = np.sqrt(np.diagonal(H))
+        end, v = y[0, :nq], guess[0, :nv] + 0.5 * (h + guess[0, -1]) * guess[0, nv : 2 * nv]
+        tried: list[Array] = []
+        misses: list[Array] = []
+        forces, last = np.zeros(2 * nv), np.inf
+        for _ in range(MOST_SWEEPS):
+            now = np.concatenate([self._force(t, y[0, :nq], v), self._force(t + h, end, v)])
+            if tried:
+                misses.append(now - forces)
+                now = _accelerated(tried, misses)
+            tried.append(now)
+            found = stepped(model, y, now[None], np.ones(1), h, 1, guess)
+            if found.why[0]:
+                return found
+            end, v = found.q[0], found.guess[0, :nv]
+            # forces in units of the momenta that move as fast
+            units = lengths * (np.sqrt(abs(v @ found.P[0])) + np.abs(v) * lengths) / abs(h)
+            miss = np.abs(now - forces) / np.maximum(np.tile(units, 2) + np.abs(now), 1e-300)
+            change, forces = np.max(miss), now
+            if change <= SAME or (change >= 0.5 * last and change < 1e4 * SAME):
+                return found
+            last = change
+        found.why[:] = UNSOLVED
+        return found
+
+    def _record(self, course: Course) -> Recorded:
+        """What is recorded of the courses."""
+        y, forces = np.hstack([course.q, course.P]), np.zeros((len(course.q), 2 * self._model.nv))
+        found = stepped(self._model, y, forces, np.ones(1), 1.0, 0)
+        v = found.guess[:, : self._model.nv]
+        kinetic = 0.5 * np.einsum("mi,mi->m", v, course.P)
+        good = (course.why == 0) & np.isfinite(v).all(axis=1)
+        return Recorded(course.q, v, kinetic, found.last, good)
+
+
+def _after(course: Course, rows: NDArray[np.int64], found: Stepped) -> Course:
+    """The course in which these rows went on."""
+    new = Course(*(np.array(leaf) for leaf in course))
+    new.why[rows] = found.why
+    new.steps[rows] += found.steps
+    good = rows[found.why == 0]
+    new.q[good], new.P[good], new.guess[good] = (
+        leaf[found.why == 0] for leaf in (found.q, found.P, found.guess)
+    )
+    return new
+
+
+def _accelerated(tried: list[Array], misses: list[Array]) -> Array:
+    """The next forces: what was tried and what is missing, in the combination that would miss least."""
+    if len(misses) == 1:
+        return tried[-1] + misses[-1]
+    x, f = np.array(tried[-REMEMBERED:]), np.array(misses[-REMEMBERED:])
+    dx, df = x[1:] - x[:-1], f[1:] - f[:-1]
+    sizes = np.sqrt(np.sum(df**2, axis=1))
+    sizes = np.where(sizes > 0.0, sizes, 1.0)[:, None]
+    share = np.linalg.lstsq((df / sizes).T, f[-1], rcond=1e-12)[0]
+    return np.asarray(x[-1] + f[-1] - share @ ((dx + df) / sizes))

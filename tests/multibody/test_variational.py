@@ -1,0 +1,227 @@
+"""Variational steps of trees by recursion: against the discrete action, momenta, order, errors."""
+
+import numpy as np
+import pytest
+from mechanisms import MOVING, armed, assemble
+from scipy.spatial.transform import Rotation
+
+from connections import multibody as mb
+from connections.checks import IntegrationError, NonFiniteError, ShapeError
+from connections.multibody.definition.host_kinematics import body_motions
+
+H = 0.05
+
+
+def poses(model, q):
+    """Of all bodies, (N, 4, 4), from their joints' poses in NumPy."""
+    kinematics, found = model.kinematics, []
+    for body, chain in enumerate(kinematics.chains):
+        pose, parent = kinematics.placements[body], kinematics.tree.parents[body]
+        for joint, _, at, _ in chain:
+            pose = pose @ joint.pose(q[at])
+        found.append(pose if parent < 0 else found[parent] @ pose)
+    return np.array(found)
+
+
+def hat(w):
+    return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
+
+
+def logarithm(T):
+    """[omega; v] with p = V v, V = 1 + (1 - cos t) / t^2 W + (t - sin t) / t^3 W^2."""
+    w = Rotation.from_matrix(T[:3, :3]).as_rotvec()
+    t, W = np.linalg.norm(w) + 1e-300, hat(w)
+    V = np.eye(3) + 2.0 * (np.sin(0.5 * t) / t) ** 2 * W + (t - np.sin(t)) / t**3 * W @ W
+    return np.concatenate([w, np.linalg.solve(V, T[:3, 3])])
+
+
+def inertias(model):
+    """(N, 6, 6) about the bodies' origins."""
+    found = []
+    for m, x, y, z, a, b, d, c, e, f in mb.inertial_parameters(model):
+        h, moment = hat([x, y, z]), [[a, b, c], [b, d, e], [c, e, f]]
+        found.append(np.block([[np.array(moment), h], [h.T, m * np.eye(3)]]))
+    return np.array(found)
+
+
+def potential(model, q):
+    """-sum m g . c."""
+    first = [
+        inertia[5, 5] * T[:3, 3] + T[:3, :3] @ inertia[[2, 0, 1], [4, 5, 3]]
+        for inertia, T in zip(inertias(model), poses(model, q), strict=True)
+    ]
+    return -np.array(model.gravity) @ np.sum(first, axis=0)
+
+
+def action(model, q0, q1, h):
+    """(h/2) (sum V . I V + armature) - (h/2) (U_0 + U_1)."""
+    total = -0.5 * h * (potential(model, q0) + potential(model, q1))
+    for inertia, T0, T1 in zip(inertias(model), poses(model, q0), poses(model, q1), strict=True):
+        V = logarithm(np.linalg.inv(T0) @ T1) / h
+        total += 0.5 * h * V @ inertia @ V
+    way = mb.difference(model, q0, q1) / h
+    return total + 0.5 * h * way @ (model.kinematics.tree.armature * way)
+
+
+def slopes(model, q0, q1, h, e=1e-5):
+    """-D_1 and D_2 of the action along the frame fields, by differences."""
+    found = []
+    for sign, end in ((-1.0, 0), (1.0, 1)):
+        moved = []
+        for x in e * np.eye(model.nv):
+            ends = [[q0, q1], [q0, q1]]
+            ends[0][end], ends[1][end] = (mb.displace(model, (q0, q1)[end], way) for way in (x, -x))
+            moved.append((action(model, *ends[0], h) - action(model, *ends[1], h)) / (2.0 * e))
+        found.append(sign * np.array(moved))
+    return found
+
+
+def robot(rng, kinds=MOVING):
+    """All types of joints, in a tree with branches; the first one is free."""
+    kinds = (mb.Free, *(kind for kind in kinds if kind is not mb.Free))
+    return assemble(rng, kinds, [-1, 0, 1, 1, 3, 0, 5, 6][: len(kinds)])
+
+
+@pytest.fixture(scope="module")
+def floating():
+    return robot(np.random.default_rng(3), (mb.Free, mb.Revolute, mb.Spherical))
+
+
+def test_a_step_is_stationary_for_the_discrete_action(rng):
+    """P_k = -D_1 L_d - (h/2) tau and P_{k+1} = D_2 L_d + (h/2) tau, with armature."""
+    model = armed(robot(rng), rng)
+    q0, v, tau = model.random(rng), rng.normal(size=model.nv), rng.normal(size=model.nv)
+    P0 = mb.discrete_momentum(model, q0, mb.displace(model, q0, H * v), H)
+    q1, P1 = mb.variational_step(model, q0, P0, H, tau)
+    before, after = slopes(model, q0, q1, H)
+    scale = np.abs(P0).max()
+    np.testing.assert_allclose(before - 0.5 * H * tau, P0, atol=1e-8 * scale)
+    np.testing.assert_allclose(after + 0.5 * H * tau, P1, atol=1e-8 * scale)
+    assert np.abs(after - before).max() > 1e-3 * scale and np.abs(tau).max() * H > 1e-3
+    g = mb.finite_differences(model, lambda q: np.array([potential(model, x) for x in q]), q0, 1e-5)
+    found = mb.discrete_momentum(model, q0, q1, H)
+    np.testing.assert_allclose(found, P0 + 0.5 * H * (tau - g), atol=1e-8 * scale)
+
+
+def test_backwards_a_step_returns(floating, rng):
+    q0, P0 = floating.random(rng), rng.normal(size=floating.nv)
+    q1, P1 = mb.variational_step(floating, q0, P0, H)
+    q, P = mb.variational_step(floating, q1, P1, -H)
+    np.testing.assert_allclose(mb.difference(floating, q0, q), 0.0, atol=1e-13)
+    np.testing.assert_allclose(P, P0, atol=1e-13)
+
+
+def momentum(model, q, v):
+    """H v, (nv,), by the bodies' Jacobians in NumPy."""
+    A = body_motions(model.kinematics, q)[0]
+    return np.einsum("bij,bik,bkl,l->j", A, inertias(model), A, v)
+
+
+def spatial_momentum(model, q, v):
+    """(R n + p x R f, R f) of the base's rows (n, f) of H v."""
+    P = momentum(model, q, v)[:6]
+    R = Rotation.from_quat(q[3:7]).as_matrix()
+    return np.concatenate([R @ P[:3] + np.cross(q[:3], R @ P[3:]), R @ P[3:]])
+
+
+def test_spatial_momentum_of_a_free_base_is_round_off(rng):
+    """Over 2e4 steps, at every distance that the robot travels."""
+    model = assemble(rng, (mb.Free, mb.Revolute, mb.Spherical), [-1, 0, 1], gravity=(0.0, 0.0, 0.0))
+    q0, v0 = model.random(rng), rng.normal(size=model.nv)
+    motion = model.system().simulate(q0, v0, np.linspace(0.0, 400.0, 5), method="variational", step=0.02)
+    found = np.array([spatial_momentum(model, q, v) for q, v in zip(motion.q, motion.v, strict=True)])
+    lengths = np.maximum(np.linalg.norm(motion.q[:, :3], axis=1), 1.0)[:, None]  # the arm of p x R f
+    assert lengths.max() > 100.0
+    np.testing.assert_array_less(np.abs(found - found[0]) / lengths, 1e-12 * np.abs(found[0]).max())
+    assert np.ptp(motion.v[:, :6], axis=0).min() > 1e-2  # control: the base's own velocities are not constant
+
+
+def test_orders_of_trees(floating, rng):
+    """Differences between steps of h, h/2, h/4 fall by 4, and by 16 with Suzuki's composition."""
+    q0, v0 = floating.random(rng), rng.normal(size=floating.nv)
+    for order, expected in ((2, 2.0), (4, 4.0)):
+        ends = [
+            floating.system().simulate(q0, v0, [0.0, 0.2], method="variational", step=h, order=order)
+            for h in (0.02, 0.01, 0.005)
+        ]
+        gaps = [
+            np.abs(np.append(mb.difference(floating, a.q[-1], b.q[-1]), a.v[-1] - b.v[-1])).max()
+            for a, b in zip(ends[:-1], ends[1:], strict=True)
+        ]
+        assert np.log2(gaps[0] / gaps[1]) == pytest.approx(expected, abs=0.15)
+
+
+def test_simulate_makes_these_steps(floating, rng):
+    """One call of compiled code for many steps, and loops of one's own; batches are single motions."""
+    q0, v0 = floating.random(rng), rng.normal(size=(2, floating.nv))
+    motion = floating.system().simulate(q0, v0, [0.0, 0.05, 0.2], method="variational", step=0.01)
+    q, P = np.stack([q0, q0]), np.stack([momentum(floating, q0, v) for v in v0])
+    for _ in range(20):
+        q, P = mb.variational_step(floating, q, P, 0.01)
+    np.testing.assert_allclose(mb.difference(floating, motion.q[:, -1], q), 0.0, atol=1e-12)
+    one = floating.system().simulate(q0, v0[1], [0.0, 0.05, 0.2], method="variational", step=0.01)
+    np.testing.assert_allclose(motion.q[1], one.q, rtol=0.0, atol=1e-13)
+    assert motion.q.shape == (2, 3, floating.nq) and (motion.drift < 1e-3).all() and motion.drift.max() > 0.0
+
+
+@pytest.mark.parametrize("kind", [mb.Revolute, mb.Prismatic])
+def test_a_force_that_changes_with_the_velocity(kind):
+    """xddot = -2 d x' + 1 about one axis, by hand: x_{k+1} - x_k = h u with the damping at u; order 2."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("a", 1.0, (0.0, 0.0, 0.0), np.eye(3))
+    mechanism.add_joint("j", "world", "a", kind((0.0, 0.0, 1.0)))
+    model, d, h, x, P = mechanism.build(gravity=(0.0, 0.0, 0.0)), 30.0, 0.1, 0.0, 1.0
+    motion = model.system().simulate(
+        [0.0], [1.0], [0.0, h, 2 * h], lambda t, q, v: 1.0 + 0.0 * t - d * v, method="variational", step=h
+    )
+    for _ in range(2):  # u = P + (h/2) (1 - d u), P' = u + (h/2) (1 - d u)
+        u = (P + 0.5 * h) / (1.0 + 0.5 * h * d)
+        x, P = x + h * u, u + 0.5 * h * (1.0 - d * u)
+    np.testing.assert_allclose([motion.q[-1, 0], motion.v[-1, 0]], [x, P], rtol=1e-12)
+
+
+@pytest.mark.further
+def test_motions_are_those_of_dop853(rng):
+    """All types of joints, armature, a control: order 2 and 4 beside the other method."""
+    for model, control in (
+        (armed(robot(rng), rng), None),
+        (robot(rng), lambda t, q, v: -0.3 * v + np.sin(3.0 * t)),
+    ):
+        q0, v0 = model.random(rng), 0.5 * rng.normal(size=model.nv)
+        exact = model.system().simulate(q0, v0, [0.0, 0.1], control)
+        for order in (2, 4) if control is None else (2,):
+            errors = []
+            for h in (0.01, 0.005):
+                steps = {"method": "variational", "step": h, "order": order}
+                found = model.system().simulate(q0, v0, [0.0, 0.1], control, **steps)
+                gap = mb.difference(model, exact.q[-1], found.q[-1]), exact.v[-1] - found.v[-1]
+                errors.append(np.abs(np.append(*gap)).max())
+            assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.3)
+
+
+def test_bad_input_of_steps_is_named(floating, rng):
+    q, P = floating.random(rng), np.zeros((3, floating.nv))
+    with pytest.raises(ValueError, match="h: expected the length of a step"):
+        mb.variational_step(floating, q, P, 0.0)
+    with pytest.raises(NonFiniteError, match="P"):
+        mb.variational_step(floating, q, np.nan * P, 0.1)
+    with pytest.raises(ShapeError, match="P"):
+        mb.variational_step(floating, q, P[:, 1:], 0.1)
+    P[1, 0] = 1e3
+    with pytest.raises(IntegrationError, match=r"variational_step \[1\]: .* in a step of h = 0\.1 from q"):
+        mb.variational_step(floating, q, P, 0.1)
+    fast = np.zeros(floating.nv)
+    fast[0] = 12.0
+    with pytest.raises(
+        IntegrationError, match=r"(?s)no step of 0\.5 from t = 0, q = .*there step=.* would do"
+    ):
+        floating.system().simulate(q, fast, [0.0, 0.5], method="variational", step=0.5)
+
+
+@pytest.mark.further
+def test_loops_are_refused():
+    loops = mb.example("four_bar")
+    with pytest.raises(ValueError, match="variational_step: variational steps are for robots without loops"):
+        mb.variational_step(loops, loops.neutral(), [0.0], 0.1)
+    with pytest.raises(ValueError, match="method: variational steps are for robots without loops"):
+        loops.system().simulate([0.4], [0.0], [0.0, 1.0], method="variational", step=0.1)
