@@ -30,8 +30,8 @@ def too_large_gain(v: np.ndarray, model: Model) -> str:
             fastest = int(np.argmax(np.abs(d[k + _PERIODS])))
             names = (name for name in model.joint_names if fastest in _components(model, name))
             return (
-                f". Velocities of joint '{next(names)}' change their sign and grow from period to period: the "
-                f"gain is too large for the period, gain of v * period / inertia is about {x:.3g}, above 2"
+                f". Velocities of joint '{next(names)}' change their sign and grow from period to period: "
+                f"the gain is too large for the period, gain of v * period / inertia is about {x:.3g}, above 2"
             )
     return ""
 
