@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from plain_dynamics import Plain
-from referee_library import ROBOTS, library
+from referee_library import ROBOTS, audit_of_random, library
 from referee_mistakes import MISTAKES, judged
 
 import connections as cn
@@ -98,6 +98,38 @@ def test_a_mistake_is_named(mistake, precision):
 def test_every_mistake_is_named(mistake, precision):
     report, expected = judged(mistake, precision)
     assert set(report.failing) == expected, str(report)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("seed", [3, 16])
+def test_random_robots_give_no_alarm(seed, precision):
+    """`tests/benchmarks/referee.py` tries 200."""
+    report = audit_of_random(seed, precision)
+    assert report.failing == () and "unknown" not in report.verdicts.values(), str(report)
+    assert report["bias"].verdict == "holds" and report.precision == np.dtype(precision).name
+
+
+def test_a_library_that_cannot_is_no_wrong_number():
+    """Of libraries that refuse slides, or return NaN without inertia of the root: the sample is named."""
+    slides = library(referee.robot("slide_behind_hinge"), mistake="slides refused")
+    with pytest.raises(referee.BlackBoxError, match="raised NotImplementedError: no slides; sample 0"):
+        referee.audit_robot("slide_behind_hinge", slides.mass_matrix)
+    rootless = library(referee.robot("massless_root"), mistake="a root needs inertia")
+    with pytest.raises(NonFiniteError, match=r"mass_matrix: entry \[0, 0\] is nan; sample 0"):
+        referee.audit_robot("massless_root", rootless.mass_matrix)
+    other = library(referee.robot("floating_body"), mistake="a root needs inertia")
+    assert referee.audit_robot("floating_body", other.mass_matrix).failing == ()
+
+
+def test_one_joint_alone_has_no_bias():
+    """H is constant and the bias round-off of the library: nothing to see, and no alarm."""
+    for precision in PRECISIONS:
+        report = audit_of_random(2, precision)
+        assert report.failing == () and report["bias"].verdict == "empty"
+    wrong = referee.audit_functions(
+        lambda q: np.eye(1), lambda q, v: 1e-3 * v * v, frame=referee.fixed(), q=[0.3], v=[0.5]
+    )
+    assert wrong.failing == ("bias",) and wrong["bias"].residual > wrong["bias"].tolerance
 
 
 def test_gravity_and_damping_in_a_bias_are_said():

@@ -7,6 +7,7 @@ line in `Plain` that is done wrong. Everything is computed in one precision.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -176,6 +177,8 @@ class Plain:
             frames[joint.child] = self._moved_by(joint, frames[self.parents[joint.child]], q, v)
             link = self.links[joint.child]
             ignored = self.mistake == "fixed links without mass" and joint.kind == "fixed"
+            if self.mistake == "a root needs inertia" and not root.mass:
+                link = replace(link, mass=np.nan)
             if link.mass and not ignored:
                 found.append(self._body(link, frames[joint.child]))
         return found
@@ -208,6 +211,8 @@ class Plain:
         return _Frame(R, q[:3], Jw, Jv, Jw_dot, Jv_dot, v)
 
     def _moved_by(self, joint, above, q, v):
+        if self.mistake == "slides refused" and joint.kind == "prismatic":
+            raise NotImplementedError("no slides")
         one = self.precision
         rpy = (0.0, 0.0, 0.0) if self._drops_turn(joint) else joint.rpy
         R = above.R @ _rpy(rpy).astype(one)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 from plain_dynamics import Plain
-from referee_corpus import kirchhoff
-from referee_robots import crafts, robots
+from referee_corpus import free_joints, kirchhoff, samples
+from referee_robots import crafts, random_robot, robots
+
+from connections import referee
 
 ROBOTS = {robot.name: robot for robot in robots()}
 CRAFTS = {craft.name: craft for craft in crafts()}
@@ -120,3 +122,24 @@ def library(robot, layout=None, precision=np.float64, mistake=""):
     if layout is None or layout == robot.layout:
         return plain
     return InLayout(plain, robot.frame_of(layout), precision)
+
+
+def audit_of_random(seed, precision):
+    """The report on a random robot that is right, in a layout drawn at random."""
+    robot, rng = random_robot(seed), np.random.default_rng([seed, 1])
+    joints = free_joints(robot)
+    plain = Plain(robot, precision)
+    q, v = samples(robot.name, robot.base, len(joints))
+    if robot.base == "fixed":
+        layout = referee.fixed()
+    else:
+        axes = str(rng.choice(["body", "mixed", "world", "linear-world", "angular-world"]))
+        point = tuple(rng.uniform(-0.3, 0.3, 3)) if axes != "world" else "frame"
+        make = referee.euler if rng.random() < 0.3 else referee.floating
+        layout = make(str(rng.choice(["vw", "wv"])), axes, point)
+    size = len(joints) + {"fixed": 0, "floating": 7, "euler": 6}[layout.base]
+    frame = layout.at(size)
+    there = InLayout(plain, frame, precision)
+    theirs_v = frame.coframe(q[0]) @ v[0]
+    functions = there.mass_matrix, there.bias, there.coriolis, there.gravity
+    return referee.audit_functions(*functions, frame=layout, q=frame.from_ours(q[0]), v=theirs_v)

@@ -4,7 +4,16 @@ Signs, transposes, factors, dropped terms, swapped indices, wrong thresholds, ti
 """
 
 from tests.mutants.mutant import Mutant
-from tests.mutants.planted import affine, control, coriolis, further_rooms, geometry, kernels, multibody
+from tests.mutants.planted import (
+    affine,
+    control,
+    coriolis,
+    further_rooms,
+    geometry,
+    kernels,
+    multibody,
+    referee,
+)
 
-_FILES = (geometry, affine, coriolis, multibody, kernels, control, further_rooms)
+_FILES = (geometry, affine, coriolis, multibody, kernels, control, further_rooms, referee)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in _FILES for mutant in file.MUTANTS)
