@@ -31,7 +31,6 @@ from connections.referee.black_boxes import BlackBoxes
 from connections.referee.corpus_robots import CorpusRobot, robot_named
 from connections.referee.layouts import Layout, LayoutFrame
 from connections.referee.measurements import (
-    EPS_OF,
     TOLERANCES,
     Found,
     Reference,
@@ -200,7 +199,7 @@ def audit_samples(
         sample = Sample(
             boxes,
             frame,
-            differences_of(frame, EPS_OF[precision]),
+            differences_of(frame, precision),
             structures[number],
             point,
             velocity,

@@ -32,6 +32,8 @@ from connections.referee.layouts import LayoutFrame
 Array = NDArray[np.float64]
 
 EPS_OF = {"float64": EPS, "float32": float(np.finfo(np.float32).eps)}
+#: Changes of H by so many round-offs are none: libraries in single precision add up several.
+_ROUGH = {"float64": 1.0, "float32": 16.0}
 #: Tolerances of values, and of what is compared with differences, relative to the scale.
 TOLERANCES = {"float64": (1e-9, 1e-6), "float32": (1e-3, 1e-2)}
 _FREE_FALL = 10.0  # m/s^2; for round-off only
@@ -56,8 +58,9 @@ class LayoutDifferences(Differences):
         return self._frame.points(q, steps)
 
 
-def differences_of(frame: FrameField | LayoutFrame, eps: float) -> Differences:
+def differences_of(frame: FrameField | LayoutFrame, precision: str) -> Differences:
     """Differences along either kind of frame."""
+    eps = _ROUGH[precision] * EPS_OF[precision]
     return LayoutDifferences(frame, eps) if isinstance(frame, LayoutFrame) else FrameDifferences(frame, eps)
 
 
