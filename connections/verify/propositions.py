@@ -8,6 +8,7 @@ from connections.verify import (
     curvature,
     families,
     induced,
+    inertias,
     nonholonomic,
     nonmetric,
     riemannian,
@@ -34,6 +35,7 @@ ORDER = (
     "(6)", "Prop IV.1 if", "Prop IV.1 only if", "Prop IV.2 if", "Prop IV.2 only if", "Cor IV.1", "(12)",
     "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
+    "LKP cone", "LKP frames", "LKP rate", "LKP dual",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",
     "Weyl", "dual", "dual R", "parts", "AN alpha", "AN flat", "AN Pythagoras",
 )  # fmt: skip
@@ -48,7 +50,17 @@ NONHOLONOMIC_ORDER = (
 
 CATALOGUE: tuple[Proposition, ...] = tuple(
     item
-    for group in (riemannian, families, coriolis, induced, bodies, curvature, nonmetric, nonholonomic)
+    for group in (
+        riemannian,
+        families,
+        coriolis,
+        induced,
+        bodies,
+        inertias,
+        curvature,
+        nonmetric,
+        nonholonomic,
+    )
     for item in group.PROPOSITIONS
 )
 

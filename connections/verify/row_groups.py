@@ -59,6 +59,7 @@ GROUPS = (
         ("Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8"),
     ),
     Group("bodies and robots: C is a sum over bodies", ("(18)", "(19)", "(20)", "(21)", "model")),
+    Group("inertias of bodies: natural adaptation", ("LKP cone", "LKP frames", "LKP rate", "LKP dual")),
     Group(
         "R: Bianchi, loops, neighbouring motions",
         ("Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)"),

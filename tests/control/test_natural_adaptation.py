@@ -5,6 +5,7 @@ from __future__ import annotations
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from closed_chains import four_bar
 from numpy.polynomial.legendre import leggauss
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
@@ -435,3 +436,64 @@ def test_a_singular_truth_is_refused(two_links):
         AdaptiveLoop(loops["bare"], point, still)
     with pytest.raises(PointError, match="initial: body 'two', the estimate included"):
         AdaptiveLoop(loops["body"], point, still).simulate([0.0, 0.0], [0.0, 0.0], -2.0 * point, [0.0, 0.1])
+
+
+# --- other robots -------------------------------------------------------------------------------------------
+
+
+def balance_of(robot, family, truth, start, horizon, gain=5.0):
+    """(V + int s^T K_D s) / V(0) - 1 at the end, and the share of V(0) that was dissipated.
+
+    v_r is any function of time; a floating base moves along X(q) v.
+    """
+    law = AdaptiveController(family, gain, "natural", rate=GAMMA, mass_bound=np.inf)
+    plant, frame, n = family.plant(truth), robot.connection.frame, robot.nv
+    pace, q0 = np.linspace(1.0, 3.0, n), robot.neutral()
+    nq = len(q0)
+
+    def rates(t, y):
+        q, v, estimate = y[:nq], y[nq : nq + n], y[nq + n : -1]
+        v_r, a_r = 0.3 * np.sin(pace * t), 0.3 * pace * np.cos(pace * t)
+        tau = law.torque(q, v, v_r, a_r, estimate)
+        learned, s = law.parameters_rate(q, v, v_r, a_r, estimate), v - v_r
+        a = plant.forward_dynamics(q, v, tau)
+        return np.concatenate([frame.matrix(q) @ v, a, learned, [gain * s @ s]])
+
+    y0 = np.concatenate([q0, np.full(n, 0.2), start, [0.0]])
+    y = solve_ivp(rates, (0.0, horizon), y0, method="DOP853", rtol=1e-11, atol=1e-11).y[:, [0, -1]].T
+    v_r = 0.3 * np.sin(np.outer([0.0, horizon], pace))
+    estimates = y[:, nq + n : -1]
+    V = law.lyapunov(plant, y[:, :nq], y[:, nq : nq + n] - v_r, estimates - truth, estimates)
+    assert (np.linalg.eigvalsh(family.cone.matrices(estimates[1])[0])[:, 0] > 0.0).all()
+    return (V[1] + y[1, -1]) / V[0] - 1.0, y[1, -1] / V[0]
+
+
+def payloads(robot, bodies):
+    """What loads of 0.5 kg add to each of these bodies."""
+    loaded = robot
+    for body in bodies:
+        loaded = with_payload(loaded, body, 0.5, (0.05, 0.02, 0.03), 1e-3 * np.eye(3))
+    rows = [robot.body_names.index(body) for body in bodies]
+    return (mb.inertial_parameters(loaded) - mb.inertial_parameters(robot))[rows].ravel()
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("name", ["quadruped", "four-bar", "whole arm", "armature in a loop"])
+def test_the_balance_on_other_robots(name, arm):
+    """A floating base, a loop, every body of an arm, and an unknown rotor in a loop."""
+    armature = ()
+    if name == "quadruped":
+        robot = mb.example("quadruped")
+        bodies = robot.body_names[:2]
+    elif name == "whole arm":
+        robot, bodies = arm, arm.body_names
+    else:
+        robot = four_bar().build()
+        bodies = robot.body_names[-1:]
+        if name != "four-bar":
+            armature = robot.joint_names[:1]
+            robot = robot.with_armature({armature[0]: 0.1})
+    family = UnknownInertia(robot.system(), bodies, armature=armature)
+    truth = np.append(payloads(robot, bodies), [0.05] * len(armature))
+    error, dissipated = balance_of(robot, family, truth, 0.3 * truth, 0.1)
+    assert abs(error) < 1e-9 and dissipated > 1e-3

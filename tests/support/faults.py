@@ -32,6 +32,7 @@ from connections.affine.combinations import TorsionFreePart
 from connections.affine.connection import AffineConnection, PointwiseConnection
 from connections.affine.statistical_models import AmariChentsovTensor
 from connections.checks import Check
+from connections.control.laws.inertia_cone import InertiaCone
 from connections.coriolis.matrix import CoriolisConnection
 from connections.evaluation import compilation
 from connections.geometry import MatrixFrame, MatrixMetric
@@ -135,6 +136,10 @@ FAULTS = {
     "(19)": [Fault(spatial, "body_coriolis_blocks")],
     "(20)": [GAMMA],
     "(21)": [Fault(spatial, "body_factor")],
+    "LKP cone": [Fault(InertiaCone, "geodesic_step")],
+    "LKP frames": [Fault(InertiaCone, "direction")],
+    "LKP rate": [Fault(InertiaCone, "direction")],
+    "LKP dual": [Fault(InertiaCone, "divergence")],
     "model": [Fault(InducedConnection, "coefficients_at")],
     "(29)": [GAMMA],
     "(30)": [GAMMA, BRACKETS],
@@ -249,6 +254,7 @@ def sleigh(seed=0):
 SUBJECTS = {key: "random frame" for key in ORDER} | {
     key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
 }
+SUBJECTS |= {key: "robot" for key in ORDER if key.startswith("LKP ")}
 SUBJECTS |= {key: "generic" for key in NONHOLONOMIC_ORDER} | {"Z Lemma 3.3": "sleigh", "model": "robot"}
 SUBJECTS |= {"E (42)": "floating"} | {key: "die" for key in ORDER if key.startswith("AN ")}
 

@@ -26,6 +26,7 @@ from connections.verify.robots import robot_subject
 ROBOT = Path(__file__).parents[1] / "data" / "branched.urdf"
 CHEAP = ("spinning body", "random frame")
 CURVATURE = ORDER[ORDER.index("Bianchi 1") : ORDER.index("Weyl")]
+INERTIAS = ("LKP cone", "LKP frames", "LKP rate", "LKP dual")
 DENSITIES = ("AN alpha", "AN flat", "AN Pythagoras")
 
 
@@ -59,7 +60,7 @@ def test_what_does_not_apply_is_left_out():
     sphere = next(item for item in built_in_subjects(samples=1) if item.name == "sphere")
     assert {item.key for item in catalogue()} - {item.key for item in applicable(sphere)} == {
         "Cor III.1", "(12)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Bianchi 1", "Bianchi 2",
-        "E (42)", *DENSITIES,
+        "E (42)", *DENSITIES, *INERTIAS,
     }  # fmt: skip
 
 
@@ -309,7 +310,19 @@ def test_checks_repeat_exactly():
 @pytest.mark.parametrize(
     "key",
     always(
-        ["(6)", "(8)", "(18)", "(19)", "(20)", "(21)", "model", "(32)", "Prop IV.1 if", *CURVATURE],
+        [
+            "(6)",
+            "(8)",
+            "(18)",
+            "(19)",
+            "(20)",
+            "(21)",
+            "model",
+            "(32)",
+            "Prop IV.1 if",
+            *INERTIAS,
+            *CURVATURE,
+        ],
         "(18)",
     ),
 )
