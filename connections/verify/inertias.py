@@ -92,7 +92,7 @@ def _dual(covector: Array) -> Array:
     m, hx, hy, hz, xx, xy, yy, xz, yz, zz = covector
     rows = [[yy + zz, -xy / 2, -xz / 2, hx / 2], [0, xx + zz, -yz / 2, hy / 2], [0, 0, xx + yy, hz / 2]]
     upper = np.array([*rows, [0, 0, 0, m]])
-    return upper + np.triu(upper, 1).T
+    return np.asarray(upper + np.triu(upper, 1).T)
 
 
 def _symmetric(X: Array) -> Array:
@@ -178,16 +178,18 @@ def rate(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
         change = -np.asarray(pair.cone.direction(pair.estimate, pair.covector))
         velocity = _pseudo(change)
         white = np.linalg.inv(np.linalg.cholesky(pair.Q))
-        pace, apart = (np.linalg.norm(white @ X @ white.T) for X in (velocity, pair.Q - pair.P))
-
-        def distance(t: float, pair: _Pair = pair, velocity: Array = velocity) -> float:
-            moved = pair.Q + t * velocity
-            return _divergence(moved, pair.P) if wrong else _divergence(pair.P, moved)
-
+        pace, apart = (float(np.linalg.norm(white @ X @ white.T)) for X in (velocity, pair.Q - pair.P))
         h = _STEP / pace
-        slope = sum(w * (distance(n * h) - distance(-n * h)) for n, w in _STENCIL) / h
+
+        slope = 0.0
+        for n, weight in _STENCIL:
+            forth, back = (pair.Q + sign * n * h * velocity for sign in (1.0, -1.0))
+            if wrong:
+                slope += weight / h * (_divergence(forth, pair.P) - _divergence(back, pair.P))
+            else:
+                slope += weight / h * (_divergence(pair.P, forth) - _divergence(pair.P, back))
         power = float(pair.covector @ (pair.estimate - pair.truth))
-        measured.append((abs(slope + power), float(pace * apart)))
+        measured.append((abs(slope + power), pace * apart))
     return _worst(measured)
 
 

@@ -145,10 +145,8 @@ def bounds_and_frames():
     for gamma in (10.0, 30.0, 100.0, 300.0):
         for bound in (np.inf, BOUND):
             errors, torques, estimates = simulate(natural(gamma, bound), start, moving=False)
-            most = LINK[0] + estimates[:, 0].max()
-            print(
-                f"from rest, gamma {gamma:g}, bound {bound:g} kg: peak {torques.max():.1f} N m, mass up to {most:.2f} kg"
-            )
+            most, peak = LINK[0] + estimates[:, 0].max(), torques.max()
+            print(f"from rest, gamma {gamma:g}, bound {bound:g} kg: peak {peak:.1f} N m, up to {most:.2f} kg")
     turned = np.diag([1.0, *[100.0] * 3, *[1e4] * 6])  # parameters in centimetres
     moved = np.stack([_moved(row) for row in np.eye(10)], axis=1)
     base = simulate(scalar(0.3), start)[1]
