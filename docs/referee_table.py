@@ -132,7 +132,7 @@ def table(rows: Rows) -> list[str]:
         lines.append(f"| {name} | " + " | ".join(cells) + " |")
     lines += [
         "",
-        "| library | version | on | precision | robots right | largest H, c | C |",
+        "| library | version | on | precision | right | largest errors of H, c | kinds |",
         "|---" * 7 + "|",
     ]
     for library in libraries:

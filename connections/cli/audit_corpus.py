@@ -30,9 +30,10 @@ def run_corpus(options: argparse.Namespace) -> int:
     for path in (options.json, options.markdown):
         if path is not None:
             arguments.require_writable_file(path)
+    with_files = [name for name in robots() if robot(name).urdf or robot(name).mjcf]
     results: list[dict[str, Any]] = []
     for library in options.library:
-        with progress(len(options.corpus or robots()), "audits", library) as steps:
+        with progress(len(options.corpus or with_files), "audits", library) as steps:
             for result in audits_of(library, options.python, options.corpus or None):
                 results.append(result)
                 steps.advance()

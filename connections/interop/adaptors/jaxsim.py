@@ -65,6 +65,9 @@ def load(path, floating):
 def sdf(path, floating):
     """The links and joints of a URDF file as SDF."""
     urdf = ElementTree.parse(path).getroot()
+    fixed = any(joint.get("type") == "fixed" for joint in urdf.findall("joint"))
+    if fixed or any(link.find("inertial") is None for link in urdf.findall("link")):
+        raise NotImplementedError("gz merges links that do not move by themselves, and is not used here")
     root = ElementTree.Element("sdf", version="1.7")
     robot = ElementTree.SubElement(root, "model", name="robot")
     joints = {joint.find("child").get("link"): joint for joint in urdf.findall("joint")}
