@@ -92,7 +92,7 @@ class Filter(Parametrized):
     velocity: Callable[..., Any] | None = None
     noise: Any = None
     reset: Any = "exact"
-    iterations: int = 10
+    iterations: int = 30
     prediction_steps: int = 1
     geodesic_steps: int = 4
     space: Space = field(init=False)

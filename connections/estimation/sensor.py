@@ -115,6 +115,11 @@ class Sensor(Parametrized):
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
     @property
+    def is_fixed(self) -> bool:
+        """Whether the iteration minimizes a sum of squares: of numbers, with constant noise."""
+        return self.connection is None and not callable(self.N)
+
+    @property
     def _displacements(self) -> Displacements:
         return displacements_of(self.connection, _STEPS)
 

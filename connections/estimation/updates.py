@@ -27,6 +27,7 @@ from connections.estimation.spaces import Space, State
 from connections.geometry.numerics.definite import solve_definite
 
 SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
+_ROUND_OFF = 1e-10  # of what is minimized
 NEGLIGIBLE = 1e-3  # standard deviations: larger errors of integration are errors
 
 
@@ -70,7 +71,9 @@ def updated_at(
         return found._replace(H=found.H @ moved[1]), moved
 
     if settings.iterations > 1:
-        e, (length, steps) = _iterated(settings.iterations, P, first, e, lambda e: residual(e)[0])
+        e, (length, steps) = _iterated(
+            settings.iterations, sensor.is_fixed, P, first, e, lambda e: residual(e)[0]
+        )
         last, (z, J, gap) = residual(e)
     else:
         (z, J, gap), last, length, steps = space.moved_at(x, e), first, jnp.zeros(()), jnp.asarray(1)
@@ -138,9 +141,12 @@ def _innovation(
 
 
 def _iterated(
-    iterations: int, P: jax.Array, first: Residual, e: jax.Array, residual: Any
+    iterations: int, damped: bool, P: jax.Array, first: Residual, e: jax.Array, residual: Any
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The root of e = K (r + H e), from the first step; the length of the last step, and their number."""
+    """The root of e = K (r + H e), from the first step; the length of the last step, and their number.
+
+    If `damped`, a step that raises e^T P^-1 e + r^T N^-1 r is halved.
+    """
 
     def after(e: jax.Array) -> tuple[jax.Array, Residual]:
         own = residual(e)
@@ -153,19 +159,30 @@ def _iterated(
         size: jax.Array = jnp.sqrt(square)
         return size
 
+    def value(e: jax.Array, own: Residual) -> jax.Array:
+        """e^T P^-1 e + r^T N^-1 r, which a step must not raise."""
+        return e @ solve_definite(P, e) + own.r @ solve_definite(own.N, own.r)
+
     def root(_: Any, e: jax.Array) -> Any:
-        def goes_on(carried: Any) -> jax.Array:
-            _, last, count = carried
-            unsettled: jax.Array = (last > SETTLED) & (count < iterations)
-            return unsettled
+        def goes_on(carried: Any) -> Any:
+            *_, last, count = carried
+            return (last > SETTLED) & (count < iterations)
 
         def step(carried: Any) -> Any:
-            e, _, count = carried
-            new, own = after(e)
-            return new, length(new - e, own), count + 1
+            e, before, change, last, count = carried
+            tried = e + change
+            target, own = after(tried)
+            now = value(tried, own)
+            good = (now <= before + _ROUND_OFF * (1.0 + before)) if damped else jnp.asarray(True)
+            next_change = target - tried
+            e, before, change, last = _where(
+                good, (tried, now, next_change, length(next_change, own)), (e, before, 0.5 * change, last)
+            )
+            return e, before, change, last, count + 1
 
-        e, last, count = jax.lax.while_loop(goes_on, step, (e, length(e, first), jnp.ones(())))
-        return e, (last, count)
+        start = jnp.zeros_like(e), value(jnp.zeros_like(e), first), e, length(e, first), jnp.ones(())
+        e, _, change, last, count = jax.lax.while_loop(goes_on, step, start)
+        return e + change, (last, count)
 
     def tangent(along: Any, b: jax.Array) -> jax.Array:
         return solve(jax.vmap(along, 0, 1)(jnp.eye(len(b))), b)

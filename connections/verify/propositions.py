@@ -7,6 +7,7 @@ from connections.verify import (
     coriolis,
     curvature,
     families,
+    filters,
     induced,
     inertias,
     nonholonomic,
@@ -27,7 +28,7 @@ __all__ = [
     "catalogue",
 ]
 
-#: Propositions of [W], of curvature, and of connections beyond contorsion.
+#: Propositions of [W], of curvature, of connections beyond contorsion, and of filters.
 ORDER = (
     "A1", "A2", "Thm III.1", "Thm III.1 unique", "Koszul", "(5)", "(8)", "(9)",
     "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if",
@@ -38,6 +39,7 @@ ORDER = (
     "LKP cone", "LKP frames", "LKP rate", "LKP dual",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",
     "Weyl", "dual", "dual R", "parts", "AN alpha", "AN flat", "AN Pythagoras",
+    "F exp", "F reset", "F mean", "F spread", "F members",
 )  # fmt: skip
 
 #: Propositions of [Z], about systems with nonholonomic constraints.
@@ -59,6 +61,7 @@ CATALOGUE: tuple[Proposition, ...] = tuple(
         inertias,
         curvature,
         nonmetric,
+        filters,
         nonholonomic,
     )
     for item in group.PROPOSITIONS

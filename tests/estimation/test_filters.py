@@ -163,13 +163,12 @@ UP = estimation.Estimate([0.0, 0.0, 0.0, 1.0], np.diag([0.04, 0.09, 0.02]))
 Y = np.array([0.15, -0.2, 0.97])
 
 
-FAR = np.array([0.05, 0.02, -1.0])  # the star behind, which this prior excludes
-DEVIATIONS = np.array([0.01, 0.01 * (1 + 1e-5), 0.01 * (1 - 1e-5), 0.03, 1e-3])
+DEVIATIONS = np.array([0.01, 0.01 * (1 + 1e-5), 0.01 * (1 - 1e-5), 0.03])
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    """The update, and its likelihood's derivative by the noise of the sensor, of five measurements."""
+    """The update, and its likelihood's derivative by the noise of the sensor, of four noises."""
 
     def of(y, r):
         sensor = estimation.Sensor(seen, r**2 * jnp.eye(3))
@@ -177,9 +176,7 @@ def compiled():
         second = ATTITUDE.update(ATTITUDE.predict(estimate, jnp.array([0.1, 0.2, -0.1]), 0.5), y, sensor)[1]
         return innovation.log_likelihood + second.log_likelihood, (estimate, innovation)
 
-    return jax.jit(jax.vmap(jax.value_and_grad(of, argnums=1, has_aux=True)))(
-        np.stack([Y, Y, Y, Y, FAR]), DEVIATIONS
-    )
+    return jax.jit(jax.vmap(jax.value_and_grad(of, argnums=1, has_aux=True)))(np.tile(Y, (4, 1)), DEVIATIONS)
 
 
 def test_gradients_of_the_likelihood_by_the_noise_are_its_differences(compiled):
@@ -191,11 +188,11 @@ def test_gradients_of_the_likelihood_by_the_noise_are_its_differences(compiled):
     assert int(innovation.steps) == int(innovations.steps[0]) > 2
 
 
-def test_inside_jit_what_does_not_settle_is_nan_and_outside_an_error(compiled):
-    (_, (estimates, innovations)), _ = compiled
-    assert innovations.converged[0] and not innovations.converged[-1]
-    assert np.isfinite(estimates.P[0]).all() and np.isnan(estimates.P[-1]).all()
-    with pytest.raises(ConvergenceError, match="iterations"):
-        ATTITUDE.update(UP, FAR, estimation.Sensor(seen, 1e-6 * np.eye(3)))
+def test_inside_jit_what_does_not_settle_is_nan_and_outside_an_error():
+    few = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3), iterations=2)
+    estimate, innovation = jax.jit(lambda y: few.update(UP, y, STAR))(Y)
+    assert not innovation.converged and np.isnan(estimate.P).all() and np.isnan(estimate.q).all()
+    with pytest.raises(ConvergenceError, match="2 iterations"):
+        few.update(UP, Y, STAR)
     with pytest.raises(PointError):
         ATTITUDE.predict(estimation.Estimate([0.0, 0.0, 0.0, 2.0], np.eye(3)), np.zeros(3), 1.0)

@@ -34,12 +34,13 @@ from connections.affine.statistical_models import AmariChentsovTensor
 from connections.checks import Check
 from connections.control.laws.inertia_cone import InertiaCone
 from connections.coriolis.matrix import CoriolisConnection
+from connections.estimation import displacements
 from connections.evaluation import compilation
 from connections.geometry import MatrixFrame, MatrixMetric
 from connections.geometry.frames import FrameField
 from connections.multibody import from_urdf
 from connections.multibody.definition import spatial
-from connections.verify import as_subject, induced, nonholonomic_subject
+from connections.verify import as_subject, filters, induced, nonholonomic_subject
 from connections.verify.built_in import BUILT_IN
 from connections.verify.propositions import NONHOLONOMIC_ORDER, ORDER, Sample, catalogue
 from connections.verify.robots import robot_subject
@@ -159,6 +160,14 @@ FAULTS = {
     "AN alpha": [Fault(AmariChentsovTensor, "__call__")],
     "AN flat": [Fault(AmariChentsovTensor, "__call__")],
     "AN Pythagoras": [Fault(StatisticalModel, "divergence_at"), Fault(AmariChentsovTensor, "__call__")],
+    "F exp": [Fault(filters, "_slope_at")],
+    "F reset": [Fault(filters, "_carried_back_at")],
+    "F mean": [Fault(filters, "_displaced_at")],
+    "F spread": [Fault(filters, "_transition_at")],
+    "F members": [
+        Fault(displacements, "exponential_slope_at"),
+        Fault(displacements, "adjoint_of_exponential_at"),
+    ],
     "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
     "Z power": [FORCE],
     "Z (5)": [FORWARD],

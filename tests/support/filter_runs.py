@@ -41,9 +41,19 @@ def attitude_sensor(r: Any) -> estimation.Sensor:
 
 
 def attitude_run(
-    key: Any, filter: estimation.Filter, sigma: Any, r: Any, gyro: Any, times: int
-) -> tuple[estimation.History, Any]:
+    key: Any,
+    filter: estimation.Filter,
+    sigma: Any,
+    r: Any,
+    gyro: Any,
+    times: int,
+    late: bool = False,
+    given: bool = False,
+) -> Any:
     """A history of one run, and the true rotations (T, 4): directions in turn, gyroscope known to `gyro`.
+
+    With `late` only the first direction is seen, and the second one in the last four steps; with `given` the
+    prior's rotation, the gyroscope's rates and the measurements come, too.
 
     Parameters
     ----------
@@ -60,14 +70,16 @@ def attitude_run(
     def move(q: Any, given: Any) -> Any:
         v, own, number = given
         q = exponential_at(ROTATIONS, q, STEP * v)
-        seen = jnp.arange(2)[:, None] == number % 2
+        which = jnp.where(number >= times - 4, (number + 1) % 2, 0) if late else number % 2
+        seen = jnp.arange(2)[:, None] == which
         y = jnp.where(seen, directions_seen(q).reshape(2, 3) + own, jnp.nan)
         return q, (q, y.reshape(-1))
 
     start = exponential_at(ROTATIONS, q0, sigma * jax.random.normal(drawn, (3,)))
     _, (q, y) = jax.lax.scan(move, start, (real, noise, ts))
     estimate = estimation.Estimate(q0, jnp.diag(sigma**2))
-    return filter.run(estimate, STEP * (ts + 1.0), u, y, attitude_sensor(r)), q
+    history = filter.run(estimate, STEP * (ts + 1.0), u, y, attitude_sensor(r))
+    return (history, q, (q0, u, y)) if given else (history, q)
 
 
 def attitude_nees(key: Any, filter: Any, sigma: Any, r: Any, gyro: Any, times: int) -> tuple[Any, ...]:

@@ -1,0 +1,289 @@
+"""NEES of filters on manifolds: the tables of docs/filters.md.
+
+Run `python tests/benchmarks/filters.py attitude`, or poses, smoother, arm. Each row has means of NEES / k
+over the runs; one is consistent. A run whose iteration does not settle is counted, and left out.
+"""
+
+import sys
+import time
+from functools import partial
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+
+import filter_runs
+
+import connections as cn
+from connections import affine, estimation
+from connections.geometry.rigid.rotations import rotation_matrix
+
+MEMBERS = {"nabla°": 0.0, "+1/2": 0.5, "none": -0.5}
+
+
+def row(*cells):
+    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+
+
+def numbers(nees, places):
+    nees = np.asarray(nees)
+    means = " ".join(f"{np.nanmean(nees[:, place]):.2f}" for place in places)
+    failed = np.isnan(nees[:, places[-1]]).mean()
+    return means + (f" ({100 * failed:.1f} %)" if failed else "")
+
+
+# --- attitude ---------------------------------------------------------------------------------------------
+
+ATTITUDES = (
+    (0.1, 0.1),
+    (0.1, 0.01),
+    (0.3, 0.1),
+    (0.3, 0.01),
+    (0.3, 0.001),
+    (0.6, 0.01),
+    (1.0, 0.1),
+)
+GYRO, UPDATES = 0.01, 4
+
+
+@partial(jax.jit, static_argnums=(4, 5, 6))
+def attitudes(keys, sigma, r, beta, exact, iterations, times=UPDATES):
+    reset = "exact" if exact else affine.CartanSchoutenConnection(cn.SO3Frame(), beta)
+    filter = estimation.Filter(cn.SO3Frame(), noise=GYRO**2 * np.eye(3), reset=reset, iterations=iterations)
+    run = lambda key: filter_runs.attitude_nees(key, filter, sigma, r, GYRO, times)[0]  # noqa: E731
+    return jax.vmap(run)(keys)
+
+
+def euler_matrix(x):
+    (a, b, c), (s, t, u) = jnp.cos(x), jnp.sin(x)
+    return jnp.array(
+        [
+            [a * b, a * t * u - s * c, a * t * c + s * u],
+            [s * b, s * t * u + a * c, s * t * c - a * u],
+            [-t, b * u, b * c],
+        ]
+    )
+
+
+def euler_of(q):
+    R = rotation_matrix(q)
+    pitch = -jnp.arcsin(jnp.clip(R[2, 0], -1.0, 1.0))
+    return jnp.stack([jnp.arctan2(R[1, 0], R[0, 0]), pitch, jnp.arctan2(R[2, 1], R[2, 2])])
+
+
+def body_rates(x):
+    """omega = B xdot of yaw, pitch, roll."""
+    _, b, c = jnp.cos(x)
+    _, t, u = jnp.sin(x)
+    zero, one = jnp.zeros(()), jnp.ones(())
+    return jnp.array([[-t, zero, one], [b * u, c, zero], [b * c, -u, zero]])
+
+
+@jax.jit
+def euler_angles(keys, sigma, r):
+    """An extended Kalman filter on yaw, pitch and roll, by the same class on a flat chart."""
+
+    def noise(x, u, t):
+        inverse = jnp.linalg.inv(body_rates(x))
+        return GYRO**2 * inverse @ inverse.T
+
+    chart = estimation.Filter(
+        cn.CoordinateFrame(3), lambda x, u, t: jnp.linalg.solve(body_rates(x), u), noise, iterations=1
+    )
+
+    def run(key):
+        truth = estimation.Filter(cn.SO3Frame(), noise=GYRO**2 * np.eye(3))
+        _, q, (q0, u, y) = filter_runs.attitude_run(key, truth, sigma, r, GYRO, UPDATES, given=True)
+        sensor = estimation.Sensor(
+            lambda x: (filter_runs.DIRECTIONS @ euler_matrix(x)).reshape(-1), r**2 * jnp.eye(6)
+        )
+        x0 = euler_of(q0)
+        inverse = jnp.linalg.inv(body_rates(x0))
+        estimate = estimation.Estimate(x0, sigma**2 * inverse @ inverse.T)
+        history = chart.run(estimate, 0.1 * jnp.arange(1, UPDATES + 1), u, y, sensor).estimate
+        e = jax.vmap(euler_of)(q) - history.q
+        e = (e + jnp.pi) % (2 * jnp.pi) - jnp.pi
+        return jnp.einsum("ti,ti->t", e, jnp.linalg.solve(history.P, e[..., None])[..., 0]) / 3
+
+    return jax.vmap(run)(keys)
+
+
+def attitude(runs=2000):
+    keys = jax.random.split(jax.random.PRNGKey(2), runs)
+    kinds = [
+        (True, 0.0, 1, "EKF exact"),
+        *((False, beta, 1, f"EKF {name}") for name, beta in MEMBERS.items()),
+        (True, 0.0, 30, "iterated exact"),
+        *((False, beta, 30, f"iterated {name}") for name, beta in MEMBERS.items()),
+    ]
+    row("sigma, r", *(name for *_, name in kinds), "Euler angles (median)")
+    for sigma, r in ATTITUDES:
+        cells = []
+        for exact, beta, iterations, _ in kinds:
+            nees = attitudes(keys, jnp.asarray(sigma), jnp.asarray(r), beta, exact, iterations)
+            cells.append(numbers(nees, (0, 3)))
+        chart = np.asarray(euler_angles(keys, jnp.asarray(sigma), jnp.asarray(r)))
+        medians = " ".join(f"{np.nanmedian(chart[:, place]) / 0.789:.2f}" for place in (0, 3))
+        row(f"{sigma}, {r}", *cells, medians)
+
+
+# --- poses ------------------------------------------------------------------------------------------------
+
+FIXES = (
+    (0.1, 0.1, 0.02, 0.02, 0.1),
+    (0.3, 0.1, 0.02, 0.02, 0.1),
+    (0.3, 0.1, 0.1, 0.05, 0.03),
+    (0.6, 0.1, 0.02, 0.02, 0.1),
+)
+
+
+@partial(jax.jit, static_argnums=(3, 4, 5))
+def poses(keys, case, beta, exact, iterations, kind):
+    """NEES / 6 before the first fix, and after the fixes, (runs, 4)."""
+    group = cn.SE3Frame()
+    metric = cn.LeviCivita(cn.ConstantMetric(group, np.eye(6)))
+    reset = "exact" if exact else affine.CartanSchoutenConnection(group, beta)
+    filter = estimation.Filter(
+        group if kind == "group" else metric,
+        noise=jnp.diag(jnp.repeat(case[2:4], 3) ** 2),
+        reset=reset,
+        iterations=iterations,
+    )
+
+    def run(key):
+        history, q = filter_runs.pose_run(key, filter, case, 100, 20)
+        before = filter_runs.nees(filter, history.predicted, q)[19]
+        return jnp.concatenate([before[None], filter_runs.nees(filter, history.estimate, q)[19::40]])
+
+    return jax.vmap(run)(keys)
+
+
+def pose(runs=1000):
+    keys = jax.random.split(jax.random.PRNGKey(3), runs)
+    kinds = [
+        (True, 0.0, 30, "group", "iterated exact"),
+        *((False, beta, 30, "group", f"iterated {name}") for name, beta in MEMBERS.items()),
+        (True, 0.0, 1, "group", "EKF exact"),
+        *((False, beta, 1, "group", f"EKF {name}") for name, beta in MEMBERS.items()),
+        (True, 0.0, 30, "metric", "product metric, iterated exact"),
+    ]
+    for *kind, name in kinds:
+        exact, beta, iterations, space = kind
+        found = [poses(keys, jnp.array(case), beta, exact, iterations, space) for case in FIXES]
+        row(name, *(numbers(nees, (0, 1, 3)) for nees in found))
+
+
+# --- smoother ----------------------------------------------------------------------------------------------
+
+
+@partial(jax.jit, static_argnums=(4, 5))
+def smoothed(keys, sigma, r, gyro, exact, iterations):
+    """NEES / 3 of filter and smoother (runs, 2, T): one direction first, the other after 16 of 20 steps."""
+    filter = estimation.Filter(
+        cn.SO3Frame(),
+        noise=gyro**2 * jnp.eye(3),
+        reset="exact" if exact else None,
+        iterations=iterations,
+    )
+
+    def run(key):
+        history, q = filter_runs.attitude_run(key, filter, sigma, r, gyro, 20, late=True)
+        smooth = filter.smooth(history)
+        return jnp.stack([filter_runs.nees(filter, x, q) for x in (history.estimate, smooth)])
+
+    return jax.vmap(run)(keys)
+
+
+def smoother(runs=1000):
+    keys = jax.random.split(jax.random.PRNGKey(5), runs)
+    row("forward", "sigma, r, gyroscope", "filter at 1, 16, 20", "smoother at 1, 9, 16")
+    for exact, iterations, name in (
+        (True, 30, "iterated exact"),
+        (False, 30, "iterated none"),
+        (True, 1, "EKF exact"),
+        (False, 1, "EKF none"),
+    ):
+        for case in ((0.3, 0.01, 0.02), (0.3, 0.01, 0.1), (0.6, 0.05, 0.1)):
+            nees = np.asarray(smoothed(keys, *map(jnp.asarray, case), exact, iterations))
+            row(name, case, numbers(nees[:, 0], (0, 15, 19)), numbers(nees[:, 1], (0, 8, 15)))
+
+
+# --- an arm, and a robot ------------------------------------------------------------------------------------
+
+
+def arm_mass(q):
+    c = jnp.cos(q[1])
+    return jnp.array([[3.0 + 2.0 * c, 1.0 + c], [1.0 + c, 1.0]])
+
+
+def arm_height(q):
+    return 9.81 * (2.0 * jnp.sin(q[0]) + jnp.sin(q[0] + q[1]))
+
+
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def arms(keys, case, chart, exact, iterations, every):
+    """NEES / 4 after the readings, (runs, 3): an encoder every so many steps of 0.02 s, unknown torques."""
+    metric = cn.MatrixMetric(cn.CoordinateFrame(2), arm_mass)
+    system = cn.MechanicalSystem(metric, arm_height)
+    flat = affine.CartanSchoutenConnection(cn.CoordinateFrame(2))
+    truth = estimation.Filter(system, noise=case[3] ** 2 * jnp.eye(2))
+    used = cn.MechanicalSystem(metric, arm_height, connection=system.connection)
+    filter = estimation.Filter(
+        used,
+        noise=case[3] ** 2 * jnp.eye(2),
+        reset="exact" if exact else None,
+        iterations=iterations,
+    )
+    times, x0 = 61, (jnp.array([0.5, 1.0]), jnp.array([0.5, -1.0]))
+    ts = jnp.arange(times)
+    tau = jnp.stack([6.0 * jnp.sin(0.04 * ts), 3.0 * jnp.cos(0.06 * ts)], 1)
+    sensor = estimation.Sensor(lambda q, v: q, case[2] ** 2 * jnp.eye(2))
+    deviations = jnp.repeat(case[:2], 2)
+
+    def run(key):
+        drawn, shaken, read = jax.random.split(key, 3)
+        noise = case[3] / np.sqrt(0.02) * jax.random.normal(shaken, (times, 2))
+        readings = case[2] * jax.random.normal(read, (times, 2))
+        begin = truth.space.moved_at(x0, deviations * jax.random.normal(drawn, (4,)))[0]
+
+        def move(x, given):
+            u, y, number = given
+            x = truth.space.predicted_at(x, jnp.eye(4), u, 0.0, 0.02).state
+            return x, (*x, jnp.where((number + 1) % every == 0, x[0] + y, jnp.nan))
+
+        _, (q, v, y) = jax.lax.scan(move, begin, (tau + noise, readings, ts))
+        estimate = estimation.Estimate(x0[0], jnp.diag(deviations**2), v=x0[1])
+        history = filter.run(estimate, 0.02 * (ts + 1.0), tau, y, sensor).estimate
+        e = jax.vmap(lambda a, b, c, d: filter.space.difference_at((a, b), (c, d)))(
+            history.q, history.v, q, v
+        )
+        nees = jnp.einsum("ti,ti->t", e, jnp.linalg.solve(history.P, e[..., None])[..., 0]) / 4
+        return nees[every - 1 :: every][:3]
+
+    del flat, chart
+    return jax.vmap(run)(keys)
+
+
+def arm(runs=400):
+    keys = jax.random.split(jax.random.PRNGKey(4), runs)
+    cases = ((0.05, 0.5, 0.01, 0.05), (0.05, 0.5, 0.001, 0.05), (0.2, 0.5, 0.03, 0.05))
+    row("filter", "every", *cases)
+    for exact, iterations, name in (
+        (True, 30, "iterated exact"),
+        (False, 30, "iterated none"),
+        (True, 1, "EKF exact"),
+    ):
+        for every in (1, 20):
+            found = [arms(keys, jnp.array(case), False, exact, iterations, every) for case in cases]
+            row(name, every, *(numbers(nees, (0, 1, 2)) for nees in found))
+
+
+if __name__ == "__main__":
+    begin = time.time()
+    {"attitude": attitude, "poses": pose, "smoother": smoother, "arm": arm}[sys.argv[1]](
+        *map(int, sys.argv[2:])
+    )
+    print(f"{time.time() - begin:.0f} s")
