@@ -19,6 +19,7 @@ from connections.control.controllability import (
     symmetric_closure,
 )
 from connections.control.identification.estimate import Identification, identify
+from connections.control.identification.exciting import ExcitingMotion, exciting_motion
 from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop
 from connections.control.laws.attractors import (
     configuration_error_at,
@@ -77,6 +78,7 @@ __all__ = [
     "DecouplingFields",
     "EffortCurve",
     "EffortMotion",
+    "ExcitingMotion",
     "FallenError",
     "FieldReference",
     "FunctionLaw",
@@ -115,6 +117,7 @@ __all__ = [
     "configuration_error_at",
     "contraction_rates",
     "decoupling_fields",
+    "exciting_motion",
     "gain_matrix",
     "identify",
     "input_fields",

@@ -28,7 +28,6 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from scipy.linalg import qr, solve_triangular
 
 from connections.checks import (
     ModelError,
@@ -40,6 +39,13 @@ from connections.checks import (
     require_finite,
     require_untraced,
 )
+from connections.control.identification.base_parameters import (
+    base_of,
+    nearest,
+    sizes_of,
+    triangle_of,
+    units_of,
+)
 from connections.control.identification.central_path import central_point
 from connections.control.identification.low_pass import low_pass
 from connections.control.identification.standard_errors import BLOCK, standard_errors
@@ -47,7 +53,6 @@ from connections.multibody import Free, Model, inertial_parameters, momentum_reg
 from connections.multibody.inertia import pseudo_inertias
 from connections.multibody.model import require_model
 
-RANK = 1e-8  # singular values of W below this share of the largest count as zero; columns in units of a kind
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
 
 
@@ -181,14 +186,14 @@ def identify(
     if y.size < 2 * W.shape[-1]:
         what = f"{y.size} equations for {W.shape[-1]} unknowns"
         raise ValueError(f"times: {len(t)} samples are too few: {what}; at least twice as many are needed")
-    start, units = np.concatenate([pi_0.reshape(-1), np.zeros(2 * len(rubbing))]), _units(W, len(rubbing))
-    sizes = _sizes(W, units)  # torques do not count, so that B depends on the motion only
-    R, c = _triangle(W / sizes[:, None], y / sizes, start, units)
-    B, own, condition = _base(R, units)
-    noise = _noise(W, y, start + units * _nearest(R, c))
+    start, units = np.concatenate([pi_0.reshape(-1), np.zeros(2 * len(rubbing))]), units_of(W, len(rubbing))
+    sizes = sizes_of(W, units)  # torques do not count, so that B depends on the motion only
+    R, c = triangle_of(W / sizes[:, None], y / sizes, start, units)
+    B, own, condition = base_of(R, units)
+    noise = _noise(W, y, start + units * nearest(R, c))
     A, b = W / noise[:, None], y / noise
-    R, c = _triangle(A, b, start, units)
-    x = _nearest(R, c)
+    R, c = triangle_of(A, b, start, units)
+    x = nearest(R, c)
     fit = start + units * x
     theta, pushed = fit, np.zeros(len(pi_0), dtype=bool)
     if consistent:
@@ -302,68 +307,9 @@ def _filtered(
     return W, y
 
 
-def _units(W: np.ndarray, rubbing: int) -> np.ndarray:
-    """(p,) a unit for every unknown: for masses, moments, inertias, and for both coefficients of friction.
-
-    Columns of one kind have one unit, in which the largest has norm one. Each column in a unit of its own
-    would make the round-off in columns that vanish as large as the others.
-    """
-    norms = np.linalg.norm(W, axis=(0, 1))
-    inertial = len(norms) - 2 * rubbing
-    kinds = np.concatenate(
-        [np.tile([0, 1, 1, 1, 2, 2, 2, 2, 2, 2], inertial // 10), np.repeat([3, 4], rubbing)]
-    )
-    largest = np.array([np.max(norms[kinds == kind], initial=0.0) for kind in range(5)])
-    if not largest.any():
-        raise ValueError("q, v: the recording has neither motion nor weight: it determines no parameter")
-    units: np.ndarray = (1.0 / np.where(largest > 0.0, largest, 1.0))[kinds]
-    return units
-
-
-def _sizes(W: np.ndarray, units: np.ndarray) -> np.ndarray:
-    """(nv,) rms of the coefficients of each velocity's equations, in these units; one where all are zero."""
-    sizes: np.ndarray = np.sqrt(np.mean((W * units) ** 2, axis=(0, 2)))
-    return np.where(sizes > 0.0, sizes, 1.0)
-
-
 def _noise(W: np.ndarray, y: np.ndarray, theta: np.ndarray) -> np.ndarray:
     """(nv,) rms of the residuals of each velocity's equations, with a floor for exact data."""
     terms = np.sqrt(np.mean(y**2 + np.sum((W * theta) ** 2, axis=-1), axis=0))
     floor = _SMALLEST_NOISE * np.where(terms > 0.0, terms, 1.0)
     noise: np.ndarray = np.maximum(np.sqrt(np.mean((y - W @ theta) ** 2, axis=0)), floor)
     return noise
-
-
-# --- least squares -----------------------------------------------------------------------------------------
-# The unknowns are x in theta = start + units x.
-
-
-def _triangle(
-    W: np.ndarray, y: np.ndarray, start: np.ndarray, units: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """R (p, p) and c (p,): |W theta - y|^2 is |R x - c|^2 and a constant."""
-    equations = np.concatenate([W * units, (y - W @ start)[..., None]], axis=-1)
-    p = len(start)
-    triangle = np.asarray(np.linalg.qr(equations.reshape(-1, p + 1), mode="r"))
-    return triangle[:p, :p], triangle[:p, p]
-
-
-def _nearest(R: np.ndarray, c: np.ndarray) -> np.ndarray:
-    """The least squares solution x of the smallest norm."""
-    x: np.ndarray = np.linalg.lstsq(R, c, rcond=RANK)[0]
-    return x
-
-
-def _base(R: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, float]:
-    """B (rank, p), the numbers of its independent parameters, and the condition of R."""
-    singular = np.linalg.svd(R, compute_uv=False)
-    rank = int(np.sum(singular > RANK * singular[0]))
-    pivoted, order = qr(R, mode="r", pivoting=True)
-    own, others = order[:rank], order[rank:]
-    B = np.zeros((rank, len(R)))
-    B[:, own] = np.eye(rank)
-    B[:, others] = solve_triangular(pivoted[:rank, :rank], pivoted[:rank, rank:])
-    B[np.abs(B) < RANK] = 0.0
-    rows = np.argsort(own)
-    B, own = (B * units[own, None] / units)[rows], own[rows]
-    return B, own, float(singular[0] / singular[rank - 1])

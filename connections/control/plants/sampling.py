@@ -31,7 +31,7 @@ def too_large_gain(v: np.ndarray, model: Model) -> str:
             names = (name for name in model.joint_names if fastest in _components(model, name))
             return (
                 f". Velocities of joint '{next(names)}' change their sign and grow from period to period: "
-                f"the gain is too large for it, gain of v * period / inertia is about {x:.3g}, above 2"
+                f"the gain is too large for the period, gain * period / inertia is about {x:.3g}, above 2"
             )
     return ""
 

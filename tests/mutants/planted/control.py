@@ -127,6 +127,14 @@ MUTANTS = (
         "the scaling of the prior's weight is transposed",
     ),
     Mutant(
+        "exciting-motion-between-samples",
+        "control/identification/exciting.py",
+        "least = np.cos(np.pi * L / samples)",
+        "least = 1.0 / np.cos(np.pi * L / samples)",
+        ("control/test_exciting_motion.py::test_limits_hold_at_all_times_and_are_reached",),
+        "an exciting motion is beyond its limits between the samples",
+    ),
+    Mutant(
         "sampling-gain-of-the-change",
         "control/plants/sampling.py",
         "x = 1.0 - float(np.median(ratios[k : k + _PERIODS]))",
