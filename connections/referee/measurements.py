@@ -400,9 +400,12 @@ class Sample:
     def _by_configuration(self, given: Array, of: str) -> Found:
         call = self.boxes.gravity if of == "gravity" else lambda q: self.boxes.bias(q, self.v)
         slopes, noise = self._differences(call)
-        speeds, here = self.terms.speeds, np.abs(call(self.q))
+        speeds, here, lengths = self.terms.speeds, np.abs(call(self.q)), self.terms.lengths
         unit = here if of == "gravity" else np.maximum(self.forces, here)
-        sizes = np.max(np.abs(slopes) * speeds, axis=1)[:, None] + self.rate * unit[:, None]
+        sizes = np.max(np.abs(slopes) * speeds, axis=1) + self.rate * unit
+        if of == "gravity":  # rows about vertical axes have none
+            sizes = lengths * float(np.max(sizes / lengths))
+        sizes = sizes[:, None]
         noise = noise + self.round_off * sizes / speeds
         return self._slope(given - slopes, sizes / speeds, noise, given + slopes)
 

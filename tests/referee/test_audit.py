@@ -182,6 +182,18 @@ def test_what_cannot_be_judged_is_said():
     assert rough["bias"].verdict == "unknown" and rough.kind == "unknown"
 
 
+def test_matrices_that_are_no_metric():
+    """Singular, with a zero on the diagonal, asymmetric: each is named, and nothing is divided by zero."""
+    singular = referee.audit_functions(lambda q: np.ones((2, 2)), **TWO_LINKS)
+    assert singular.failing == ("definite",) and singular.kind == "mass matrix only"
+    empty = referee.audit_functions(lambda q: np.diag([1.0, 0.0]), bias, **TWO_LINKS)
+    assert empty.failing == ("definite",) and empty["bias"].verdict == "unknown" and empty.kind == "unknown"
+    nearly = np.array([[1.0, 1e-6], [1e-6, 1e-9]])
+    assert referee.audit_functions(lambda q: nearly, **TWO_LINKS).failing == ()
+    triangle = referee.audit_functions(lambda q: np.triu(H(q)), **TWO_LINKS)
+    assert triangle.failing == ("symmetric",) and "only the upper triangle" in triangle.notes[0]
+
+
 def test_units_change_no_verdict():
     """Grams and millimetres, and a robot 1e6 times as fast."""
     for scale, speed in ((1e3, 1.0), (1.0, 1e6)):
@@ -319,3 +331,43 @@ def test_derivatives_that_are_right_hold():
     with pytest.raises(ValueError, match="'gravity_q' is given, but not gravity"):
         given = {"gravity_q": np.zeros((3, 3))}
         referee.audit_robot(robot, plain.mass_matrix, derivatives=lambda q, v: given, samples=1)
+
+
+@pytest.mark.parametrize("name", ["floating_offset", "products_of_inertia"])
+def test_pinocchio_with_its_derivatives(name):
+    """Everything that it gives, on a floating base in its own frame; half of a derivative is noticed."""
+    pin = pytest.importorskip("pinocchio")
+    robot = referee.robot(name)
+    free = (pin.JointModelFreeFlyer(),) if robot.base == "floating" else ()
+    model = pin.buildModelFromUrdf(str(robot.urdf), *free)
+    data, still = model.createData(), np.zeros(model.nv)
+
+    def mass_matrix(q):
+        upper = np.triu(pin.crba(model, data, q))
+        return upper + np.triu(upper, 1).T
+
+    def gravity(q):
+        return pin.computeGeneralizedGravity(model, data, q)
+
+    def derivatives(q, v, factor=1.0):
+        by_q, by_v, _ = pin.computeRNEADerivatives(model, data, q, v, still)
+        pull = pin.computeGeneralizedGravityDerivatives(model, data, q)
+        return {"bias_q": by_q - pull, "bias_v": factor * by_v, "gravity_q": pull}
+
+    def audited(derivatives):
+        return referee.audit_robot(
+            robot,
+            mass_matrix,
+            lambda q, v: pin.nonLinearEffects(model, data, q, v) - gravity(q),
+            lambda q, v: pin.computeCoriolisMatrix(model, data, q, v),
+            gravity,
+            derivatives,
+            layout=referee.floating("vw", "body") if free else referee.fixed(),
+            samples=1,
+        )
+
+    report = audited(derivatives)
+    assert report.kind == "riemannian" and report.failing == ()
+    for row in ("d_bias_q", "d_bias_v", "d_gravity"):
+        assert report[row].verdict == "holds", str(report)
+    assert audited(lambda q, v: derivatives(q, v, 0.5)).failing == ("d_bias_v",)

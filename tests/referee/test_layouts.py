@@ -64,6 +64,20 @@ def test_there_and_back(layout):
         assert np.allclose(again, ours, atol=1e-12)
 
 
+def test_batches_of_velocities():
+    """Leading axes broadcast; back again; the order of the parts is seen."""
+    robot, layout = referee.robot("floating_offset"), referee.euler("wv", "mixed", (0.1, 0.2, 0.3), "ypr")
+    many = np.stack([robot.v, 2.0 * robot.v, -robot.v])
+    theirs = layout.v_from(robot.q, many)
+    assert theirs.shape == (3, 2, 7) and np.allclose(theirs[1], 2.0 * theirs[0])
+    assert np.allclose(layout.v_to(robot.q, theirs), many) and not np.allclose(theirs, many, atol=0.1)
+    swapped = referee.euler("vw", "mixed", (0.1, 0.2, 0.3)).v_from(robot.q, many)
+    assert np.allclose(swapped[..., [3, 4, 5, 0, 1, 2, 6]], theirs)
+    assert layout.q_from(robot.q[None]).shape == (1, 2, 7)
+    with pytest.raises(FrameError, match="whose joints have these names"):
+        referee.fixed(["hip"]).v_from([0.1], [0.2])
+
+
 @pytest.mark.parametrize("axes", ["body", "mixed", "world", "linear-world"])
 @pytest.mark.parametrize("order", ["vw", "wv"])
 def test_the_adaptors_of_libraries_have_the_same_representations(axes, order):
