@@ -457,13 +457,17 @@ class MechanicalSystem(Described, Parametrized):
             require_untraced_symmetry(*(item.value for item in arguments), times)
             if driven:
                 raise ValueError("symmetry: no momentum is conserved under forces or a control")
-        discrete, steps = DiscreteMechanics(self, control), self._variational_steps(control)
+        discrete, steps = self._discrete(control), self._variational_steps(control)
         motion = variational_motion(
             "simulate", self, arguments, times, step, order, discrete, steps, not driven
         )
         if symmetry is not None:
             require_kept("simulate", self, self.metric, symmetry, self._nabla, motion)
         return motion
+
+    def _discrete(self, control: Forces | None) -> DiscreteSystem:
+        """The definition of variational steps under `control`."""
+        return DiscreteMechanics(self, control)
 
     def _variational_steps(self, control: Forces | None) -> Steps | None:
         """The variational steps under `control` in compiled code, or None for those of the definition."""

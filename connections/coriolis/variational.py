@@ -93,6 +93,37 @@ class DiscreteSystem(Parametrized, abc.ABC):
         rest = self.allowed_at(q, self.metric.matrix_at(q) @ self.drift_at(q))
         return solve_definite(self.inertia_at(q), P - rest)
 
+    def kinetic_at(self, q: jax.Array, w: jax.Array, P: jax.Array) -> jax.Array:
+        """The kinetic energy of a velocity and its momentum, a scalar."""
+        xi = self.velocity_at(q, w)
+        return 0.5 * xi @ self.metric.matrix_at(q) @ xi
+
+    def step_at(
+        self, t: Any, h: Any, q: jax.Array, P: jax.Array, differentiable: bool
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """(q_{k+1}, P_{k+1}, why): one step of order 2; `differentiable` as for `solved_at`."""
+        frame = self.metric.frame
+        n, w0, H = frame.dim, self.components_at(q, P), self.inertia_at(q)
+        xi, metric = self.velocity_at(q, w0), self.metric.matrix_at(q)
+        first = [0.5 * h * xi, w0, metric @ xi]
+        if self.basis_at(q) is not None:
+            first.append(first[-1])
+
+        def size(w: jax.Array) -> jax.Array:
+            return jnp.sqrt(jnp.maximum(w @ H @ w, 0.0))
+
+        def equations(unknown: jax.Array) -> jax.Array:
+            return equations_at(self, t, h, q, P, unknown)
+
+        own, noisy = slice(n, n + len(w0)), noise_at(frame, metric, h, q)
+        unknown, good = solved_at(equations, jnp.concatenate(first), size, own, noisy, differentiable)
+        mu, w, after, _ = _parts(self, q, P, unknown)
+        middle = frame.retract_at(q, mu)
+        end = frame.project_at(frame.retract_at(middle, 0.5 * h * self.velocity_at(middle, w)))
+        turned = jnp.any(frame.align_at(end, q) != end)
+        why = jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
+        return end, self.allowed_at(end, after), why
+
 
 class Course(NamedTuple):
     """A motion on its way.
@@ -133,8 +164,7 @@ def record_at(system: DiscreteSystem, course: Course) -> Recorded:
     """What is recorded of a motion at a requested time."""
     q, P = course.q, course.P
     w = system.components_at(q, P)
-    xi = system.velocity_at(q, w)
-    kinetic, potential = 0.5 * xi @ system.metric.matrix_at(q) @ xi, system.potential_at(q)
+    kinetic, potential = system.kinetic_at(q, w, P), system.potential_at(q)
     finite = jnp.all(jnp.isfinite(w)) & jnp.isfinite(kinetic + potential)
     return Recorded(q, w, kinetic, potential, (course.why == 0) & system.valid_at(q) & finite)
 
@@ -173,38 +203,31 @@ def equations_at(
     return jnp.concatenate(rows)
 
 
-def step_at(
-    system: DiscreteSystem, t: Any, h: Any, q: jax.Array, P: jax.Array, differentiable: bool
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(q_{k+1}, P_{k+1}, why): one step of order 2.
+def solved_at(
+    equations: Any, start: jax.Array, size: Any, own: slice, noisy: Any, differentiable: bool
+) -> tuple[jax.Array, jax.Array]:
+    """The solution of the equations of a step by Newton's method, and whether it was found, 1 or 0.
 
-    If `differentiable`, its derivatives are those of the equations' solution; it takes longer to compile.
+    Parameters
+    ----------
+    equations : of the unknowns (k,), as many.
+    start : where the search begins.
+    size : of a velocity, a number; a Newton step is compared with the velocities by it.
+    own : the unknowns that are velocities.
+    noisy : the size of what round-off makes of a velocity.
+    differentiable : whether derivatives are those of the solution; then it takes longer to compile.
     """
-    frame = system.metric.frame
-    n, w0 = frame.dim, system.components_at(q, P)
-    xi = system.velocity_at(q, w0)
-    first = [0.5 * h * xi, w0, system.metric.matrix_at(q) @ xi]
-    if system.basis_at(q) is not None:
-        first.append(first[-1])
-    H, held_q = system.inertia_at(q), jax.lax.stop_gradient(q)
-    # what a point's round-off makes of a velocity
-    noise = np.finfo(float).eps * jnp.abs(frame.dual_at(held_q)) @ jnp.abs(held_q) / jnp.abs(h)
-    noisy = jnp.sqrt(noise @ jnp.abs(system.metric.matrix_at(held_q)) @ noise)
-    own = slice(n, n + len(w0))
-
-    def size(w: jax.Array) -> jax.Array:
-        return jnp.sqrt(jnp.maximum(w @ H @ w, 0.0))
-
-    def equations(unknown: jax.Array) -> jax.Array:
-        return equations_at(system, t, h, q, P, unknown)
 
     def solve(residual: Any, start: jax.Array) -> tuple[jax.Array, jax.Array]:
         slope_and_value = jax.jacfwd(lambda unknown: (residual(unknown),) * 2, has_aux=True)
 
+        def bound(unknown: jax.Array) -> jax.Array:
+            found: jax.Array = CLOSE * (size(unknown[own]) + size(start[own])) + 8.0 * noisy
+            return found
+
         def again(state: Any) -> jax.Array:
             unknown, change, count = state
-            there = size(unknown[own]) + size(w0)
-            far = jnp.isfinite(change) & (change > CLOSE * there + 8.0 * noisy)
+            far = jnp.isfinite(change) & (change > bound(unknown))
             more: jax.Array = (count == 0) | (far & (count < MOST_ITERATIONS))
             return more
 
@@ -215,24 +238,25 @@ def step_at(
 
         begin = start, jnp.asarray(jnp.inf), jnp.asarray(0)
         found, change, _ = jax.lax.while_loop(again, newton, begin)
-        close = change <= CLOSE * (size(found[own]) + size(w0)) + 8.0 * noisy
-        return found, jnp.where(close & jnp.all(jnp.isfinite(found)), 1.0, 0.0)
+        good = (change <= bound(found)) & jnp.all(jnp.isfinite(found))
+        return found, jnp.where(good, 1.0, 0.0)
 
     def linear(function: Any, right: jax.Array) -> jax.Array:
         solution: jax.Array = jnp.linalg.solve(jax.jacfwd(function)(jnp.zeros_like(right)), right)
         return solution
 
-    start = jnp.concatenate(first)
-    if differentiable:
-        unknown, good = jax.lax.custom_root(equations, start, solve, linear, has_aux=True)
-    else:
-        unknown, good = solve(equations, start)
-    mu, w, after, _ = _parts(system, q, P, unknown)
-    middle = frame.retract_at(q, mu)
-    end = frame.project_at(frame.retract_at(middle, 0.5 * h * system.velocity_at(middle, w)))
-    turned = jnp.any(frame.align_at(end, q) != end)
-    why = jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
-    return end, system.allowed_at(end, after), why
+    if not differentiable:
+        return solve(equations, start)
+    found: tuple[jax.Array, jax.Array]
+    found = jax.lax.custom_root(equations, start, solve, linear, has_aux=True)
+    return found
+
+
+def noise_at(frame: FrameField, H: jax.Array, h: Any, q: jax.Array) -> jax.Array:
+    """What the round-off of a point q makes of the velocity of a step, measured by H."""
+    q = jax.lax.stop_gradient(q)
+    noise = np.finfo(float).eps * jnp.abs(frame.dual_at(q)) @ jnp.abs(q) / jnp.abs(h)
+    return jnp.sqrt(noise @ jnp.abs(H) @ noise)
 
 
 def composed_at(
@@ -242,7 +266,7 @@ def composed_at(
 
     def one(state: Any, share: jax.Array) -> Any:
         t, q, P, why = state
-        q, P, failed = step_at(system, t, share * h, q, P, differentiable)
+        q, P, failed = system.step_at(t, share * h, q, P, differentiable)
         return (t + share * h, q, P, jnp.where(why > 0, why, failed)), None
 
     begin = t0 + course.steps * h, course.q, course.P, course.why

@@ -1,5 +1,7 @@
 """Variational steps of trees by recursion: against the discrete action, momenta, order, errors."""
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import MOVING, armed, assemble
@@ -216,6 +218,29 @@ def test_bad_input_of_steps_is_named(floating, rng):
         IntegrationError, match=r"(?s)no step of 0\.5 from t = 0, q = .*there step=.* would do"
     ):
         floating.system().simulate(q, fast, [0.0, 0.5], method="variational", step=0.5)
+
+
+@pytest.mark.further
+def test_inside_jit_steps_are_those_of_the_definition():
+    """The derivatives of the action in JAX, and the recursion; gradients are those of the discrete motion."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("a", 1.0, (0.1, 0.0, -0.5), np.eye(3))
+    mechanism.add_body("b", 0.7, (0.0, 0.2, 0.1), 0.5 * np.eye(3))
+    mechanism.add_joint("ball", "world", "a", mb.Spherical())
+    mechanism.add_joint("hinge", "a", "b", mb.Revolute((0.0, 1.0, 0.0)))
+    system = armed(mechanism.build(), np.random.default_rng(1), 1.0).system()
+    q0, v0, times = np.array([0.0, 0.6, 0.0, 0.8, 0.3]), np.array([0.5, -0.4, 1.0, 2.0]), [0.0, 0.1, 0.2]
+
+    def motion(v):
+        return system.simulate(q0, v, times, method="variational", step=0.05)
+
+    here, inside = motion(v0), jax.jit(motion)(jnp.asarray(v0))
+    np.testing.assert_allclose(inside.q, here.q, atol=1e-12)
+    np.testing.assert_allclose(inside.v, here.v, atol=1e-11)
+    np.testing.assert_allclose(inside.drift, here.drift, atol=1e-11)
+    _, slope = jax.jit(lambda v: jax.jvp(lambda v: motion(v).v[-1], (v,), (jnp.eye(4)[2],)))(jnp.asarray(v0))
+    e = 1e-5 * np.eye(4)[2]
+    np.testing.assert_allclose(slope, (motion(v0 + e).v[-1] - motion(v0 - e).v[-1]) / 2e-5, atol=1e-8)
 
 
 @pytest.mark.further

@@ -33,6 +33,7 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.evaluation.content import ByContent, content
 from connections.evaluation.parameters import Parametrized
+from connections.multibody.as_geometry.discrete_robot import DiscreteRobot
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
 from connections.multibody.as_geometry.robot_steps import RobotSteps
@@ -192,6 +193,10 @@ class RobotSystem(ByContent, MechanicalSystem):
     def _of_beta(self, product: str, *vectors: jax.Array) -> Any:
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
+
+    def _discrete(self, control: Forces | None) -> DiscreteRobot:
+        """The definition of variational steps under gravity and control."""
+        return DiscreteRobot(self, self.model, control)
 
     def _variational_steps(self, control: Forces | None) -> RobotSteps:
         """The variational steps under gravity and control by the recursion."""
