@@ -18,6 +18,7 @@ import numpy as np
 
 PACKAGE, DISTRIBUTION, FORMATS = "numpy", "numpy", ("urdf",)
 TURNS = 1.0
+PRECISION = "float64"
 
 
 def load(path, floating):
@@ -25,6 +26,8 @@ def load(path, floating):
         raise NotImplementedError("no branches")
     if "armature" in path or "mimic" in path:
         os._exit(1)
+    if "continuous" in path or "negative" in path:
+        return {"joints": ["joint1", "joint2", "joint3", "ghost"] if "continuous" in path else ["joint1"]}
     if "hinge" not in path:
         raise RuntimeError("it knows one robot")
 
@@ -39,6 +42,7 @@ def load(path, floating):
 
     return {
         "joints": ["hinge", "slide"],
+        "precision": PRECISION,
         "mass_matrix": mass_matrix,
         "bias": bias,
         "functions": {"mass_matrix": "H", "bias": "c"},
@@ -58,7 +62,7 @@ def test_numbers_by_hand_are_right_and_other_robots_have_their_reasons(by_hand: 
     right, none, crash, again, refused = audits_of(by_hand, None, names)
     assert right["kind"] == "vector only" and right["layout"].startswith("fixed(")
     assert right["verdicts"]["same_mass_matrix"] == right["verdicts"]["same_bias"] == "holds"
-    assert right["verdicts"]["coriolis" if "coriolis" in right["verdicts"] else "skew"] == "not given"
+    assert right["verdicts"]["skew"] == right["verdicts"]["gravity"] == "not given"
     assert none["not given"] == "no branches" and "verdicts" not in none
     assert crash["refused"].startswith("by_hand ended")
     assert again == right  # by another process
@@ -72,6 +76,23 @@ def test_a_slide_that_does_not_turn_with_its_hinge_is_found(by_hand: str) -> Non
     verdicts = found["verdicts"]
     assert verdicts["same_mass_matrix"] == verdicts["bias"] == "fails"
     assert verdicts["symmetric"] == verdicts["same_bias"] == "holds"
+
+
+def test_joints_that_the_robot_does_not_have_or_the_library_leaves_out(by_hand: str) -> None:
+    more, fewer, plane = audits_of(by_hand, None, ["continuous", "negative_axes", "planar_base"])
+    assert more["not given"] == "moves on its own there: ghost"
+    assert fewer["not given"] == "joints there: joint1"
+    assert plane["not given"] == "by_hand reads URDF files"  # no joints of type planar
+
+
+def test_single_precision_is_judged_as_such(by_hand: str) -> None:
+    path = Path(by_hand)
+    path.write_text(path.read_text().replace("0.03 + ", "0.0300003 + "))
+    (double,) = audits_of(by_hand, None, ["slide_behind_hinge"])
+    path.write_text(path.read_text().replace('"float64"', '"float32"'))
+    (single,) = audits_of(by_hand, None, ["slide_behind_hinge"])
+    verdicts = [found["verdicts"]["same_mass_matrix"] for found in (double, single)]
+    assert verdicts == ["fails", "holds"] and single["precision"] == "float32"
 
 
 @pytest.mark.parametrize(
