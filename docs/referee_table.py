@@ -124,14 +124,15 @@ def table(rows: Rows) -> list[str]:
         "matrix C is not, or $\\dot H - 2C$ is not skew; × the library refuses the file; · it has no such "
         "robots, or reads other files.",
         "",
-        "| | " + " | ".join(libraries) + " |",
-        "|---" * (len(libraries) + 1) + "|",
     ]
-    for name in robots:
-        cells = [mark(rows[library]["robots"].get(name)) for library in libraries]
-        lines.append(f"| {name} | " + " | ".join(cells) + " |")
+    half = (len(libraries) + 1) // 2  # as many names as fit beside each other
+    for some in (libraries[:half], libraries[half:]):
+        lines += ["| | " + " | ".join(some) + " |", "|---" * (len(some) + 1) + "|"]
+        for name in robots:
+            cells = [mark(rows[library]["robots"].get(name)) for library in some]
+            lines.append(f"| {name} | " + " | ".join(cells) + " |")
+        lines.append("")
     lines += [
-        "",
         "| library | version | on | precision | right | largest errors of H, c | kinds |",
         "|---" * 7 + "|",
     ]
