@@ -62,18 +62,23 @@ def test_suzukis_composition_in_a_frame_with_forces():
 
 
 def test_in_a_chart_a_step_is_the_implicit_midpoint_rule():
-    """q' = q + h p'/m at the middle, p' = p - h V'(middle); backwards it returns."""
+    """qdot = p/m, pdot = -V' + tau, both at the middle in space and time; backwards it returns."""
     h, state = 0.05, np.array([2.0, 0.5 * 0.3])
-    for _ in range(3):
 
-        def residual(new, old=state):
-            middle = (new + old) / 2.0
-            return new - old - h * np.array([middle[1] / 0.5, -3.0 * np.sin(middle[0])])
+    def push(t, q, v):
+        return jnp.sin(40.0 * t) * (1.0 + q) - 0.4 * v
+
+    for k in range(3):
+
+        def residual(new, old=state, t=(k + 0.5) * h):
+            q, p = (new + old) / 2.0
+            force = np.sin(40.0 * t) * (1.0 + q) - 0.4 * (new[0] - old[0]) / h
+            return new - old - h * np.array([p / 0.5, force - 3.0 * np.sin(q)])
 
         state = root(residual, state, tol=1e-14).x
-    motion = PENDULUM.simulate([2.0], [0.3], [0.0, 3 * h], method="variational", step=h)
+    motion = PENDULUM.simulate([2.0], [0.3], [0.0, 3 * h], push, method="variational", step=h)
     np.testing.assert_allclose([motion.q[-1, 0], 0.5 * motion.v[-1, 0]], state, rtol=0.0, atol=1e-13)
-    back = PENDULUM.simulate(motion.q[-1], motion.v[-1], [3 * h, 0.0], method="variational", step=h)
+    back = PENDULUM.simulate(motion.q[-1], motion.v[-1], [3 * h, 0.0], push, method="variational", step=h)
     np.testing.assert_allclose([back.q[-1, 0], back.v[-1, 0]], [2.0, 0.3], rtol=0.0, atol=1e-13)
 
 

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from connections import multibody as mb
 from connections.checks import IntegrationError, NonFiniteError, ShapeError
 from connections.multibody.definition.host_kinematics import body_motions
+from connections.multibody.program.stepping import stepped
 
 H = 0.05
 
@@ -164,6 +165,15 @@ def test_simulate_makes_these_steps(floating, rng):
     one = floating.system().simulate(q0, v0[1], [0.0, 0.05, 0.2], method="variational", step=0.01)
     np.testing.assert_allclose(motion.q[1], one.q, rtol=0.0, atol=1e-13)
     assert motion.q.shape == (2, 3, floating.nq) and (motion.drift < 1e-3).all() and motion.drift.max() > 0.0
+
+
+def test_newtons_method_takes_two_steps(floating, rng):
+    """At 5 ms: at most 2.5 on average, of a matrix that is Newton's; one that is not takes many."""
+    q0 = floating.random(rng)
+    y = np.append(q0, momentum(floating, q0, rng.normal(size=floating.nv)))[None]
+    found = stepped(floating, y, np.zeros((1, 2 * floating.nv)), np.ones(1), 0.005, 200)
+    assert found.why[0] == 0 and found.steps[0] == 200
+    assert found.last[0] <= 2.5 * 200
 
 
 @pytest.mark.parametrize("kind", [mb.Revolute, mb.Prismatic])

@@ -4,6 +4,22 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "variational-ends-exchanged",
+        "coriolis/variational.py",
+        "balance = A_plus.T @ after - A_minus.T @ before - h * force",
+        "balance = A_minus.T @ after - A_plus.T @ before - h * force",
+        ("coriolis/test_variational.py::test_a_nonholonomic_step_keeps_the_constraint_and_has_order_two",),
+        "a step's momenta are seen from the wrong ends, which a chart does not notice",
+    ),
+    Mutant(
+        "variational-time-of-forces",
+        "coriolis/variational.py",
+        "system.applied_at(t + 0.5 * h, middle, w)",
+        "system.applied_at(t, middle, w)",
+        ("coriolis/test_variational.py::test_in_a_chart_a_step_is_the_implicit_midpoint_rule",),
+        "forces of a step are those of its beginning",
+    ),
+    Mutant(
         "audit-noise-of-coriolis",
         "coriolis/audit/measurements.py",
         "relative=8.0 * n * differences.eps + (noise / largest if largest > 0.0 else 0.0),",

@@ -6,6 +6,25 @@ _K = "multibody/kernels/"
 
 MUTANTS = (
     Mutant(
+        "kernel-discrete-momentum-backwards",
+        _K + "variational.py",
+        "return add6(add6(y, scale6(once, 0.5)), add6(scale6(twice, a), scale6(fourth, b)))",
+        "return add6(add6(y, scale6(once, -0.5)), add6(scale6(twice, a), scale6(fourth, b)))",
+        (
+            "multibody/test_variational.py::test_a_step_is_stationary_for_the_discrete_action",
+            "multibody/test_variational.py::test_orders_of_trees",
+        ),
+        "the momentum of a step is that of its end: order one, with spatial momenta kept",
+    ),
+    Mutant(
+        "kernel-moved-columns",
+        _K + "variational.py",
+        "u = add3(turned_by(turn, (Phi[3], Phi[4], Phi[5])), cross3(shift, w))",
+        "u = add3(turned_by(turn, (Phi[3], Phi[4], Phi[5])), cross3(w, shift))",
+        ("multibody/test_variational.py::test_a_step_is_stationary_for_the_discrete_action",),
+        "columns at the end of a step move the wrong way with their link",
+    ),
+    Mutant(
         "kernel-force-cross-mirror",
         _K + "coriolis.py",
         "store(C, j * nv + i, load(C, j * nv + i) + D)",
