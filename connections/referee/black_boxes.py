@@ -44,6 +44,8 @@ class BlackBoxes:
     def __init__(self, functions: Mapping[str, Any], dim: int, sample: int, q: Array) -> None:
         self.functions, self.dim, self.sample, self.q = functions, dim, sample, q
         self.single = True  # whether all results so far were float32 or narrower
+        self.nearby_calls = self.nearby_failures = 0  # at steps of differences
+        self.nearby_error = ""  # the last one
 
     def has(self, name: str) -> bool:
         """Whether a function was given."""
@@ -60,9 +62,12 @@ class BlackBoxes:
 
     def mass_matrix_nearby(self, q: Array) -> Array:
         """The same, NaN where the function fails: steps of differences may leave its domain."""
+        self.nearby_calls += 1
         try:
             value = np.array(self.functions["mass_matrix"](q.copy()), dtype=np.float64)
-        except Exception:
+        except Exception as error:
+            self.nearby_failures += 1
+            self.nearby_error = _words_of(error)
             return np.full((self.dim, self.dim), np.nan)
         if value.shape != (self.dim, self.dim):
             raise ShapeError(f"mass_matrix near sample {self.sample}", (self.dim, self.dim), value.shape)
@@ -109,9 +114,8 @@ class BlackBoxes:
         try:
             return function(*(argument.copy() for argument in arguments))
         except Exception as error:
-            text = " ".join(str(error).split())[:300]
-            words = f"{type(error).__name__}{': ' + text if text else ''}"
-            raise BlackBoxError(f"{name} raised {words}; {self._where(arguments[0])}") from error
+            where = self._where(arguments[0])
+            raise BlackBoxError(f"{name} raised {_words_of(error)}; {where}") from error
 
     def _array(self, name: str, value: Any, shape: tuple[int, ...], q: Array) -> Array:
         try:
@@ -134,3 +138,9 @@ class BlackBoxes:
 
     def _where(self, q: Array) -> str:
         return f"sample {self.sample}, q = {text_of_point(q)}"
+
+
+def _words_of(error: Exception) -> str:
+    """An error in one line."""
+    text = " ".join(str(error).split())[:300]
+    return f"{type(error).__name__}{': ' + text if text else ''}"

@@ -20,6 +20,7 @@ from connections.coriolis.audit.differences import (
     EPS,
     NOISE_POINTS,
     NOISE_SPACING,
+    REACHES,
     Differences,
     FrameDifferences,
     function_noise,
@@ -185,6 +186,12 @@ class Sample:
         if not (np.diag(H) > 0.0).all():
             return  # nothing has a length then
         terms = terms_of(self.boxes, self.differences, self.q, self.v, self.structure, self.rng)
+        at_once = bool((terms.reaches <= 2.0 * REACHES[0]).any())  # at the smallest step that there is
+        if self.boxes.nearby_failures and (
+            at_once or 2 * self.boxes.nearby_failures > self.boxes.nearby_calls
+        ):
+            self.notes.append(f"mass_matrix raised {self.boxes.nearby_error} near sample {self.boxes.sample}")
+            return  # there are no differences
         momenta = np.abs(H) @ terms.speeds
         turning = float(terms.forces @ terms.speeds / (momenta @ terms.speeds))
         self.rate = max(turning, float(np.max(terms.speeds)))

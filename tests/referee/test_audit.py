@@ -181,6 +181,15 @@ def test_what_cannot_be_judged_is_said():
     )
     assert rough["bias"].verdict == "unknown" and rough.kind == "unknown"
 
+    def only_there(q):
+        if not np.array_equal(q, TWO_LINKS["q"]):
+            raise ValueError("not in the table")
+        return H(q)
+
+    alone = referee.audit_functions(only_there, bias, **TWO_LINKS)
+    assert alone["bias"].verdict == "unknown" and alone["symmetric"].verdict == "holds"
+    assert alone.notes == ("mass_matrix raised ValueError: not in the table near sample 0",)
+
 
 def test_matrices_that_are_no_metric():
     """Singular, with a zero on the diagonal, asymmetric: each is named, and nothing is divided by zero."""

@@ -105,6 +105,19 @@ def test_the_velocity_of_the_centre_of_mass():
     nu = robot.frame_of(layout).coframe(q) @ v
     assert np.allclose(nu[:3], (forth - back) / (2 * h), atol=1e-8)
     assert not np.allclose(nu[:3], Rotation.from_quat(q[3:7]).apply(v[3:6]), atol=1e-2)  # of the frame
+    other = robot.frame_of(referee.floating("wv", "angular-world")).coframe(q) @ v
+    assert np.allclose(other[:3], nu[3:6]) and np.allclose(other[3:6], v[3:6])
+
+    robot = referee.robot("planar_base")
+    ours, (q, v) = robot.frame_of(robot.layout), (robot.q[0], robot.v[0])
+
+    def in_the_plane(point):
+        c, s = np.cos(point[2]), np.sin(point[2])
+        return point[:2] + np.array([[c, -s], [s, c]]) @ robot.com[:2]
+
+    forth, back = (in_the_plane(ours.points(q, k * h * v[None])[0]) for k in (1, -1))
+    nu = robot.frame_of(referee.planar("world", "vw", "com")).coframe(q) @ v
+    assert np.allclose(nu[:2], (forth - back) / (2 * h), atol=1e-8) and nu[2] == v[0]
 
 
 def test_angles_and_their_rates():
