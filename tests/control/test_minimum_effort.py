@@ -28,6 +28,7 @@ from tests.support.systems import BI_INVARIANT, SPHERE, TOP
 
 FLAT = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(2), np.diag([2.0, 3.0])))
 BALL = cn.MechanicalSystem(SPHERE)
+TURNING = mb.Revolute((0.0, 1.0, 0.0))
 BODY, ROUND = cn.MechanicalSystem(TOP), cn.MechanicalSystem(BI_INVARIANT)
 
 
@@ -340,6 +341,29 @@ def balance(times, values, rates):
     weights = np.array([7.0, 32.0, 12.0, 32.0, 7.0]) * 2.0 / 45.0 * (times[1] - times[0])
     gaps = [values[k + 4] - values[k] - weights @ rates[k : k + 5] for k in range(0, len(times) - 1, 4)]
     return np.abs(gaps).max() / np.abs(values).max()
+
+
+@pytest.mark.further
+def test_an_arm_that_is_free_to_fly_is_thrown():
+    """Two links under gravity with free velocities: no torque at all, which needs more than 256 pieces."""
+    robot, elbow = mb.Mechanism(), np.eye(4)
+    elbow[0, 3] = 1.0
+    for k, place in enumerate((None, elbow)):
+        robot.add_body(f"link{k}", 1.0, (0.5, 0.0, 0.0), np.diag([0.01, 0.09, 0.09]))
+        robot.add_joint(f"joint{k}", f"link{k - 1}" if k else "world", f"link{k}", TURNING, place)
+    arm = robot.build()
+    curve = minimum_effort_curve(arm.system(), [[0.0, 0.0], [1.0, 1.0]], [0.0, 3.0])
+    motion = curve.at(np.linspace(0.0, 3.0, 50))
+    weight = np.abs(mb.gravity(arm, motion.q)).max()
+    assert curve.cost < 1e-8 and np.abs(motion.tau).max() < 1e-4 * weight and len(curve.times) > 257
+    fallen = solve_ivp(
+        lambda t, y: np.concatenate([y[2:], mb.forward_dynamics(arm, y[:2], y[2:], np.zeros(2))]),
+        (0.0, 3.0),
+        np.concatenate([motion.q[0], motion.v[0]]),
+        rtol=1e-11,
+        atol=1e-11,
+    )
+    np.testing.assert_allclose(fallen.y[:2, -1], [1.0, 1.0], atol=1e-3)
 
 
 @pytest.mark.further

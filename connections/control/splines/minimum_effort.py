@@ -124,7 +124,8 @@ def minimum_effort_curve(
     found, failed = solutions(task, curves)
     if not found:
         raise ConvergenceError(
-            f"no stationary curve was found from {len(failed)} starts: {'; '.join(failed)}"
+            f"no stationary curve was found from {len(curves)} starts: {'; '.join(failed)}; give "
+            "velocities at the ends, points between, starts of your own, or a larger tolerance"
         )
     if callable(weight):
         for solution in found:

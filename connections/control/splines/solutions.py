@@ -23,6 +23,7 @@ from connections.control.splines.pieces import Pieces, in_calls
 Start = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]
 
 FIRST, _FROM_START, _MOST = 16, 64, 256  # pieces: at first, at most in a start, at most
+_LAST = 512  # pieces, if no curve is found with fewer: an arm that is thrown turns often
 _RESOLVED = 0.1  # a curve that changes by more when its pieces are halved is none of the system's
 _SAME = 4.0  # times the errors of two curves: they are one
 _ASIDE = 0.3  # step off a curve that is no minimum, relative to its cost
@@ -84,14 +85,26 @@ class Task(NamedTuple):
 
 
 def solutions(task: Task, starts: list[Start]) -> tuple[list[Solution], list[str]]:
-    """Different stationary curves, the least cost first; and why starts led to none."""
+    """Different stationary curves, the least cost first; and why starts led to none.
+
+    If all starts lead to none, those go on to shorter pieces whose curves lack nothing but accuracy.
+    """
     found: list[Solution] = []
     failed: list[str] = []
-    waiting = list(starts)
-    while waiting and len(found) < _MOST_CURVES:
-        solution, why = _resolved(task, waiting.pop(0))
+    waiting, unresolved = list(starts), list[tuple[str, Quadratic]]()
+    while (waiting or (unresolved and not found)) and len(found) < _MOST_CURVES:
+        first = bool(waiting)
+        if first:
+            attempt = _resolved(task, waiting.pop(0))
+        else:
+            why, last = unresolved.pop(0)
+            failed.remove(why)
+            attempt, _ = _refined(task, last, 2 * _MOST, _LAST)
+        solution = attempt.solution
         if solution is None:
-            failed.append(why)
+            failed.append(attempt.why)
+            if first and attempt.last is not None:
+                unresolved.append((attempt.why, attempt.last))
         elif not any(_is_one(task.effort, solution, other) for other in found):
             found.append(solution)
             if solution.lowest < -solution.lowest_error:
@@ -102,25 +115,44 @@ def solutions(task: Task, starts: list[Start]) -> tuple[list[Solution], list[str
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _resolved(task: Task, start: Start) -> tuple[Solution | None, str]:
-    """The stationary curve near a start, on pieces that are short enough; or None and why there is none."""
-    effort, count, why = task.effort, FIRST, ""
+class Attempt(NamedTuple):
+    """A stationary curve, or None and why there is none; the last curve, if all that it lacks is accuracy."""
+
+    solution: Solution | None
+    why: str
+    last: Quadratic | None = None
+
+
+def _resolved(task: Task, start: Start) -> Attempt:
+    """The stationary curve near a start, on pieces that are short enough."""
+    count, attempt = FIRST, Attempt(None, "")
     while count <= _FROM_START:
-        coarse, why = _descended(effort, task.pieces(start, count))
+        coarse, why = _descended(task.effort, task.pieces(start, count))
         count *= 2
-        while coarse is not None and count <= _MOST:
-            fine, why = _descended(effort, coarse.pieces.halved(effort))
-            if fine is None:
+        attempt = Attempt(None, why)
+        if coarse is not None:
+            attempt, count = _refined(task, coarse, count, _MOST)
+            if attempt.solution is not None:
                 break
-            gap = _gap(effort, coarse, fine)
-            why = f"its error is {gap / 15.0:.1e} with {len(fine.pieces.lengths)} pieces"
-            if gap > _RESOLVED:
-                break
-            if gap / 15.0 <= task.tolerance:
-                lowest, before = fine.lowest[0], coarse.lowest[0]
-                return Solution(fine, gap / 15.0, lowest, abs(lowest - before)), ""
-            coarse, count = fine, 2 * count
-    return None, why
+    return attempt
+
+
+def _refined(task: Task, coarse: Quadratic, count: int, most: int) -> tuple[Attempt, int]:
+    """The curve in `count` pieces, twice as many as `coarse` has, and so on up to `most`; and that number."""
+    effort, why = task.effort, ""
+    while count <= most:
+        fine, why = _descended(effort, coarse.pieces.halved(effort))
+        if fine is None:
+            return Attempt(None, why), count
+        gap = _gap(effort, coarse, fine)
+        why = f"its error is {gap / 15.0:.1e} with {len(fine.pieces.lengths)} pieces"
+        if gap > _RESOLVED:
+            return Attempt(None, why), count
+        if gap / 15.0 <= task.tolerance:
+            lowest, before = fine.lowest[0], coarse.lowest[0]
+            return Attempt(Solution(fine, gap / 15.0, lowest, abs(lowest - before)), ""), count
+        coarse, count = fine, 2 * count
+    return Attempt(None, why, coarse), count
 
 
 def _descended(effort: Effort, start: Pieces) -> tuple[Quadratic | None, str]:
