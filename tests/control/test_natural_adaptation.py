@@ -257,6 +257,31 @@ def test_the_bound_of_a_mass(family, natural, rng):
     np.testing.assert_allclose(np.einsum("bi,ij,bj->b", difference, G, held[rises]), 0.0, atol=1e-9)
 
 
+@pytest.mark.parametrize("options", [{}, {"leakage": 0.4, "prior": 0.5 * START}, {"dead_zone": 2.0}])
+def test_what_options_and_bounds_add_to_the_rate_of_V(family, truth, options, rng):
+    """Where a mass is at its bound: s^T Y pi~ + d/dt of d / gamma, by differences. Control: where it falls."""
+    bound = family.cone.masses(START)[0]
+    law = AdaptiveController(family, GAIN, "natural", rate=GAMMA, mass_bound=bound, **options)
+    inside = truth * 0.08
+    rates = {True: 0, False: 0}
+    for _ in range(4):
+        rows = states(rng)
+        Y, s = family.regressor(*rows), rows[1] - rows[2]
+        change = law.parameters_rate(*rows, START)
+        h = 1e-4 / np.abs(change / family.cone.units(START)).max()
+        points = START + h * np.array([-2.0, -1.0, 1.0, 2.0])[:, None] * change
+        energies = family.cone.divergence(np.tile(inside, (4, 1)), points) / GAMMA
+        slope = energies @ [1.0, -8.0, 8.0, -1.0] / (12.0 * h)
+        expected = s @ Y @ (START - inside) + slope
+        found = law._rule.added_power(Y, s, inside, START)
+        scale = np.abs(s @ Y * (START - inside)).sum()
+        np.testing.assert_allclose(found, expected, atol=1e-7 * scale)
+        if not options:
+            assert found <= 1e-12 * scale
+            rates[bool(found < -1e-4 * scale)] += 1
+    assert options or (rates[True] and rates[False])
+
+
 # --- slices, armature, closed loops -------------------------------------------------------------------------
 
 
