@@ -197,6 +197,19 @@ def test_the_step_is_a_geodesic(family, truth, rng):
     np.testing.assert_allclose(error[1e-2] / error[1e-3], 10.0, rtol=0.05)
 
 
+def test_one_estimate_serves_many_states(natural, rng):
+    """Batches of states, of none too, and arrays of JAX, against single calls."""
+    rows = states(rng, 3)
+    many = natural.next_parameters(*rows, START, 1e-3)
+    for k in range(3):
+        one = natural.next_parameters(*(row[k] for row in rows), START, 1e-3)
+        np.testing.assert_allclose(many[k], one, atol=1e-13)
+        in_jax = natural.next_parameters(*(jnp.asarray(row[k]) for row in rows), START, 1e-3)
+        np.testing.assert_allclose(in_jax, one, atol=1e-12)
+    assert natural.next_parameters(*states(rng, 0), START, 1e-3).shape == (0, 10)
+    assert np.abs(many[0] - many[1]).max() > 1e-3 * np.abs(START).max()
+
+
 def test_only_the_geodesic_step_stays_a_body(arm, loaded, natural):
     """At 200 Hz the estimates of Euler's and of the mirror step are those of no body; the geodesic's are."""
     family, period = natural.family, 0.005
@@ -259,7 +272,7 @@ def test_the_bound_of_a_mass(family, natural, rng):
 
 @pytest.mark.parametrize("options", [{}, {"leakage": 0.4, "prior": 0.5 * START}, {"dead_zone": 2.0}])
 def test_what_options_and_bounds_add_to_the_rate_of_V(family, truth, options, rng):
-    """Where a mass is at its bound: s^T Y pi~ + d/dt of d / gamma, by differences. Control: where it falls."""
+    """A mass at its bound: s^T Y pi~ + d/dt of d / gamma, by differences. Control: where the mass falls."""
     bound = family.cone.masses(START)[0]
     law = AdaptiveController(family, GAIN, "natural", rate=GAMMA, mass_bound=bound, **options)
     inside = truth * 0.08

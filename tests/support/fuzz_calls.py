@@ -214,6 +214,10 @@ def _recording() -> dict[str, np.ndarray]:
     return {"q": q, "v": v, "tau": mb.inverse_dynamics(_hinge(), q, v, -25.0 * q), "times": times}
 
 
+#: Parameters of a ball of 1 kg.
+BALL = np.array([1.0, 0.0, 0.0, 0.0, 0.1, 0.0, 0.1, 0.0, 0.0, 0.1])
+
+
 def _of_control() -> dict[str, Call]:
     system = cn.MechanicalSystem(cn.MatrixMetric(CHART, _matrix))
     law, observer = control.PassivityController(system, 5.0), control.MomentumObserver(system, 2.0)
@@ -223,6 +227,7 @@ def _of_control() -> dict[str, Call]:
     nominal, of_tree = control.PassivityController(tree.system(), 2.0), {"q": q, "v": v, "v_r": v, "a_r": v}
     family = control.UnknownInertia(tree.system(), [tree.body_names[-1]])
     adaptive = control.AdaptiveController(family, 2.0, 1.0)
+    natural = control.AdaptiveController(family, 2.0, "natural", rate=1.0, mass_bound=9.0)
     contacts = control.Contacts(tree, [control.PointContact(tree.body_names[-1], 0.5)])
     point = control.PointTask(tree.body_names[-1], damping=1.0, name="point")
     whole = control.WholeBodyController(tree, [point], trade_off=True)
@@ -242,6 +247,9 @@ def _of_control() -> dict[str, Call]:
         "UnknownInertia.regressor": Call(family.regressor, of_tree),
         "AdaptiveController.torque": Call(adaptive.torque, of_tree | {"parameters": np.ones(10)}),
         "AdaptiveController.parameters_rate": Call(adaptive.parameters_rate, of_tree),
+        "AdaptiveController.next_parameters": Call(
+            partial(natural.next_parameters, period=1e-3), of_tree | {"parameters": BALL}
+        ),
         "Contacts.forward_dynamics": Call(contacts.forward_dynamics, {"q": q, "v": v, "tau": v}),
         "WholeBodyController.torque": Call(
             lambda q, v, place: whole.torque(q, v, {"point": place}), {"q": q, "v": v, "place": np.ones(3)}

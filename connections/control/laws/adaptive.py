@@ -150,7 +150,7 @@ class AdaptiveController(Parametrized):
         """
         estimates = self._estimates(parameters)
         rate: Array = self._rule.rate(self.family.regressor(q, v, v_r, a_r), sliding(v, v_r), estimates)
-        return rate if estimates is None else finite("pihat_dot", rate, parameters=estimates)
+        return finite("pihat_dot", rate)
 
     def next_parameters(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any, period: float) -> Array:
         """The estimates, (..., p), after one period of a loop, in which q, v, v_r and a_r are held.

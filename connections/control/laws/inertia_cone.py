@@ -109,7 +109,7 @@ class InertiaCone(Parametrized):
         inverse, found = _module_of(theta).linalg.inv, 0.0
         for P, P_0, basis in zip(self.matrices(theta), self.matrices(prior), self._bases, strict=True):
             gap = inverse(P) - inverse(P_0)
-            found = found - gap.reshape(*gap.shape[:-3], -1) @ basis.T
+            found = found - gap.reshape(*gap.shape[:-3], basis.shape[1]) @ basis.T
         return found
 
     def divergence(self, theta: Any, other: Any) -> Any:
@@ -123,7 +123,7 @@ class InertiaCone(Parametrized):
         P_+ = L exp(-L^T S L) L^T with P = L L^T, at most a length `most` away for each body; theta are the
         additions themselves, and bounds (B,) are infinite for bodies without one.
         """
-        if isinstance(theta, np.ndarray) and theta.ndim == 1:
+        if isinstance(theta, np.ndarray) and theta.ndim == covectors.ndim == 1:
             return self._one_step(theta, covectors, most, bounds)
         by, ends = _module_of(theta), []
         for P, S in zip(self.matrices(theta), self._duals(-covectors), strict=True):
@@ -228,10 +228,10 @@ class InertiaCone(Parametrized):
     def _coordinates(self, parts: Sequence[Any]) -> Any:
         P, *rho = parts
         batch = P.shape[:-3]
-        rows = (P.reshape(*P.shape[:-2], 16) @ self._dual.T).reshape(*batch, -1)
+        rows = (P.reshape(*P.shape[:-2], 16) @ self._dual.T).reshape(*batch, BODY * len(self.bodies))
         if not rho:
             return rows
-        return _module_of(P).concatenate([rows, rho[0].reshape(*batch, -1)], axis=-1)
+        return _module_of(P).concatenate([rows, rho[0].reshape(*batch, len(self.joints))], axis=-1)
 
 
 def one_body_each(basis: np.ndarray, bodies: int) -> bool:

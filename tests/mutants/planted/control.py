@@ -4,6 +4,30 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "natural-divergence-exchanged",
+        "control/laws/adaptation.py",
+        "self.cone.divergence(truth, estimates) / self.gamma",
+        "self.cone.divergence(estimates, truth) / self.gamma",
+        ("control/test_natural_adaptation.py::test_lyapunov_function_falls_by_the_work_of_the_gain",),
+        "V has the divergence of the estimate from the truth, and is not constant with the work",
+    ),
+    Mutant(
+        "natural-projection-of-mass",
+        "control/laws/inertia_cone.py",
+        "by.maximum(m - bounds, 0.0) / (m * m)",
+        "by.maximum(m - bounds, 0.0) / m",
+        ("control/test_natural_adaptation.py::test_the_bound_of_a_mass",),
+        "a mass beyond its bound is not projected on it",
+    ),
+    Mutant(
+        "natural-power-at-the-bound",
+        "control/laws/adaptation.py",
+        "((rest + held) * error)",
+        "((rest - held) * error)",
+        ("control/test_natural_adaptation.py::test_what_options_and_bounds_add_to_the_rate_of_V",),
+        "the recorded Vdot has the share of the bound of a mass with the other sign",
+    ),
+    Mutant(
         "observer-ignores-time",
         "control/laws/observer.py",
         "return tau + self.model.momentum_rate_at(q, v, t) + self.residual_at(q, v, z)",
