@@ -112,7 +112,7 @@ class UnknownInertia(Parametrization, Parametrized):
 
     @property
     def size(self) -> int:
-        """The number p of parameters: 10 for each body and 1 for each armature, or the columns of `basis`."""
+        """The number p of parameters, 10 for each body and 1 for each armature, or the columns of `basis`."""
         return len(self._columns) + len(self._rotors) if self.basis is None else int(self.basis.shape[1])
 
     def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
