@@ -15,7 +15,17 @@ from tests.mutants.planted import MUTANTS
 from tests.mutants.trials import Verdict, trials
 
 ROOT = Path(__file__).parents[1]
-ROOMS = {"engines", "evaluation", "geometry", "integration", "affine", "coriolis", "multibody", "control"}
+ROOMS = {
+    "engines",
+    "evaluation",
+    "geometry",
+    "integration",
+    "affine",
+    "coriolis",
+    "multibody",
+    "control",
+    "estimation",
+}
 ROOMS |= {"symbolic", "systems", "interop", "verify", "sweeps", "plots", "explorer"}
 
 

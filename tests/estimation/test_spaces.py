@@ -1,5 +1,6 @@
 """Predictions beside the flow of neighbours, a filter in two frames, velocities, points seen."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -134,6 +135,7 @@ def test_springs_are_a_linear_filter():
     assert innovation.converged
 
 
+@pytest.mark.further
 def test_an_arm_spreads_as_its_neighbours_do():
     """(eta, w) by differences of motions from SciPy, in a frame with qdot != v, where w is not dv."""
     change = lambda q: jnp.array([[1.0, 0.3 * q[0]], [0.0, 1.2]])  # noqa: E731
@@ -185,7 +187,7 @@ def right_jacobian(e):
     return np.eye(3) - (1 - np.cos(x)) / x**2 * cross + (x - np.sin(x)) / x**3 * cross @ cross
 
 
-@pytest.mark.parametrize("reported", [False, True])
+@pytest.mark.parametrize("reported", [pytest.param(False, marks=pytest.mark.further), True])
 def test_a_rotation_that_is_measured(reported):
     """e solves P^-1 e = J^T N'^-1 r, r = log(exp(-e) y), N' in axes of the estimate, by SciPy's rotations."""
     sensor = estimation.Sensor(lambda q: q, UNEVEN, connection=cn.SO3Frame(), reported=reported)
@@ -209,3 +211,21 @@ def test_a_rotation_that_is_measured(reported):
             ATTITUDE.update(UP, [np.nan, 0.0, 0.0, 1.0], sensor)
         with pytest.raises(ValueError, match="norm"):
             ATTITUDE.update(UP, [0.5, 0.0, 0.0, 1.0], sensor)
+
+
+def test_velocities_are_measured_in_a_curved_space():
+    """h(q, v) by (eta, w), as it changes along displacements of a state."""
+    ball = cn.MechanicalSystem(systems.SPHERE)
+    space = estimation.Filter(ball, noise=np.eye(2)).space
+    x = (jnp.array([0.9, 0.3]), jnp.array([0.5, -0.8]))
+
+    def h(q, v):
+        return jnp.stack([q[0] * v[1], v[0] + jnp.sin(q[1]) * v[1] ** 2])
+
+    def both(e):
+        return space.observed_at(h, x), h(*space.moved_at(x, e)[0])
+
+    steps = 1e-4 * np.concatenate([np.eye(4), -np.eye(4)])
+    (_, H), values = jax.jit(jax.vmap(both))(steps)
+    assert np.allclose(H[0], (values[:4] - values[4:]).T / 2e-4, atol=1e-7)
+    assert np.abs(space._turned_at(*x)).max() > 0.1

@@ -8,6 +8,7 @@ from tests.mutants.planted import (
     affine,
     control,
     coriolis,
+    estimation,
     further_rooms,
     geometry,
     kernels,
@@ -15,5 +16,5 @@ from tests.mutants.planted import (
     referee,
 )
 
-_FILES = (geometry, affine, coriolis, multibody, kernels, control, further_rooms, referee)
+_FILES = (geometry, affine, coriolis, multibody, kernels, control, estimation, further_rooms, referee)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in _FILES for mutant in file.MUTANTS)
