@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -75,7 +75,14 @@ class Stepping(NamedTuple):
 
 
 class Steps(Protocol):
-    """Variational steps of rows of motions."""
+    """Variational steps of rows of motions.
+
+    Attributes
+    ----------
+    sizes : numbers of rows to which batches are filled up, because each is compiled; () for any number.
+    """
+
+    sizes: ClassVar[tuple[int, ...]]
 
     def begin(self, q: Array, v: Array) -> Course:
         """The beginnings of motions (m, nq), (m, n)."""
@@ -88,6 +95,8 @@ class Steps(Protocol):
 
 class DiscreteSteps:
     """The steps of a discrete system, compiled by JAX."""
+
+    sizes: ClassVar[tuple[int, ...]] = PLACES
 
     def __init__(self, system: DiscreteSystem) -> None:
         self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
@@ -168,6 +177,8 @@ def variational_motion(
     rows = [_as_rows(array, batch) for array in arrays]
     if is_traced_now(step, *arrays):
         recorded = _traced(system, stepping, times, counts, *rows)
+    elif 0 in batch:
+        recorded = _nothing(rows, len(counts))
     else:
         made = steps or DiscreteSteps(system)
         recorded = _Followed(name, owner, made, stepping, np.asarray(times), counts, batch).rows(*rows)
@@ -257,7 +268,8 @@ class _Followed(NamedTuple):
     def rows(self, q0: Array, v0: Array) -> Recorded:
         """What is recorded of all motions, (m, T, ...)."""
         count = len(q0)
-        places = next((size for size in PLACES if count <= size), PLACES[-1])
+        sizes = self.steps.sizes or (count,)
+        places = next((size for size in sizes if count <= size), sizes[-1])
         parts = []
         with Ticks(self.name) as tick:
             for begin in range(0, count, places):
@@ -328,7 +340,8 @@ class _Followed(NamedTuple):
 
     def _shorter(self, row: int, course: Course, t: float) -> float | None:
         """The length of steps by which the motion can be followed for the time of the step that failed."""
-        here = jax.tree_util.tree_map(lambda leaf: np.repeat(leaf[row : row + 1], len(leaf), axis=0), course)
+        rows = len(course.q) if self.steps.sizes else 1
+        here = jax.tree_util.tree_map(lambda leaf: np.repeat(leaf[row : row + 1], rows, axis=0), course)
         nothing = np.zeros_like(here.steps)
         for halvings in range(1, SHORTEST + 1):
             counts = np.zeros(GOALS, np.int64)
@@ -374,6 +387,12 @@ def _traced(
     return recorded
 
 
+def _nothing(rows: list[Any], count: int) -> Recorded:
+    """What is recorded of no motions."""
+    q, v = (np.zeros((0, count, row.shape[1])) for row in rows)
+    return Recorded(q, v, *np.zeros((3, 0, count)))
+
+
 def _motion(times: Any, found: Recorded, batch: tuple[int, ...], conserving: bool) -> Motion:
     """The motions, with the relative change of the energy if it is conserved."""
     numpy: Any = jnp if is_traced(found.q) else np
@@ -381,7 +400,7 @@ def _motion(times: Any, found: Recorded, batch: tuple[int, ...], conserving: boo
     if conserving:
         value, scale = energy_and_scale(found.kinetic, found.potential)
         largest = jax.lax.cummax(scale, axis=1) if numpy is jnp else np.maximum.accumulate(scale, axis=1)
-        drift = relative_drift(value, largest, value[:, :1], numpy).reshape(*batch, -1)
+        drift = relative_drift(value, largest, value[:, :1], numpy).reshape(*batch, value.shape[1])
     q, v = (array.reshape(*batch, *array.shape[1:]) for array in (found.q, found.v))
     return Motion(times if isinstance(times, jax.Array) else np.array(times), q, v, drift=drift)
 

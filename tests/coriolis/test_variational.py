@@ -246,6 +246,10 @@ def test_batches_are_single_motions(rng):
     assert batch.q.shape == (3, 2, 3, 1) and batch.drift.shape == (3, 2, 3)
     one = PENDULUM.simulate(q0[2, 0], v0[1], times, method="variational", step=0.05)
     np.testing.assert_allclose(batch.q[2, 1], one.q, rtol=1e-12)
+    none = PENDULUM.simulate(q0[:0, 0], v0[0], times, method="variational", step=0.05)
+    assert none.q.shape == (0, 3, 1) and none.drift.shape == (0, 3)
+    at_once = PENDULUM.simulate(q0[2, 0], v0[1], [0.3], method="variational", step=0.05)
+    np.testing.assert_array_equal(at_once.q, q0[2])
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,8 @@ def test_simulate_makes_these_steps(floating, rng):
     np.testing.assert_allclose(mb.difference(floating, motion.q[:, -1], q), 0.0, atol=1e-12)
     one = floating.system().simulate(q0, v0[1], [0.0, 0.05, 0.2], method="variational", step=0.01)
     np.testing.assert_allclose(motion.q[1], one.q, rtol=0.0, atol=1e-13)
+    none = floating.system().simulate(q0, v0[:0], [0.0, 0.05], method="variational", step=0.01)
+    assert none.q.shape == (0, 2, floating.nq)
     assert motion.q.shape == (2, 3, floating.nq) and (motion.drift < 1e-3).all() and motion.drift.max() > 0.0
 
 

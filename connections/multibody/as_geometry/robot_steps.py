@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class RobotSteps:
     force : (t, q, v) -> (nv,), of a control; None for none. A step has its forces at both ends, at the
         velocity of the step, so that it stays its own adjoint.
     """
+
+    sizes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(self, model: Any, force: Callable[..., Array] | None) -> None:
         self._model, self._force = model, force
