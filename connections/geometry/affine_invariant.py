@@ -79,7 +79,7 @@ class AffineInvariantMetric(Metric):
     def __post_init__(self) -> None:
         basis = np.array(as_array("basis", self.basis, (None, None, None)))
         require_finite("basis", basis)
-        if basis.ndim != 3 or basis.shape[1] != basis.shape[2]:
+        if basis.ndim != 3 or basis.shape[1] != basis.shape[2] or not basis.size:
             raise ShapeError("basis", "(n (n + 1) / 2, n, n)", basis.shape)
         p, n = len(basis), basis.shape[1]
         if p != n * (n + 1) // 2:
@@ -198,7 +198,7 @@ class AffineInvariantMetric(Metric):
         return self._linear(self.matrices_at, Argument("q", q, (self.frame.dim,)))
 
     def coordinates(self, P: Any) -> Array:
-        """The coordinates, (..., p), of symmetric matrices P (..., n, n)."""
+        """The coordinates, (..., p), of the symmetric parts of matrices P (..., n, n)."""
         return self._linear(self.coordinates_at, Argument("P", P, self.basis.shape[1:]))
 
     def dual(self, covector: Any) -> Array:
@@ -265,6 +265,8 @@ class AffineInvariantMetric(Metric):
             not positive.
         """
         array = as_array("points", points, (None, self.frame.dim))
+        if not array.shape[-2]:
+            raise ShapeError("points", "(..., k, p) with k >= 1", array.shape)
         given = np.ones(array.shape[-2]) if weights is None else weights
         weights_array = as_array("weights", given, (array.shape[-2],))
         if not isinstance(weights_array, jax.core.Tracer) and not (np.asarray(weights_array) > 0.0).all():

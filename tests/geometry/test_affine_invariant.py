@@ -138,8 +138,11 @@ def test_errors(points):
         METRIC.mean([[points[0], points[1], outside]])
     with pytest.raises(ValueError, match="weights"):
         METRIC.mean(points, [1.0, 1.0, 0.0, 1.0, 1.0])
-    with pytest.raises(ShapeError, match="basis"):
-        AffineInvariantMetric(BASIS[:2])
+    for wrong in (BASIS[:2], BASIS[:0], np.zeros((0, 0, 0))):
+        with pytest.raises(ShapeError, match="basis"):
+            AffineInvariantMetric(wrong)
+    with pytest.raises(ShapeError, match="points"):
+        METRIC.mean(points[:0])
     with pytest.raises(MetricError, match="independent"):
         AffineInvariantMetric(BASIS[[0, 1, 1]])
     with pytest.raises(MetricError, match=r"basis\[1\] is not symmetric"):
