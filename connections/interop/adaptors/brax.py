@@ -24,12 +24,22 @@ def load(path, floating):
         state = pipeline.init(system, q, v)
         return state.mass_mx, dynamics.inverse(system, state)
 
+    @jax.jit
+    def weight(q):
+        heavy = system.replace(gravity=jax.numpy.array([0.0, 0.0, -9.81]))
+        return dynamics.inverse(heavy, pipeline.init(heavy, q, jax.numpy.zeros(model.nv)))
+
     return {
         "joints": [model.joint(k).name for k in range(model.njnt) if model.jnt_type[k] >= 2],
         "floating": {"order": "vw", "axes": "linear-world", "point": "frame", "quaternion": "wxyz"},
         "mass_matrix": lambda q: np.asarray(both(q, np.zeros(model.nv))[0]),
         "bias": lambda q, v: np.asarray(both(q, v)[1]),
-        "functions": {"mass_matrix": "State.mass_mx", "bias": "generalized.dynamics.inverse"},
+        "gravity": lambda q: np.asarray(weight(q)),
+        "functions": {
+            "mass_matrix": "State.mass_mx",
+            "bias": "generalized.dynamics.inverse",
+            "gravity": "generalized.dynamics.inverse",
+        },
     }
 
 

@@ -18,6 +18,8 @@ def load(path, floating):
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
     theirs = mjx.put_model(model)
     blank = mjx.make_data(theirs)
+    heavy = theirs.replace(opt=theirs.opt.replace(gravity=np.array([0.0, 0.0, -9.81])))
+    weight = jax.jit(lambda q: mjx.forward(heavy, blank.replace(qpos=q)).qfrc_bias)
 
     @jax.jit
     def both(q, v):
@@ -29,5 +31,6 @@ def load(path, floating):
         "floating": {"order": "vw", "axes": "linear-world", "point": "frame", "quaternion": "wxyz"},
         "mass_matrix": lambda q: np.asarray(both(q, np.zeros(model.nv))[0]),
         "bias": lambda q, v: np.asarray(both(q, v)[1]),
-        "functions": {"mass_matrix": "mjx.full_m", "bias": "Data.qfrc_bias"},
+        "gravity": lambda q: np.asarray(weight(q)),
+        "functions": {"mass_matrix": "mjx.full_m", "bias": "Data.qfrc_bias", "gravity": "Data.qfrc_bias"},
     }

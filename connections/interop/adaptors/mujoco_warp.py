@@ -15,8 +15,10 @@ def load(path, floating):
     model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
     back = mujoco.MjData(model)
     theirs, data = mjw.put_model(model), mjw.make_data(model)
+    model.opt.gravity[:] = 0.0, 0.0, -9.81
+    heavy = mjw.put_model(model)
 
-    def forward(q, v):
+    def forward(q, v, theirs=theirs):
         data.qpos.assign(q[None].astype(np.float32))
         data.qvel.assign(v[None].astype(np.float32))
         mjw.fwd_position(theirs, data)
@@ -33,11 +35,16 @@ def load(path, floating):
         forward(q, v)
         return data.qfrc_bias.numpy()[0]
 
+    def gravity(q):
+        forward(q, np.zeros(model.nv), heavy)
+        return data.qfrc_bias.numpy()[0]
+
     return {
         "joints": [model.joint(k).name for k in range(model.njnt) if model.jnt_type[k] >= 2],
         "floating": {"order": "vw", "axes": "linear-world", "point": "frame", "quaternion": "wxyz"},
         "precision": "float32",
         "mass_matrix": mass_matrix,
         "bias": bias,
-        "functions": {"mass_matrix": "Data.M", "bias": "Data.qfrc_bias"},
+        "gravity": gravity,
+        "functions": {"mass_matrix": "Data.M", "bias": "Data.qfrc_bias", "gravity": "Data.qfrc_bias"},
     }
