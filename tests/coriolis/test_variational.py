@@ -51,6 +51,7 @@ def test_in_a_frame_with_forces_the_order_is_two():
     np.testing.assert_allclose(orders(DAMPED, Q, V, 0.8, (16, 32, 64), None), 2.0, atol=0.05)
 
 
+@pytest.mark.further
 def test_suzukis_composition_has_order_four():
     found = orders(PENDULUM, [1.2], [0.7], 0.8, (16, 32), 4)
     np.testing.assert_allclose(found, 4.0, atol=0.1)
@@ -239,6 +240,15 @@ def test_a_step_keeps_the_symplectic_form():
     assert np.abs(J.T @ form(end, 0.0) @ J - form(y, 0.0)).max() > 0.01  # control: without brackets
 
 
+def test_no_motions_and_one_time():
+    times = [0.0, 0.1, 0.35]
+    none = PENDULUM.simulate(np.zeros((0, 1)), [0.1], times, method="variational", step=0.05)
+    assert none.q.shape == (0, 3, 1) and none.drift.shape == (0, 3)
+    at_once = PENDULUM.simulate([0.4], [0.2], [0.3], method="variational", step=0.05)
+    np.testing.assert_array_equal(at_once.q, [[0.4]])
+
+
+@pytest.mark.further
 def test_batches_are_single_motions(rng):
     q0, v0 = rng.normal(size=(3, 1, 1)), rng.normal(size=(2, 1))
     times = [0.0, 0.1, 0.35]
@@ -246,10 +256,6 @@ def test_batches_are_single_motions(rng):
     assert batch.q.shape == (3, 2, 3, 1) and batch.drift.shape == (3, 2, 3)
     one = PENDULUM.simulate(q0[2, 0], v0[1], times, method="variational", step=0.05)
     np.testing.assert_allclose(batch.q[2, 1], one.q, rtol=1e-12)
-    none = PENDULUM.simulate(q0[:0, 0], v0[0], times, method="variational", step=0.05)
-    assert none.q.shape == (0, 3, 1) and none.drift.shape == (0, 3)
-    at_once = PENDULUM.simulate(q0[2, 0], v0[1], [0.3], method="variational", step=0.05)
-    np.testing.assert_array_equal(at_once.q, q0[2])
 
 
 @pytest.mark.parametrize(
