@@ -66,8 +66,10 @@ class Filter(Parametrized):
 
     Raises
     ------
-    TypeError : nabla is no connection or system; velocity is no function. FrameError : the reset is in
-    another frame. ValueError : the noise is not symmetric positive semidefinite. ShapeError, NonFiniteError.
+    TypeError : nabla is no connection or system; velocity is no function.
+    FrameError : the reset is in another frame.
+    ValueError : the noise is not symmetric positive semidefinite.
+    ShapeError, NonFiniteError.
 
     Examples
     --------
