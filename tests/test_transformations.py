@@ -175,6 +175,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "export_checks",
     "get_num_threads",
     "independent_forms",
+    "inertia_metric",
     "inertial_parameters",
     "load",
     "load_c",
