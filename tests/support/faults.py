@@ -161,8 +161,8 @@ FAULTS = {
     "AN flat": [Fault(AmariChentsovTensor, "__call__")],
     "AN Pythagoras": [Fault(StatisticalModel, "divergence_at"), Fault(AmariChentsovTensor, "__call__")],
     "F exp": [Fault(filters, "_slope_at")],
-    "F reset": [Fault(filters, "_carried_back_at")],
-    "F mean": [Fault(filters, "_displaced_at")],
+    "F reset": [Fault(filters, "_bent_coefficients_at")],
+    "F mean": [Fault(filters, "_bent_coefficients_at")],
     "F spread": [Fault(filters, "_transition_at")],
     "F members": [
         Fault(displacements, "exponential_slope_at"),
@@ -261,7 +261,7 @@ def sleigh(seed=0):
 
 
 SUBJECTS = {key: "random frame" for key in ORDER} | {
-    key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)")
+    key: "spinning body" for key in ("(18)", "(19)", "(20)", "(21)", "(32)", "F members")
 }
 # One entry of a body that is far from its origin is a thousand times larger in the metric of inertias.
 SUBJECTS |= {key: "spinning body" for key in ORDER if key.startswith("LKP ")}
