@@ -36,7 +36,7 @@ from connections.control.laws.parametrization import Parametrization
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
-from connections.evaluation.boundary import Argument
+from connections.evaluation.boundary import Argument, as_given
 from connections.evaluation.parameters import Parametrized
 from connections.integration.solver import Options
 
@@ -185,7 +185,7 @@ class AdaptiveController(Parametrized):
         except np.linalg.LinAlgError:
             self._estimates(parameters)
             raise
-        return finite("parameters", after, parameters=estimates)
+        return as_given(finite("parameters", after, parameters=estimates), Y, estimates)
 
     def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any, parameters: Any = None) -> Array:
         """V, (...,), J: (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, or + (1/gamma) sum of d(P || Phat).
