@@ -43,7 +43,7 @@ from connections.verify.subjects import Subject, _coefficients_at
 PROPOSITIONS: list[Proposition] = []
 proposition = partial(stated, PROPOSITIONS)
 
-_STEPS = 64  # of geodesics by the library
+_STEPS = 128  # of geodesics by the library
 _LONG = 0.3  # the longest displacement, in units of those of differences
 _TIME, _PARTS = 0.2, 32  # of a prediction
 _BETA = 0.3
