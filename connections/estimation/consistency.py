@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import require_type
+from connections.checks import as_number, require_type
 from connections.estimation.estimate import Estimate, History
 from connections.estimation.filter import Filter
 
@@ -71,7 +71,8 @@ def consistency(
 
     Raises
     ------
-    ShapeError, TypeError. ConvergenceError : a true point is not found from its estimate.
+    ShapeError, TypeError; ValueError : the probability is none.
+    ConvergenceError : a true point is not found from its estimate.
 
     Examples
     --------
@@ -91,6 +92,9 @@ def consistency(
     require_type("filter", filter, Filter)
     estimate = history.estimate if isinstance(history, History) else history
     require_type("history", estimate, Estimate)
+    probability = as_number("probability", probability)
+    if not 0.0 < probability < 1.0:
+        raise ValueError(f"probability: expected a number between 0 and 1, got {probability:g}")
     e = np.asarray(filter.difference(estimate, q, v))
     P, k = np.asarray(estimate.P), e.shape[-1]
     each = np.einsum("...i,...i->...", e, np.linalg.solve(P, e[..., None])[..., 0]) / k

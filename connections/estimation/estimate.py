@@ -147,7 +147,7 @@ def require_covariance(name: str, P: np.ndarray, definite: bool = True) -> None:
     """Raise `ValueError` unless P (..., k, k) is symmetric and positive definite, or has no negative part."""
     diagonal = np.diagonal(P, axis1=-2, axis2=-1)
     if (diagonal < 0.0).any() or (definite and (diagonal <= 0.0).any()):
-        place = int(np.argwhere(diagonal <= 0.0)[0][-1])
+        place = int(np.argmin(diagonal) % diagonal.shape[-1])
         raise ValueError(f"{name}[{place}, {place}] is {diagonal.min():.3g}: a variance is positive")
     sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     correlation = P / sizes[..., :, None] / sizes[..., None, :]

@@ -131,6 +131,12 @@ def test_a_gate_refuses_and_leaves_the_estimate_as_it_was(linear):
         (ValueError, "N is not positive", lambda e: estimation.Sensor(lambda q: q, [[1.0, 2.0], [2.0, 1.0]])),
         (ShapeError, "N", lambda e: MASS.update(e, np.zeros(3), estimation.Sensor(SENSOR.h, np.eye(2)))),
         (ValueError, "noise", lambda e: estimation.Filter(cn.CoordinateFrame(1), noise=[[-1.0]])),
+        (
+            ValueError,  # the variance that is negative, not the first that is not positive
+            r"noise\[1, 1\]",
+            lambda e: estimation.Filter(cn.CoordinateFrame(2), noise=np.diag([0.0, -1.0])),
+        ),
+        (ValueError, "probability", lambda e: estimation.consistency(MASS, e, e.q, probability=1.5)),
         (TypeError, "noise", lambda e: estimation.Filter(cn.CoordinateFrame(1))),
         (TypeError, "reset", lambda e: estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]], reset="yes")),
         (
