@@ -136,8 +136,6 @@ ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: p, q, 1e-3),
     "closure_forces": lambda q: mb.closure_forces(mb.example("four_bar"), q[:1], [1.0], [1.0]),
     "joint_forces": lambda q: mb.joint_forces(robot(), q, *VECTORS[:2])["shoulder"],
-    "variational_step": lambda q: mb.variational_step(robot(), q, VECTORS[0], 1e-3),
-    "discrete_momentum": lambda q: mb.discrete_momentum(robot(), q, start(), 1.0),
     "inverse_kinematics": lambda q: mb.inverse_kinematics(robot(), {"tool": TOOL}, q).q,
     "audit_coriolis": lambda q: mb.audit_coriolis(
         robot(), partial(mb.coriolis_matrix, robot()), q, VECTORS[0]
@@ -146,6 +144,8 @@ ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
 IN_JAX: dict[str, Callable[[Any], Any]] = {
     **{name: _recursion(name) for name in FUNCTIONS if "with torsion" not in name},
     "close_loops": lambda q: mb.close_loops(robot(), q),
+    "variational_step": lambda q: mb.variational_step(robot(), q, VECTORS[0], 1e-3),
+    "discrete_momentum": lambda q: mb.discrete_momentum(robot(), q, start(), 1.0),
     "displace": lambda q: mb.displace(robot(), q, VECTORS[0]),
     "difference": lambda q: mb.difference(robot(), q, start()),
     "linearize": lambda q: mb.linearize(robot(), q, *VECTORS[:2]),

@@ -10,22 +10,25 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import (
     IntegrationError,
+    ShapeError,
     as_array,
     as_number,
     batch_axes,
+    is_traced,
     require_finite,
-    require_untraced,
     text_of_point,
 )
 from connections.coriolis.variational import TURNED
-from connections.evaluation.boundary import returns_input_kind
+from connections.evaluation.boundary import float_of, returns_input_kind
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
-from connections.multibody.program.stepping import require_tree, stepped
+from connections.multibody.program.stepping import one_step, require_tree, stepped
 
 
 @returns_input_kind
@@ -35,7 +38,8 @@ def variational_step(
     """One step (q, P) -> (q, P) of the length h of Hamilton's principle for a discrete Lagrangian, in O(N).
 
     The step is symplectic, of order two, and its own adjoint: a step of -h leads back. Spatial momenta of a
-    free base are kept to round-off. Velocities are H^-1 P.
+    free base are kept to round-off. Velocities are H^-1 P. Inside JAX, derivatives are those of the root of
+    the equations, exact and of all orders.
 
     Parameters
     ----------
@@ -53,7 +57,8 @@ def variational_step(
     ------
     IntegrationError : Newton's method does not converge, or a body turns by half a turn or more: h is too
         long; names the row and q. ValueError : the robot has loops, or h is zero.
-    ShapeError, NonFiniteError, PointError, TypeError.
+    ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
+    of an error about numbers.
 
     Examples
     --------
@@ -68,14 +73,22 @@ def variational_step(
 
     Source: [LLPS]; [MW] sections 1 and 3.
     """
-    q, rows, batch = _rows_of(
-        "variational_step", model, q, P=P, tau=np.zeros(model.nv) if tau is None else tau
-    )
-    length = as_number("h", h)
-    if length == 0.0:
-        raise ValueError("h: expected the length of a step, s, got 0")
+    require_model("variational_step", model)
+    require_tree("variational_step", model)
+    if tau is None:
+        tau = np.zeros(model.nv)
+    if h.__class__ is float and q.__class__ is P.__class__ is tau.__class__ is np.ndarray:
+        made = one_step(model, q, P, tau, h)
+        if made is not None:
+            return made
+    if is_traced(q, P, h, tau):
+        return _traced_step(model, q, P, h, tau)
+    q, rows, batch = _rows_of(model, q, P=P, tau=tau)
+    length = _length("h", h, "the length of a step")
     P, tau = rows["P"], rows["tau"]
     found = stepped(model, np.hstack([q, P]), np.hstack([tau, tau]), np.ones(1), length, 1)
+    if not found.good:
+        configuration(model.kinematics, "q", q)  # raises the error
     for row in np.flatnonzero(found.why):
         why = "a body turns by half a turn or more" if found.why[row] == TURNED else "it is not found"
         where = f" [{row}]" if batch else ""
@@ -103,7 +116,8 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     Raises
     ------
     ValueError : the robot has loops, or h is zero.
-    ShapeError, NonFiniteError, PointError, TypeError.
+    ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
+    of an error about numbers.
 
     Examples
     --------
@@ -117,31 +131,73 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
 
     Source: [MW] section 1.5; [LLPS].
     """
-    q0, rows, batch = _rows_of("discrete_momentum", model, q0, "q0", q1=q1)
-    length = as_number("h", h)
-    if length == 0.0:
-        raise ValueError("h: expected a time, s, got 0")
+    require_model("discrete_momentum", model)
+    require_tree("discrete_momentum", model)
+    if is_traced(q0, q1, h):
+        arrays = as_array("q0", q0, (model.nq,)), as_array("q1", q1, (model.nq,))
+        return _traced_momentum(model, arrays, h, float_of(q0, q1))
+    q0, rows, batch = _rows_of(model, q0, "q0", q1=q1)
+    length = _length("h", h, "a time")
     y, none = np.hstack([q0, np.zeros((len(q0), model.nv))]), np.zeros((len(q0), 2 * model.nv))
     way = np.zeros((len(q0), 4 * model.nv + 1))
     way[:, : model.nq] = rows["q1"]
     found = stepped(model, y, none, np.ones(1), length, -1, way)
+    if not found.good:
+        configuration(model.kinematics, "q0", q0)  # raises the error
     return found.P.reshape(*batch, model.nv)
 
 
+def _length(name: str, value: Any, what: str) -> float:
+    """A time, s, that is not zero."""
+    number = as_number(name, value)
+    if number == 0.0:
+        raise ValueError(f"{name}: expected {what}, s, got 0")
+    return number
+
+
+def _traced_momentum(model: Model, arrays: tuple[Any, ...], h: Any, dtype: Any) -> np.ndarray:
+    """`discrete_momentum` where JAX traces an argument."""
+    momentum: np.ndarray = _traced(model.traced.steps.momentum_at, ("q0", "q1"), arrays, h, dtype)
+    return momentum
+
+
+def _traced_step(model: Model, q: Any, P: Any, h: Any, tau: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`variational_step` where JAX traces an argument."""
+    given = ("q", q, model.nq), ("P", P, model.nv), ("tau", tau, model.nv)
+    arrays = tuple(as_array(name, value, (size,)) for name, value, size in given)
+
+    def step(q: jax.Array, P: jax.Array, tau: jax.Array, h: Any) -> tuple[jax.Array, jax.Array]:
+        return model.traced.steps.step_at(q, P, tau, h)[:2]
+
+    made: tuple[np.ndarray, np.ndarray] = _traced(step, ("q", "P", "tau"), arrays, h, float_of(q, P))
+    return made
+
+
+def _traced(function: Any, names: tuple[str, ...], arrays: tuple[Any, ...], h: Any, dtype: Any) -> Any:
+    """A function of JAX, of vectors and a time, at arrays with batch axes."""
+    length = as_array("h", h, ())
+    if length.ndim:
+        raise ShapeError("h", (), length.shape)
+    if not is_traced(length):
+        _length("h", h, "a time")
+    batch = batch_axes(names, arrays)
+    rows = [jnp.broadcast_to(jnp.asarray(x), (*batch, x.shape[-1])) for x in arrays]
+    for _ in batch:
+        function = jax.vmap(function, (*(0 for _ in rows), None))
+    found = function(*rows, length)
+    return jax.tree_util.tree_map(lambda leaf: leaf.astype(dtype), found)
+
+
 def _rows_of(
-    name: str, model: Any, q: Any, called: str = "q", **given: Any
+    model: Model, q: Any, called: str = "q", **given: Any
 ) -> tuple[np.ndarray, dict[str, np.ndarray], tuple[int, ...]]:
-    """Configurations (m, nq) and further arrays (m, ...) with one batch, and its shape."""
-    require_model(name, model)
-    require_tree(name, model)
-    require_untraced(**{called: q, **given})
-    arrays = {called: configuration(model.kinematics, called, q)}
-    for key, value in given.items():
-        if key.startswith("q"):
-            arrays[key] = configuration(model.kinematics, key, value)
-        else:
-            arrays[key] = np.asarray(as_array(key, value, (model.nv,)))
-            require_finite(key, arrays[key])
+    """Configurations (m, nq) and further arrays (m, ...) with one batch, and its shape; all are finite."""
+    arrays = {}
+    for key, value in {called: q, **given}.items():
+        arrays[key] = np.asarray(as_array(key, value, (model.nq if key.startswith("q") else model.nv,)))
+        require_finite(key, arrays[key])
+    if "q1" in arrays:  # q is judged by compiled code
+        arrays["q1"] = configuration(model.kinematics, "q1", arrays["q1"])
     batch = batch_axes(tuple(arrays), list(arrays.values()))
     rows = {
         key: np.ascontiguousarray(np.broadcast_to(array, (*batch, array.shape[-1]))).reshape(

@@ -233,8 +233,8 @@ def test_bad_input_of_steps_is_named(floating, rng):
 
 
 @pytest.mark.further
-def test_inside_jit_steps_are_those_of_the_definition():
-    """The derivatives of the action in JAX, and the recursion; gradients are those of the discrete motion."""
+def test_inside_jit_steps_are_those_of_the_recursion():
+    """With a control, which is by the derivatives of the action, too; gradients are those of the motion."""
     mechanism = mb.Mechanism()
     mechanism.add_body("a", 1.0, (0.1, 0.0, -0.5), np.eye(3))
     mechanism.add_body("b", 0.7, (0.0, 0.2, 0.1), 0.5 * np.eye(3))
@@ -243,9 +243,13 @@ def test_inside_jit_steps_are_those_of_the_definition():
     system = armed(mechanism.build(), np.random.default_rng(1), 1.0).system()
     q0, v0, times = np.array([0.0, 0.6, 0.0, 0.8, 0.3]), np.array([0.5, -0.4, 1.0, 2.0]), [0.0, 0.1, 0.2]
 
-    def motion(v):
-        return system.simulate(q0, v, times, method="variational", step=0.05)
+    def motion(v, control=None):
+        return system.simulate(q0, v, times, control, method="variational", step=0.05)
 
+    def damped(v):
+        return motion(v, lambda t, q, v: -0.5 * v).q
+
+    np.testing.assert_allclose(jax.jit(damped)(jnp.asarray(v0)), damped(v0), atol=1e-12)
     here, inside = motion(v0), jax.jit(motion)(jnp.asarray(v0))
     np.testing.assert_allclose(inside.q, here.q, atol=1e-12)
     np.testing.assert_allclose(inside.v, here.v, atol=1e-11)

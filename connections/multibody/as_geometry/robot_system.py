@@ -33,10 +33,10 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import as_given
 from connections.evaluation.content import ByContent, content
 from connections.evaluation.parameters import Parametrized
-from connections.multibody.as_geometry.discrete_robot import DiscreteRobot
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
 from connections.multibody.as_geometry.robot_steps import RobotSteps
+from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.recursions import body_contorsion_at
 from connections.multibody.program.stepping import require_tree
 

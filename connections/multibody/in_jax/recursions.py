@@ -23,6 +23,7 @@ from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, Robot
 from connections.multibody.in_jax.data_robot import with_data
 from connections.multibody.in_jax.data_tangents import AS_FORCES, as_force, by_data
+from connections.multibody.in_jax.steps import TracedSteps
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
 from connections.multibody.program.closed import Closed, coordinates_of, solution_of
@@ -150,6 +151,11 @@ class TracedRecursions:
                 turned = jax.vmap(turned)
             solution = jnp.where(turned(solution[..., : loops.layout.nq])[..., None], jnp.nan, solution)
         return Closed(kinematics, rows[0].astype(dtype), solution)
+
+    @cached_property
+    def steps(self) -> TracedSteps:
+        """Variational steps, of a tree."""
+        return TracedSteps(self)
 
     @cached_property
     def weightless(self) -> TracedRecursions:

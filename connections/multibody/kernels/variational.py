@@ -26,7 +26,7 @@ import math
 from connections.engines.inlined.rows import accumulate, clear
 from connections.engines.inlined.simd import (
     beyond,
-    compiled_entry,
+    compiled_batch_entry,
     flat_slots_of,
     inlined,
     load,
@@ -232,7 +232,7 @@ def newton_step(tree, work, h, sloped):
             Phi, moved = take(work, at, 6), take(work, at + COLUMN.moved, 6)
             residual = dot6(Phi, force) + load(work, at + COLUMN.change) - load(work, at + COLUMN.target)
             if sloped:
-                U, W = _times(work, K, moved), _transpose_times(work, K, Phi)
+                U, W = slope_times(work, K, moved), slope_transpose_times(work, K, Phi)
                 inverse = 1.0 / (dot6(Phi, U) + tree.armature[j] / h)
                 U = scale6(U, inverse)
                 put(work, at + COLUMN.U, U)
@@ -265,7 +265,7 @@ def newton_step(tree, work, h, sloped):
 
 
 @inlined
-def _times(work, K, x):
+def slope_times(work, K, x):
     """K x for the matrix (6, 6) in slots K."""
     return (
         dot6(take(work, K, 6), x),
@@ -278,7 +278,7 @@ def _times(work, K, x):
 
 
 @inlined
-def _transpose_times(work, K, x):
+def slope_transpose_times(work, K, x):
     """K^T x."""
     first = add6(scale6(take(work, K, 6), x[0]), scale6(take(work, K + 6, 6), x[1]))
     second = add6(scale6(take(work, K + 12, 6), x[2]), scale6(take(work, K + 18, 6), x[3]))
@@ -571,22 +571,23 @@ def _potential(tree, work):
     return energy
 
 
-@compiled_entry
-def variational_rows(memory, y, forces, before, shares, h, count, out):
+@compiled_batch_entry
+def variational_rows(memory, y, forces, before, lengths, plan, out):
     """Make `count` steps, each of `shares` of h, from rows y = (q, P), (m, k).
 
     forces : (m, 2 nv), at the beginning and at the end of a step.
     before : (m, 4 nv + 1), from an earlier call: velocities and their rate, with which the first step begins
         its search, spatial momenta (`begin_momenta`), and the length of the last step; zero if there is none.
-    count : positive; zero for H^-1 P and the potential energy, -1 for J(q)^T p of the way to q1, -2 for H v
-        of a velocity v in the place of P.
+    lengths : (m, 1), h of each row.
+    plan : count, and behind it the shares. The count is positive; zero for H^-1 P and the potential energy,
+        -1 for J(q)^T p of the way to q1, -2 for H v of a velocity v in the place of P.
     out : (m, k + 4 nv + 4): q and P, or J^T p, or H v; as `before` of the last step, or H^-1 P; how many
         steps were made, why the next one failed, and the iterations of all, or the potential energy.
 
     Of zero and -1, h and shares are one, or a time. With -1, `before` is q1. Returns whether all q are good.
     """
     tree, good = unpack_tree(slots_of(memory)), True
-    work, k = tree.work, tree.nq + tree.nv
+    work, k, count, parts = tree.work, tree.nq + tree.nv, int(plan[0]), plan.shape[0] - 1
     for row in range(y.shape[0]):
         state = beyond(flat_slots_of(out), row * out.shape[1])
         velocities, about = beyond(state, k), beyond(state, k + 4 * tree.nv + 1)
@@ -597,21 +598,21 @@ def variational_rows(memory, y, forces, before, shares, h, count, out):
         if count > 0 and velocities[4 * tree.nv] == 0.0:
             begin_momenta(tree, state, beyond(velocities, 2 * tree.nv))
         put(about, 0, (0.0, 0.0, 0.0))
-        made, many, why = 0, max(count, 1) * shares.shape[0], 0.0
+        made, many, why = 0, max(count, 1) * parts, 0.0
         if count == -2:
             good &= _place(tree, work, state, forces, row)
             mass_product(tree, work, tree.vectors, beyond(state, tree.nq))
             made = many
         while made < many and why == 0.0:
             good &= _place(tree, work, state, forces, row)
-            part = shares[made % shares.shape[0]] * h
+            part = plan[1 + made % parts] * lengths[row, 0]
             why = step(tree, work, part, state, velocities, count, beyond(about, 2))
             for i in range(k):
                 if not (abs(state[i]) < math.inf):
                     why = UNSOLVED
             if why == 0.0:
                 made += 1
-        store(about, 0, float(made // shares.shape[0]))
+        store(about, 0, float(made // parts))
         store(about, 1, why)
     return good
 

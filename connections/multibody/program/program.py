@@ -131,6 +131,7 @@ class Program:
     choices : what a caller can choose -> a mapping from that to what compiled code takes.
     sizes : sizes of the last axes of q and of up to three vectors.
     slots : of a workspace, without results.
+    memories : copies of `memory`, one for each thread, for functions of rows of one configuration each.
 
     Single calls share the workspace in `memory`; the interpreter's lock, which they do not release, keeps
     them apart. Chunks of batches have workspaces of their own, which later batches use again.
@@ -166,6 +167,7 @@ class Program:
         }
         self.sizes = ((kinematics.nq,), *[(n,)] * 3)
         self._batches: dict[str, _Batch] = {}
+        self.memories = Workspaces(lambda: with_workspace(self.memory))
 
     @property
     def traced(self) -> Traced:

@@ -25,6 +25,22 @@ MUTANTS = (
         "columns at the end of a step move the wrong way with their link",
     ),
     Mutant(
+        "kernel-turned-momentum-of-a-step",
+        _K + "step_derivatives.py",
+        "behind = subtract6(force_cross(Phi, force), here)",
+        "behind = subtract6(scale6(here, 0.0), here)",
+        ("multibody/test_variational_in_jax.py::test_derivatives_are_those_of_the_root",),
+        "derivatives of discrete momenta leave out that columns move with their link",
+    ),
+    Mutant(
+        "kernel-slope-of-the-logarithm",
+        _K + "step_derivatives.py",
+        "column = add6(column, scale6(turn, dot3(w, (dx[0], dx[1], dx[2]))))",
+        "column = add6(column, scale6(turn, 0.0))",
+        ("multibody/test_variational_in_jax.py::test_derivatives_are_those_of_the_root",),
+        "the coefficients of dtau^-1 do not depend on the angle of a step",
+    ),
+    Mutant(
         "kernel-force-cross-mirror",
         _K + "coriolis.py",
         "store(C, j * nv + i, load(C, j * nv + i) + D)",

@@ -4,11 +4,13 @@
     P_k = -D_1 L_d - (h/2) tau_k,    P_{k+1} = D_2 L_d + (h/2) tau_{k+1},
 
 over bodies and the rotors that armature stands for. It is the definition of what `kernels/variational.py`
-computes by recursion, takes O(n^3) and is differentiated by the equations that a step solves.
+computes by recursion (`in_jax/steps.py`), takes O(n^3), is for forces that change with the velocity, and is
+differentiated by the equations that a step solves.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -20,6 +22,8 @@ from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, n
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.rotations import pose_difference
+from connections.geometry.rigid.twists import force_cross
+from connections.multibody.kernels.variational import TERMS, F
 
 
 class DiscreteRobot(DiscreteSystem):
@@ -69,16 +73,42 @@ class DiscreteRobot(DiscreteSystem):
 
     def action_at(self, q0: jax.Array, q1: jax.Array, h: Any) -> jax.Array:
         """L_d, a scalar."""
-        embed = self.model.definition.maps[1]
-        ways = jax.vmap(pose_difference)(embed(q0).reshape(-1, 7), embed(q1).reshape(-1, 7))
+        ways = self._ways_at(q0, q1)
         kinetic = 0.5 * jnp.einsum("bi,bij,bj", ways, self._inertias, ways) / h
         action: jax.Array = kinetic - 0.5 * h * (self.potential_at(q0) + self.potential_at(q1))
         return action
 
+    def momentum_of_way_at(self, q0: jax.Array, q1: jax.Array, h: jax.Array) -> jax.Array:
+        """J(q0)^T p, (n,), of the way to q1 in the time h (1,): -D_1 of the kinetic action, written out."""
+        ways = self._ways_at(q0, q1)
+        momenta = jax.vmap(discrete_momentum_of_way)(ways, jnp.einsum("bij,bj->bi", self._inertias, ways))
+        A: jax.Array = self.model.definition.maps[0](q0)
+        return momenta.reshape(-1) @ A / h
+
+    def _ways_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """log(T_b(q0)^-1 T_b(q1)) of bodies and rotors, (N + R, 6)."""
+        embed = self.model.definition.maps[1]
+        return jax.vmap(pose_difference)(embed(q0).reshape(-1, 7), embed(q1).reshape(-1, 7))
+
     def step_at(
         self, t: Any, h: Any, q: jax.Array, P: jax.Array, differentiable: bool
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """(q_{k+1}, P_{k+1}, why), as `DiscreteSystem.step_at`."""
+        """(q_{k+1}, P_{k+1}, why), as `DiscreteSystem.step_at`; by the recursion if there is no control."""
+        if self.control is None:
+            found: tuple[jax.Array, jax.Array, jax.Array]
+            found = self.model.traced.steps.step_at(q, P, jnp.zeros(self.model.nv), h)
+            return found
+        return self.defined_step_at(t, h, q, P, self.applied_at, differentiable)
+
+    def defined_step_at(
+        self, t: Any, h: Any, q: jax.Array, P: jax.Array, applied: Any, differentiable: bool
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The same by the derivatives of the action.
+
+        Parameters
+        ----------
+        applied : (t, q, v) -> (n,), the forces.
+        """
         frame, H = self.metric.frame, self.inertia_at(q)
         X = frame.matrix_at(q)
 
@@ -87,14 +117,14 @@ class DiscreteRobot(DiscreteSystem):
 
         def equations(u: jax.Array) -> jax.Array:
             slope: jax.Array = jax.grad(self.action_at)(q, self._displaced_at(q, h * u), h)
-            missing: jax.Array = -slope @ X - 0.5 * h * self.applied_at(t, q, u) - P
+            missing: jax.Array = -slope @ X - 0.5 * h * applied(t, q, u) - P
             return missing
 
         start, noisy = solve_definite(H, P), noise_at(frame, H, h, q)
         u, good = solved_at(equations, start, size, slice(None), noisy, differentiable)
         end = frame.project_at(self._displaced_at(q, h * u))
         slope = jax.grad(self.action_at, argnums=1)(q, end, h)
-        after = slope @ frame.matrix_at(end) + 0.5 * h * self.applied_at(t + h, end, u)
+        after = slope @ frame.matrix_at(end) + 0.5 * h * applied(t + h, end, u)
         poses = (self.model.definition.maps[1](p).reshape(-1, 7)[:, 3:] for p in (q, end))
         turned = jnp.any(jnp.sum(jnp.multiply(*poses), axis=1) <= 0.0)
         return end, after, jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
@@ -108,3 +138,30 @@ class DiscreteRobot(DiscreteSystem):
         for joint, _, at_q, at_v in self.model.kinematics.elements:
             q = q.at[at_q].set(joint.displaced_at(q[at_q], xi[at_v]))
         return q
+
+
+def discrete_momentum_of_way(x: jax.Array, y: jax.Array) -> jax.Array:
+    """(dtau^-1_x)^T y, (6,), as `kernels.variational.discrete_momentum_of`."""
+    square = x[:3] @ x[:3]
+    once = force_cross(x, y)
+    twice = force_cross(x, once)
+    fourth = force_cross(x, force_cross(x, twice))
+    return y + 0.5 * once + _series(_SECOND, square) * twice + _series(_FOURTH, square) * fourth
+
+
+#: Coefficients of a and b of dtau^-1 as series in the squared angle, the highest power first.
+_SECOND = tuple((2 - n) * F[n] for n in range(TERMS, 0, -1))
+_FOURTH = tuple((1 - n) * F[n] for n in range(TERMS, 1, -1))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _series(coefficients: tuple[float, ...], x: jax.Array) -> jax.Array:
+    """A polynomial, whose derivative is another one: so it is not unrolled for each order of derivatives."""
+    return jnp.polyval(jnp.array(coefficients), x)
+
+
+@_series.defjvp
+def _series_change(coefficients: tuple[float, ...], at: Any, along: Any) -> tuple[jax.Array, jax.Array]:
+    powers = range(len(coefficients) - 1, 0, -1)
+    slope = tuple(k * c for k, c in zip(powers, coefficients, strict=False))
+    return _series(coefficients, at[0]), _series(slope, at[0]) * along[0]
