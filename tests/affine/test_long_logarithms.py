@@ -96,7 +96,7 @@ def test_random_ends(rng):
 
 
 @pytest.mark.further
-@pytest.mark.parametrize("angle", [0.0, 0.7, -1.2, 1.5])
+@pytest.mark.parametrize("angle", [0.7, -1.2])
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("name", ["half space", "horocyclic", "polar", "fermi"])
 def test_other_coordinates(name, length, angle):

@@ -40,9 +40,9 @@ def steps_that_fail(model):
     return failed
 
 
-@pytest.mark.parametrize("block", [1, *map(further, (0, *range(2, 50)))])
+@pytest.mark.parametrize("block", [1, *map(further, (0, *range(2, 12)))])
 def test_verdicts_are_exact(block):
-    """Of 40 of 2,000 mechanisms: whether they are built, or why not, and which joints are independent.
+    """Of 40 mechanisms: whether they are built, or why not, and which joints are independent.
 
     Those that are built take a small step along each velocity, unless there was a warning.
     """

@@ -62,6 +62,8 @@ WITH_HESSIANS = {"inverse_dynamics_hessian_product", "forward_dynamics_hessian_p
 SECOND |= WITH_HESSIANS
 #: Third derivatives compile for 100 s on a tree; on two joints, 15 s, they are beside the definition (below).
 THIRD = WITH_HESSIANS | {"inverse_dynamics_second_derivatives", "forward_dynamics_second_derivatives"}
+#: On loops its rule is that of the forward dynamics, whose matrices hold it.
+BESIDE = "inverse_dynamics_derivatives"
 
 
 def cases():
@@ -69,7 +71,7 @@ def cases():
     for name in FUNCTIONS:
         if name not in THIRD:
             yield pytest.param(name, "tree") if name in RULED else further(name, "tree")
-        if not (name in DEFINED or name.removesuffix(" with torsion") in SECOND):
+        if not (name in DEFINED or name.removesuffix(" with torsion") in SECOND or name == BESIDE):
             yield further(name, "planar robot")
     for of in ("four-bar", "legged robot", "belt leg", "cam", "six-bar", "Stewart platform"):
         for name in ("coriolis_product with torsion", "inverse_dynamics", "forward_dynamics"):
@@ -171,6 +173,10 @@ def chosen(name):
     return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
 
 
+#: What is not compared with differences on a loop above, but for products with Hessians: a minute each.
+ON_A_LOOP = SECOND - WITH_HESSIANS - {"curvature_operator"}
+
+
 @cache
 def two_joints():
     return with_tip(random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical)))
@@ -182,7 +188,7 @@ def every_choice():
         for choice in chosen(name):
             always = name in ("regressor", "christoffel_symbols", "frame_pose")
             yield pytest.param(name, choice, "two joints") if always else further(name, choice, "two joints")
-            if name not in DEFINED:
+            if name in ON_A_LOOP:
                 yield further(name, choice, "planar robot")
 
 
