@@ -79,3 +79,20 @@ def test_wrong_active_bounds_are_exchanged():
     x, multipliers = optimal(program, np.array([0.0, 1.0]))
     np.testing.assert_allclose(x, [1.0, -0.5], atol=1e-15)
     np.testing.assert_allclose(multipliers, [1.0, 0.0], atol=1e-15)
+
+
+@pytest.mark.parametrize("count", [20, further(400)])
+def test_multipliers_below_the_round_off_of_the_gradient(rng, count):
+    """What remains of an earlier aim: half of P is 1e-8, and its least point misses the bounds by 1e-9.
+
+    The multipliers, 1e-17, are less than the round-off of P x; a bound was given up and taken in without end.
+    """
+    n = 24
+    for _ in range(count):
+        axes, rows = (np.linalg.qr(rng.standard_normal((n, n)))[0] for _ in range(2))
+        P = (axes * np.repeat([1e-8, 1.0], n // 2)) @ axes.T
+        least = axes[:, : n // 2] @ rng.normal(0.0, 0.5, n // 2)
+        lower = rows @ least + np.where(rng.random(n) < 0.5, 3e-9 * rng.standard_normal(n), -0.1)
+        x, _ = solved(Program(0.5 * (P + P.T), -P @ least, rows, np.full(n, np.inf), lower), "a test")
+        assert (rows @ x >= lower - 2e-11).all()
+        np.testing.assert_allclose(x, least, atol=1e-7)

@@ -24,7 +24,8 @@ from connections.checks import ConvergenceError
 
 _BEYOND = 1e-11  # by which a result may be beyond a bound, of rows whose length is at most about one
 _ENOUGH = 1e-8  # the same of DAQP, whose result says which bounds are active
-_PULLS = 1e-8  # a multiplier of the wrong sign, of the largest term of the gradient, that is round-off
+_PULLS = 1e-8  # a multiplier of the wrong sign, of the largest one or of c, that is round-off
+_SUMMED = 4.0 * np.finfo(float).eps  # the same, of the largest sum of the terms of P x
 _FARTHEST = (
     1e6  # a program without a point within this distance has none: its unknowns are of the size of one
 )
@@ -95,6 +96,7 @@ def optimal(program: Program, multipliers: np.ndarray) -> tuple[np.ndarray, np.n
         x, own, independent = _on_bounds(program, active, values)
         side[active[~independent]] = 0.0
         size = _PULLS * max(np.abs(program.c).max(initial=0.0), np.abs(own).max(initial=0.0))
+        size = max(size, _SUMMED * (np.abs(program.P) @ np.abs(x)).max(initial=0.0))
         pulls, at = own * side[active], program.G @ x
         beyond = np.maximum(at - program.upper, program.lower - at)
         if len(active) and pulls.min() < -size:
