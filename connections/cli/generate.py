@@ -49,12 +49,12 @@ def add(commands: Any) -> None:
 
 
 def _ending() -> str:
-    from connections.multibody.generation.recording import exported, of_frames
+    from connections.multibody.generation.recording import STEPS, exported, of_frames
 
     frames = ", ".join(f"{name}:FRAME, {name}:FRAME:world" for name in of_frames() if name != "frame_pose")
     return "".join(
         [
-            _ENDING + arguments.in_columns(", ".join(exported()), "  ") + "\n",
+            _ENDING + arguments.in_columns(", ".join([*exported(), *STEPS]), "  ") + "\n",
             _FRAMES + arguments.in_columns(f"frame_pose:FRAME, {frames}", "  "),
         ]
     )

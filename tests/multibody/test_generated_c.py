@@ -13,12 +13,20 @@ import pytest
 from cases import always
 from clang import CORTEX_M7, STRICTEST, any_clang, machine_code, zig_clang
 from closed_chains import PLANS, parallelogram
-from mechanisms import MOVING, assemble, random_mechanism
+from mechanisms import MOVING, armed, assemble, random_mechanism
 from pages import run_page
 from robots import robot_path
 
 from connections import multibody as mb
-from connections.checks import ClosureError, MetricError, ModelError, NonFiniteError, PointError, ShapeError
+from connections.checks import (
+    ClosureError,
+    IntegrationError,
+    MetricError,
+    ModelError,
+    NonFiniteError,
+    PointError,
+    ShapeError,
+)
 from connections.multibody.generation import folder as generation_folder
 from connections.multibody.generation import function_text
 from connections.multibody.generation.c_test import computed, states
@@ -94,6 +102,37 @@ def test_second_derivatives(rng, tmp_path) -> None:
     loaded = generated(model, SECOND, tmp_path)
     for name in SECOND:
         assert largest_error(model, loaded, name, 3) < 1e-13, name
+
+
+@pytest.mark.parametrize("kinds", always([(mb.Free, mb.Helical), MOVING], (mb.Free, mb.Helical)), ids=len)
+def test_variational_steps(tmp_path, kinds) -> None:
+    """Newton's method in C, with armature; a step that is too long has a status of its own."""
+    rng = np.random.default_rng(7)
+    parents = [-1, 0, 1, 1, 3, 0, 5, 6][: len(kinds)]
+    model = armed(assemble(rng, kinds, parents, gravity=(1.0, 2.0, -9.0)), rng)
+    names = ("variational_step", "discrete_momentum")
+    loaded = generated(model, names, tmp_path)
+    for name in names:
+        assert largest_error(model, loaded, name, 3) < 1e-13, name
+    q, P, tau, h = states(model, exported_function("variational_step"), 1, 2)[0]
+    end = loaded.variational_step(q, P, tau, 3.0 * h)  # another number of steps of Newton's method
+    np.testing.assert_allclose(end, np.concatenate(mb.variational_step(model, q, P, 0.03, tau)), atol=1e-12)
+    for impossible in ((P * 1e4, 10.0 * h), (P, 0.0 * h)):
+        with pytest.raises(IntegrationError, match="variational_step: a variational step is not found"):
+            loaded.variational_step(q, impossible[0], tau, impossible[1])
+    with pytest.raises(PointError):
+        loaded.discrete_momentum(q, 1.1 * q, h)
+
+
+@pytest.mark.further
+def test_variational_steps_without_a_form_in_c_are_refused(tmp_path) -> None:
+    for model, options, words in (
+        (mb.example("four_bar"), {}, "for robots without loops"),
+        (mb.example("arm"), {"dtype": "float"}, "use double"),
+        (mb.example("arm"), {"cuda": True}, "leave out cuda"),
+    ):
+        with pytest.raises(ModelError, match=f"variational_step: .*{words}"):
+            mb.generate_c(model, ["variational_step"], tmp_path, **options)
 
 
 @pytest.mark.further

@@ -160,6 +160,10 @@ class Interpreter:
     def __init__(self, replaced: dict[Any, Any] | None = None) -> None:
         self._translated: dict[Any, Any] = {**_INSTRUCTIONS, **(replaced or {})}
 
+    def replace(self, kernel: Any, function: Any) -> None:
+        """Put a function of Python in the place of a kernel; functions that are translated keep theirs."""
+        self._translated[kernel] = function
+
     def function(self, kernel: Any) -> Any:
         """The Python function of a kernel."""
         if kernel not in self._translated:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from connections.engines.recorded.c_code import Real
+from connections.multibody import variational_steps
+from connections.multibody.displacements import displace
 from connections.multibody.generation.function_text import CFunction
 from connections.multibody.generation.project_files import numbers_text
 from connections.multibody.generation.recording import Exported
@@ -68,6 +70,14 @@ int main(void)
 
 def computed(model: Model, function: Exported, given: list[np.ndarray]) -> np.ndarray:
     """What the library computes for an exported function at one configuration."""
+    if function.is_step:
+        *arrays, h = given
+        found = getattr(variational_steps, function.recursion)
+        if function.recursion == "variational_step":
+            q, P, tau = arrays
+            return np.concatenate(found(model, q, P, float(h[0]), tau))
+        step: np.ndarray = found(model, *arrays, float(h[0]))
+        return step
     program = model.program
     result = np.empty(program.cores[function.recursion])
     program.evaluate(function.recursion, tuple(given), result, function.chosen)
@@ -77,8 +87,19 @@ def computed(model: Model, function: Exported, given: list[np.ndarray]) -> np.nd
 def states(model: Model, function: Exported, count: int, seed: int) -> list[list[np.ndarray]]:
     """Random arguments of a function, the same for the same seed."""
     rng = np.random.default_rng(seed)
+    if function.is_step:
+        return [_step(model, function, rng) for _ in range(count)]
     vectors = len(function.row.vectors)
     return [[model.random(rng), *rng.standard_normal((vectors, model.nv))] for _ in range(count)]
+
+
+def _step(model: Model, function: Exported, rng: np.random.Generator) -> list[np.ndarray]:
+    """A random step of 10 ms."""
+    q, v, tau = model.random(rng), *rng.standard_normal((2, model.nv))
+    h = np.array([0.01])
+    if function.recursion == "discrete_momentum":
+        return [q, np.asarray(displace(model, q, h * v)), h]
+    return [q, model.program.evaluate("mass_matrix", (q,), None) @ v, tau, h]
 
 
 def c_test_text(model: Model, made: list[CFunction], name: str, real: Real, loops: bool) -> str:
@@ -113,7 +134,7 @@ def c_test_text(model: Model, made: list[CFunction], name: str, real: Real, loop
                 f'        bad += report("{function.name}", status, {compared});',
                 "    }",
             ]
-        broken = call.replace(f"{prefix}_q", "broken")
+        broken = call.replace(f"{prefix}_q,", "broken,")
         if loops:
             broken = f"{name}_close(broken, loops)"
         calls += [

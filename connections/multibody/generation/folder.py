@@ -43,6 +43,7 @@ from connections.multibody.generation.project_files import (
     summary,
 )
 from connections.multibody.generation.recording import Exported, exported_function, record
+from connections.multibody.generation.steps import record_momentum, step_function
 from connections.multibody.kernels.layout import TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
@@ -104,6 +105,8 @@ def generate_c(
     functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
         ``_force_cross`` at its end, a name is the function with that body-level factor; those of frames are
         ``"frame_jacobian:tool"`` and ``"frame_jacobian:tool:world"``, for a frame of the model named tool.
+        ``"variational_step"`` takes q, P, tau and h (an array of one number), and writes q and then P;
+        ``"discrete_momentum"`` takes q0, q1 and h.
     folder : where the files are written; it is made if it does not exist. C files of an earlier call with the
         same name are removed.
     name : an identifier of C with which all names in C begin; by default that of the folder.
@@ -136,6 +139,9 @@ def generate_c(
         raise ValueError("functions: expected at least one name, got none")
     identifiers("function", [function.name for function in wanted])
     folder = Path(folder)
+    for function in wanted if cuda else ():
+        if function.is_step:
+            raise ModelError(f"{function.name}: it has no form for GPUs; leave out cuda, or the function")
     own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
     require_no_link(folder)
     require_writable(folder)
@@ -154,7 +160,12 @@ def generate_c(
 
 def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
     try:
-        made = c_function(record(model, function), name, real)
+        if function.recursion == "variational_step":
+            made = step_function(model, function, name, real)
+        elif function.is_step:
+            made = c_function(record_momentum(model, function), name, real)
+        else:
+            made = c_function(record(model, function), name, real)
     except OverflowError as error:
         raise ModelError(f"{function.name}: {error}") from None
     if len(made.text) > LARGEST:
@@ -187,7 +198,7 @@ def _about(made: CFunction) -> dict[str, Any]:
         "operations": sum(made.operations.values()),
         "stack": made.stack,
         "live": made.live,
-        "pieces": max(1, len(made.pieces)),
+        "pieces": max(1, len(made.pieces) + len(made.parts)),
         "text": len(made.text),
     }
 
@@ -206,7 +217,7 @@ def _digest(model: Model, functions: list[Exported], name: str, dtype: str) -> s
         end = TREE.read(array, "work") if array is model.program.memory else len(array)
         found.update(array.view("<i8")[:end].tobytes())
     for function in functions:
-        for choice in model.program.choice(function.recursion, function.chosen):
+        for choice in () if function.is_step else model.program.choice(function.recursion, function.chosen):
             found.update(np.asarray(choice).tobytes())
     return found.hexdigest()
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import Any
+from typing import Any, Protocol
 
 from connections.engines.inlined.simd import polynomial_sine_cosine
 from connections.engines.inlined.vectors import FARTHEST_ANGLE
@@ -30,6 +30,7 @@ STATUSES = {  # name -> what it means
     "NOT_FINITE": "a number is not finite, in an argument or in the result",
     "NOT_UNIT": "the norm of a quaternion in q is not one",
     "SINGULAR": "the mass matrix is singular, or nearly so",
+    "NO_STEP": "a variational step is not found, or a body turns by half a turn or more in it: h is too long",
     "NOT_CLOSED": "a loop does not close",
     "SINGULAR_LOOP": "a loop is singular, or so near to it that less than 6 digits are left, or the way to q "
     "leads through a singular configuration",
@@ -48,6 +49,14 @@ def statuses(loops: bool) -> list[tuple[str, str]]:
     return [(name, meaning) for name, meaning in STATUSES.items() if loops or name not in _OF_LOOPS]
 
 
+class Part(Protocol):
+    """A function that a C function calls."""
+
+    @property
+    def text(self) -> str:
+        """Its definition in C."""
+
+
 @dataclass(frozen=True)
 class CFunction:
     """A C function.
@@ -64,6 +73,7 @@ class CFunction:
     operations : name -> how often it is executed, of ``+ - * /`` and functions.
     stack : bytes of its variables: an upper bound of its part of the stack, without optimization.
     live : how many variables are needed at once.
+    parts : further functions that it calls.
     """
 
     name: str
@@ -76,12 +86,13 @@ class CFunction:
     operations: Counter[str]
     stack: int
     live: int
+    parts: tuple[Part, ...] = ()
 
     @cached_property
     def text(self) -> str:
         """Its definition, behind those of its pieces."""
         own = definition(self.declaration, self.body)
-        return "".join([self._clear, *(piece.text for piece in self.pieces), own])
+        return "".join([self._clear, *(part.text for part in (*self.parts, *self.pieces)), own])
 
     @property
     def is_always_tested(self) -> bool:
@@ -153,7 +164,7 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     before, pieces, kept = _pieces(recorded, body, name, real)
     statements = (
         *_declared(recorded, body, kept, real),
-        *_tests(recorded, name, real),
+        *first_tests(recorded, name, real),
         *before,
         *([f"{name}_turn({body.angles}, angles, sines, cosines);"] if body.angles else []),
         *([f"{own}_clear(out);"] if clear else []),
@@ -323,7 +334,7 @@ def _within(name: str, recorded: Recorded, limit: str) -> str:
     return " && ".join(tests)
 
 
-def _tests(recorded: Recorded, name: str, real: Real) -> list[str]:
+def first_tests(recorded: Recorded, name: str, real: Real) -> list[str]:
     """Statements that refuse what is given if it is bad."""
     lines = []
     status = name.upper()

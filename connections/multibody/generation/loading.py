@@ -15,7 +15,14 @@ import numpy as np
 
 from connections._children import environment, program
 from connections._words import no_such
-from connections.checks import ClosureError, MetricError, NonFiniteError, PointError, batch_axes
+from connections.checks import (
+    ClosureError,
+    IntegrationError,
+    MetricError,
+    NonFiniteError,
+    PointError,
+    batch_axes,
+)
 from connections.engines.arguments import as_float64, as_rows, require_output
 from connections.multibody.generation.function_text import STATUSES
 from connections.multibody.generation.project_files import FLAGS
@@ -25,6 +32,7 @@ _RAISED = {
     "NOT_FINITE": NonFiniteError,
     "NOT_UNIT": PointError,
     "SINGULAR": MetricError,
+    "NO_STEP": IntegrationError,
     "NOT_CLOSED": ClosureError,
     "SINGULAR_LOOP": ClosureError,
 }

@@ -127,8 +127,11 @@ class _Recording:
         self.length = self.run(newton, loop)[1]
 
 
-def interpreter(recording: Any) -> Interpreter:
-    """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivot` and `run`."""
+def interpreter(recording: Any, further: dict[Any, Any] | None = None) -> Interpreter:
+    """An interpreter for kernels of loops; `recording` has its record's `squares`, `pivot` and `run`.
+
+    `further` are other things in the place of names, as `Interpreter` takes them.
+    """
     least = Interpreter({smaller: lambda x, y: -largest(-x, -y)}).function(pivot_of)
 
     def pivot(loop: Any, A: Slots) -> float:
@@ -151,6 +154,7 @@ def interpreter(recording: Any) -> Interpreter:
             LARGEST: Unbounded(),
             pivot_of: pivot,
             scaled_length: length,
+            **(further or {}),
         }
     )
 

@@ -15,7 +15,7 @@ from connections.multibody.generation.layout import JointLayout
 from connections.multibody.generation.recording import Exported
 from connections.multibody.model import Model
 
-_DECLARED_IN = ("functions", "linearization", "second_derivatives")
+_DECLARED_IN = ("functions", "linearization", "second_derivatives", "variational_steps")
 
 _CMAKE = """\
 cmake_minimum_required(VERSION 3.10)
@@ -84,7 +84,7 @@ def summary(function: Exported) -> str:
 
 def is_stacked(function: Exported) -> bool:
     """Whether the function in Python returns several arrays, which C writes one after the other."""
-    return "tuple" in str(signature(_declared(function)).return_annotation)
+    return not function.is_step and "tuple" in str(signature(_declared(function)).return_annotation)
 
 
 def _declared(function: Exported) -> Any:
@@ -114,6 +114,13 @@ def example_text(model: Model, made: list[CFunction], name: str, real: Real, loo
     lines += [f"    const {r} q[{up}_NQ] = {{", numbers_text(model.neutral(), real, "        "), "    };"]
     vectors = sorted({argument for c in made for argument, _ in c.recorded.sizes[1:]})
     for vector in vectors:
+        if vector == "q1":
+            lines += [f"    const {r} q1[{up}_NQ] = {{", numbers_text(model.neutral(), real, "        ")]
+            lines += ["    };"]
+            continue
+        if vector == "h":
+            lines += [f"    const {r} h[1] = {{{real.literal(0.001)}}};"]
+            continue
         lines += [f"    const {r} {vector}[{up}_NV] = {{{real.literal(0.1)}}}; /* the others are 0 */"]
     size = max(c.recorded.size for c in made)
     lines += [f"    static {r} out[{size}]; /* large enough for every result */"]

@@ -54,6 +54,13 @@ _KERNELS = "connections.multibody.kernels"
 _ROUND_OFF = 2.0**-52  # entries of rotations are rounded to -1, 0 and 1 if they differ by at most this
 
 
+#: Functions of steps, which are no recursions of the table: their arguments behind q.
+STEPS = {
+    "variational_step": Recursion("variational", None, ("P", "tau", "h")),
+    "discrete_momentum": Recursion("variational", None, ("q1", "h")),
+}
+
+
 @dataclass(frozen=True)
 class Exported:
     """A function that can be exported.
@@ -72,11 +79,27 @@ class Exported:
     @property
     def row(self) -> Recursion:
         """Its row of the table."""
-        return RECURSIONS[self.recursion]
+        return STEPS[self.recursion] if self.is_step else RECURSIONS[self.recursion]
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it is a function of `STEPS`."""
+        return self.recursion in STEPS
+
+    def sizes(self, model: Model) -> list[tuple[str, int]]:
+        """(argument, size) of what it takes, in order."""
+        of = {"q1": model.nq, "h": 1}
+        return [("q", model.nq), *((vector, of.get(vector, model.nv)) for vector in self.row.vectors)]
+
+    def shape(self, model: Model) -> tuple[int, ...]:
+        """The shape of its result."""
+        if self.is_step:
+            return (model.nq + model.nv if self.recursion == "variational_step" else model.nv,)
+        return model.program.cores[self.recursion]
 
 
 def exported() -> dict[str, Exported]:
-    """All functions that can be exported, by name, except those of frames."""
+    """All recursions that can be exported, by name, except those of frames."""
     found = {}
     for recursion, row in RECURSIONS.items():
         if row.choice is None:
@@ -108,10 +131,12 @@ def exported_function(name: str) -> Exported:
         frame = frame.removesuffix(f":{axes}")
         end = "_world" if axes == "world" else ""
         return Exported(f"{recursion}_{identifier(frame)}{end}", recursion, (frame, axes))
+    if name in STEPS:
+        return Exported(name, name, ())
     try:
         return exported()[name]
     except (KeyError, TypeError):
-        known = [*exported(), *(f"{recursion}:FRAME" for recursion in of_frames())]
+        known = [*exported(), *STEPS, *(f"{recursion}:FRAME" for recursion in of_frames())]
         raise ValueError(f"functions: {no_such('function', name, known)}") from None
 
 
@@ -153,32 +178,37 @@ def record(model: Model, function: Exported) -> Recorded:
     ------
     ModelError : it cannot be exported for this model.
     """
-    recording = _Recording(model, function)
+    recording = Recording(model, function)
     return recording.of_closed_chain() if model.closed else recording.of_tree()
 
 
-class _Recording:
+class Recording:
     """A recursion of a model while it is recorded."""
 
-    def __init__(self, model: Model, function: Exported) -> None:
+    def __init__(self, model: Model, function: Exported, replaced: dict[Any, Any] | None = None) -> None:
         self.model, self.function, self.row = model, function, function.row
         self.record, self.squares = Record(), list[Any]()
-        self.table = Table(model.program.arrays_of(function.recursion)[0])
+        arrays = model.program.arrays if function.is_step else model.program.arrays_of(function.recursion)
+        self.table = Table(arrays[0])
         self.pivot: Any = None  # of loops, which C tests when it closes them
-        self.interpreter = interpreter(self)
+        self.interpreter = interpreter(self, replaced)
         self.work = Workspace(self.record.unwritten)
         tree = self.run(unpack_tree, Slots(self.table))
         self.tree = tree._replace(work=Slots(self.work))
-        self.sizes = [("q", model.nq), *((vector, model.nv) for vector in self.row.vectors)]
+        self.sizes = function.sizes(model)
 
     def run(self, kernel: Any, *arguments: Any) -> Any:
         """The result of a kernel's Python code."""
         return self.interpreter.function(kernel)(*arguments)
 
+    def replace(self, kernel: Any, function: Any) -> None:
+        """Put a function of Python in the place of a kernel that has not run yet."""
+        self.interpreter.replace(kernel, function)
+
     def of_tree(self) -> Recorded:
         """The recursion of a tree."""
-        self._round_rotations()
-        assert self.run(read_configuration, self.tree, self.tree.work, self._given("q"))
+        self.round_rotations()
+        assert self.run(read_configuration, self.tree, self.tree.work, self.given("q"))
         self._write_vectors(self.tree.vectors, self.tree.nv)
         roots = [link for link in range(1, self.tree.links + 1) if self.tree.parent[link] == 0]
         if len(roots) == 1 and self.row.kernel != "kinematics":
@@ -188,7 +218,7 @@ class _Recording:
     def of_closed_chain(self) -> Recorded:
         """The recursion of a closed chain with constant G."""
         file = self._file_of_closed_chain()
-        self._round_rotations()
+        self.round_rotations()
         _, closure, clusters = self.model.program.arrays_of(self.function.recursion)
         reduced = self.run(unpack_clusters, Slots(Table(clusters)))
         parts = self.run(unpack_closure, Slots(Table(closure)))
@@ -196,7 +226,7 @@ class _Recording:
             self.sizes[0] = ("loops", reduced.solution_size)
             given = Slots(Table(closure)), True, self._solution(reduced, parts)
         else:
-            given = Slots(Table(closure)), False, self._given("q")
+            given = Slots(Table(closure)), False, self.given("q")
         assert self.run(read_solution, self.tree, reduced, *given)
         # Quaternions are tested once, not again in q_s, and not where loops are closed before.
         del self.squares[0 if parts.loops else parts.quaternions :]
@@ -235,18 +265,19 @@ class _Recording:
             raise ModelError(f"{name}: it is no recursion for mechanisms with loops or couplings")
         return self.row.closed
 
-    def _given(self, name: str) -> Slots:
+    def given(self, name: str) -> Slots:
+        """An argument of the C function."""
         size = dict(self.sizes)[name]
         numbers = {k: self.record.given(name, k) for k in range(size)}
         return Slots(numbers, 0, (size,))
 
     def _write_vectors(self, first: int, nv: int) -> None:
         for number, vector in enumerate(self.row.vectors):
-            given = self._given(vector)
+            given = self.given(vector)
             for k in range(nv):
                 self.work[first + number * nv + k] = given[k]
 
-    def _round_rotations(self) -> None:
+    def round_rotations(self) -> None:
         """Round what is zero or one but for round-off, such as the cosine of a right angle."""
         for link in range(1, self.tree.links + 1):
             for part in (PARAMETERS.rotation, PARAMETERS.axes):

@@ -17,6 +17,7 @@ import numpy as np
 from connections.engines.inlined.simd import (
     absolute,
     beyond,
+    copied_sign,
     inlined,
     load,
     put,
@@ -248,7 +249,7 @@ def put_way(kind, k, q, other, E):
         at = 3 if kind == FREE else 0
         a, b, c, w = take(q, at, 4)
         turn = quaternion_product((-a, -b, -c, w), take(other, at, 4))
-        sign = -1.0 if turn[3] < 0.0 else 1.0
+        sign = copied_sign(1.0, turn[3])
         put(E, 0, (turn[0] * sign, turn[1] * sign, turn[2] * sign, turn[3] * sign, 0.0, 0.0, 0.0, 0.0))
         if kind == FREE:
             way = subtract3(take(other, 0, 3), take(q, 0, 3))

@@ -365,15 +365,17 @@ def carried(turn, shift, p):
 
 @inlined
 def end_step(tree, work, h, state, momenta):
-    """Write q_{k+1} and P_{k+1} to `state`, after `move_links`. Returns whether no link has turned by half.
+    """Write q_{k+1} and P_{k+1} to `state`, after `move_links`.
+
+    Returns a number that is negative unless a link has turned by half a turn or more.
 
     momenta : slots of the spatial momenta of free bases, as `begin_momenta`.
     """
-    links, k, P, within = tree.per_link, tree.parameters, tree.vectors, True
+    links, k, P, behind = tree.per_link, tree.parameters, tree.vectors, -1.0
     for i in range(1, tree.links + 1):
         slot = links + i * LINK.size
         turn, shift = take(work, slot + LINK.turn, 4), take(work, slot + LINK.shift, 3)
-        within &= turn[3] > 0.0
+        behind = max(behind, -turn[3])
         inertia = take(work, slot + LINK.inertia, 10)
         moved = add3(turned_by(turn, (inertia[1], inertia[2], inertia[3])), scale3(shift, inertia[0]))
         put(work, slot + LINK.weight, _weight(k, inertia[0], moved))
@@ -403,7 +405,7 @@ def end_step(tree, work, h, state, momenta):
             _push(tree, work, i, 0.5 * h, (other, own, reference))
         add_wrench(tree, work, i, links, LINK.size, LINK.force)
         add_wrench(tree, work, i, links, LINK.size, LINK.weight)
-    return within
+    return behind
 
 
 @inlined
@@ -517,7 +519,7 @@ def step(tree, work, h, state, velocities, count, iterations):
     result = 0.0
     if stepping:
         store(iterations, 0, load(iterations, 0) + done)
-        if not end_step(tree, work, h, state, beyond(velocities, 2 * nv)):
+        if end_step(tree, work, h, state, beyond(velocities, 2 * nv)) >= 0.0:
             result = TURNED
         _read_velocities(tree, work, h, velocities)
     elif count == 0:
@@ -525,7 +527,7 @@ def step(tree, work, h, state, velocities, count, iterations):
             store(velocities, j, load(work, tree.pivots + j))
         store(iterations, 0, _potential(tree, work))
     else:
-        _gather(tree, work, beyond(state, tree.nq))
+        gather(tree, work, beyond(state, tree.nq))
     return result
 
 
@@ -546,7 +548,7 @@ def _read_velocities(tree, work, h, velocities):
 
 
 @inlined
-def _gather(tree, work, p):
+def gather(tree, work, p):
     """J(q_k)^T of the momenta, after `move_links`, slots p[j]."""
     for i in range(tree.links, 0, -1):
         force = take(work, tree.per_link + i * LINK.size + LINK.force, 6)
