@@ -155,7 +155,7 @@ def test_bad_input_is_named(linear, error, words, call):
 
 # --- rotations: transformations of JAX --------------------------------------------------------------------
 
-ATTITUDE = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3))
+ATTITUDE = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3), iterations=6)
 DIRECTION = np.array([0.0, 0.0, 1.0])
 
 
@@ -172,7 +172,8 @@ Y = np.array([0.15, -0.2, 0.97])
 def test_the_reset_and_the_size_of_one_that_is_left_out():
     """By the right Jacobian in closed form; that of an error the other way is another."""
     after, exact = ATTITUDE.update(UP, Y, STAR)
-    left, said = estimation.Filter(cn.SO3Frame(), noise=ATTITUDE.noise, reset=None).update(UP, Y, STAR)
+    bare = estimation.Filter(cn.SO3Frame(), noise=ATTITUDE.noise, reset=None, iterations=6)
+    left, said = bare.update(UP, Y, STAR)
     e = np.asarray(ATTITUDE.difference(UP, after.q))
     a, x = np.linalg.norm(e), np.cross(np.eye(3), e)  # x w is e x w
     J = np.eye(3) - (1.0 - np.cos(a)) / a**2 * x + (a - np.sin(a)) / a**3 * x @ x
@@ -183,36 +184,41 @@ def test_the_reset_and_the_size_of_one_that_is_left_out():
     assert abs(sizes[1] - sizes[0]) > 1e-6 * sizes[0]  # the tolerance is a hundredth of it
 
 
-DEVIATIONS = np.array([0.01, 0.01 * (1 + 1e-5), 0.01 * (1 - 1e-5), 0.03])
+DEVIATIONS = np.array([0.01, 0.01 * (1 + 1e-5), 0.01 * (1 - 1e-5), 0.03, 0.01])
+FAR = np.array([0.3, -0.2, -0.9])  # behind: six iterations do not settle
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    """The update, and its likelihood's derivative by the noise of the sensor, of four noises."""
+    """Two updates, and their likelihood's derivative by the noise of the sensor, of five noises."""
 
     def of(y, r):
         sensor = estimation.Sensor(seen, r**2 * jnp.eye(3))
-        estimate, innovation = ATTITUDE.update(UP, y, sensor)
-        second = ATTITUDE.update(ATTITUDE.predict(estimate, jnp.array([0.1, 0.2, -0.1]), 0.5), y, sensor)[1]
-        return innovation.log_likelihood + second.log_likelihood, (estimate, innovation)
+        history = ATTITUDE.run(UP, np.array([0.0, 0.5]), RATES, jnp.stack([y, Y]), sensor)
+        return jnp.sum(history.innovation.log_likelihood), history
 
-    return jax.jit(jax.vmap(jax.value_and_grad(of, argnums=1, has_aux=True)))(np.tile(Y, (4, 1)), DEVIATIONS)
+    ys = np.stack([Y, Y, Y, Y, FAR])
+    return jax.jit(jax.vmap(jax.value_and_grad(of, argnums=1, has_aux=True)))(ys, DEVIATIONS)
+
+
+RATES = np.array([[0.0, 0.0, 0.0], [0.1, 0.2, -0.1]])
 
 
 def test_gradients_of_the_likelihood_by_the_noise_are_its_differences(compiled):
     """The second likelihood depends on the root of the first iteration."""
-    (values, (estimates, innovations)), slopes = compiled
+    (values, histories), slopes = compiled
     assert float(slopes[0]) == pytest.approx(float(values[1] - values[2]) / 2e-7, rel=1e-6)
     estimate, innovation = ATTITUDE.update(UP, Y, STAR)
-    assert np.allclose(estimates.q[0], estimate.q, atol=1e-12) and np.allclose(estimates.P[0], estimate.P)
-    assert int(innovation.steps) == int(innovations.steps[0]) > 2
+    assert np.allclose(histories.estimate.q[0, 0], estimate.q, atol=1e-12)
+    assert np.allclose(histories.estimate.P[0, 0], estimate.P)
+    assert int(innovation.steps) == int(histories.innovation.steps[0, 0]) > 2
 
 
-def test_inside_jit_what_does_not_settle_is_nan_and_outside_an_error():
-    few = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3), iterations=2)
-    estimate, innovation = jax.jit(lambda y: few.update(UP, y, STAR))(Y)
-    assert not innovation.converged and np.isnan(estimate.P).all() and np.isnan(estimate.q).all()
-    with pytest.raises(ConvergenceError, match="2 iterations"):
-        few.update(UP, Y, STAR)
+def test_inside_jit_what_does_not_settle_is_nan_and_outside_an_error(compiled):
+    (_, histories), _ = compiled
+    assert not histories.innovation.converged[4, 0]
+    assert np.isnan(histories.estimate.P[4]).all() and np.isnan(histories.estimate.q[4]).all()
+    with pytest.raises(ConvergenceError, match="6 iterations"):
+        ATTITUDE.update(UP, FAR, STAR)
     with pytest.raises(PointError):
         ATTITUDE.predict(estimation.Estimate([0.0, 0.0, 0.0, 2.0], np.eye(3)), np.zeros(3), 1.0)

@@ -57,6 +57,8 @@ def test_a_covariance_spreads_as_neighbours_do():
         return np.stack([(flow(q + d, begin, end) - flow(q - d, begin, end)) / 2e-5 for d in steps], axis=1)
 
     predicted = CHART.predict(estimation.Estimate(Q0, P0, t=0.2), U, 0.3)
+    A = np.linalg.inv(orthonormal(Q0))
+    across = ACROSS.predict(estimation.Estimate(Q0, A @ P0 @ A.T, t=0.2), U, 0.3)
     Phi, total = slope(Q0, 0.2, 0.3), 0.0
     nodes, weights = np.polynomial.legendre.leggauss(4)
     for x, weight in zip(nodes, weights, strict=True):
@@ -66,10 +68,15 @@ def test_a_covariance_spreads_as_neighbours_do():
     assert np.allclose(predicted.q, flow(Q0, 0.2, 0.3), atol=1e-9)
     assert np.allclose(predicted.P, Phi @ P0 @ Phi.T + total, atol=1e-9)
     assert np.abs(predicted.P - P0 - 0.1 * NOISE).max() > 1e-4
+    A = orthonormal(predicted.q)  # the same in a frame with qdot != v, whose fields have brackets
+    assert np.allclose(across.q, predicted.q, atol=1e-9)
+    assert np.allclose(A @ across.P @ A.T, predicted.P, atol=1e-9)
+    assert np.abs(across.P - predicted.P).max() > 1e-3
     with pytest.raises(IntegrationError, match="prediction_steps"):
         CHART.predict(estimation.Estimate(Q0, 1e-8 * P0), U, 3.0)
 
 
+@pytest.mark.further
 def test_the_filter_is_the_same_in_another_frame():
     """Chart and orthonormal frame of a sphere: P is a tensor. The frame has qdot != v."""
     y = np.stack([np.asarray(systems.sphere_point(Q0 + d)) for d in ([0.05, 0.1], [0.12, -0.05])])
@@ -213,19 +220,35 @@ def test_a_rotation_that_is_measured(reported):
             ATTITUDE.update(UP, [0.5, 0.0, 0.0, 1.0], sensor)
 
 
-def test_velocities_are_measured_in_a_curved_space():
-    """h(q, v) by (eta, w), as it changes along displacements of a state."""
-    ball = cn.MechanicalSystem(systems.SPHERE)
-    space = estimation.Filter(ball, noise=np.eye(2)).space
-    x = (jnp.array([0.9, 0.3]), jnp.array([0.5, -0.8]))
+def test_states_are_displaced_and_measured_in_a_curved_space():
+    """By differences of a measurement at displaced states, in a frame with qdot != v.
+
+    The velocity is carried along the geodesic: one that is along it stays along it, and its length stays.
+    """
+    ball = cn.MechanicalSystem(systems.SPHERE_ORTHONORMAL)
+    space = estimation.Filter(ball, noise=np.eye(2), geodesic_steps=8).space
+    x = (np.array([0.9, 0.3]), np.array([0.5, -0.8]))
 
     def h(q, v):
-        return jnp.stack([q[0] * v[1], v[0] + jnp.sin(q[1]) * v[1] ** 2])
+        return jnp.stack([q[0] * v[1], v[0] + jnp.sin(q[1]) * v[1] ** 2, q[1] - v[0] * q[0], q[0] + v[1]])
 
-    def both(e):
-        return space.observed_at(h, x), h(*space.moved_at(x, e)[0])
+    @jax.jit
+    @jax.vmap
+    def of(e):
+        z, slope, _ = space.moved_at(x, e)
+        return *z, slope, *space.observed_at(h, z)
 
+    e = np.array([0.2, -0.25, 0.3, 0.4])
+    along = np.array([*e[:2], *(2.0 * e[:2] - x[1])])  # v + w = 2 eta
+    longer = 1e-4 * np.array([*e[:2], 0.0, 0.0])
     steps = 1e-4 * np.concatenate([np.eye(4), -np.eye(4)])
-    (_, H), values = jax.jit(jax.vmap(both))(steps)
-    assert np.allclose(H[0], (values[:4] - values[4:]).T / 2e-4, atol=1e-7)
-    assert np.abs(space._turned_at(*x)).max() > 0.1
+    rows = np.concatenate([[e], e + steps, [along, along + longer, along - longer]])
+    q, v, slopes, y, H = (np.asarray(part) for part in of(rows))
+    assert np.allclose(H[0] @ slopes[0], (y[1:5] - y[5:9]).T / 2e-4, atol=1e-6)
+    assert np.linalg.cond(H[0]) < 100.0
+    assert np.abs(slopes[0][2:, :2]).max() > 1e-3  # of curvature, which parallel transport does not have
+    assert np.abs(space._turned_at(q[0], v[0])).max() > 0.1
+    velocity = np.asarray(ball.frame.dual_at(q[9])) @ (q[10] - q[11]) / 2e-4
+    assert np.allclose(v[9], 2.0 * velocity, atol=1e-6)
+    assert np.allclose(np.linalg.norm(v[0]), np.linalg.norm(x[1] + e[2:]), atol=1e-6)
+    assert np.abs(velocity - e[:2]).max() > 0.01

@@ -30,7 +30,7 @@ MUTANTS = (
         "estimation/spaces.py",
         "return along.T + turned",
         "return along.T - turned",
-        ("estimation/test_spaces.py::test_the_filter_is_the_same_in_another_frame",),
+        ("estimation/test_spaces.py::test_a_covariance_spreads_as_neighbours_do",),
         "brackets of the frame have the other sign in the spread of errors",
     ),
     Mutant(
@@ -38,7 +38,7 @@ MUTANTS = (
         "estimation/spaces.py",
         "along.T - of_v @ self._turned_at(q, v), of_v",
         "along.T + of_v @ self._turned_at(q, v), of_v",
-        ("estimation/test_spaces.py::test_velocities_are_measured_in_a_curved_space",),
+        ("estimation/test_spaces.py::test_states_are_displaced_and_measured_in_a_curved_space",),
         "a sensor of velocities takes w for dv with the other sign of Gamma",
     ),
 )
