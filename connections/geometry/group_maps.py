@@ -6,7 +6,7 @@ With (ad_e)^k_j = s^k_ij e^i, in left-invariant and in right-invariant frames al
 
 in components of the frame at both ends; exp(-ad_e) takes components of the left-invariant frame at q to those
 of the field that the right-invariant frame carries to q exp(e). Both are closed forms for rotations and rigid
-motions. That of SE(3) is the one of SO(3) on dual numbers: se(3) is so(3) with omega + eps v for omega.
+motions. Those of SE(3) are the ones of SO(3) on dual numbers: se(3) is so(3) with omega + eps v for omega.
 
 Source: V. S. Varadarajan, Lie Groups, Lie Algebras, and Their Representations (1984), theorem 2.14.3.
 """
@@ -28,12 +28,12 @@ from connections.geometry.rigid.rotations import (
     displaced_pose,
     displaced_rotation,
     pose_difference,
-    quaternion_exponential,
+    quaternion_product,
     rotation_difference,
     rotation_matrix,
     skew,
 )
-from connections.geometry.rigid.twists import adjoint, blocks
+from connections.geometry.rigid.twists import blocks
 
 _STEPS = 12  # of Newton's method for the logarithm of a matrix
 
@@ -88,6 +88,29 @@ def logarithm_at(group: FrameField, q: jax.Array, p: jax.Array) -> jax.Array:
     return _by_newton(group, q, p)
 
 
+def exponential_with_slope_at(group: FrameField, q: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """q exp(e) and D exp(e), which have sine and cosine in common.
+
+    Parameters
+    ----------
+    group, q, e : as for `exponential_at`.
+    """
+    if isinstance(group, ProductFrame):
+        parts = zip(group.frames, group.split_point(q), group.split_vector(e), strict=True)
+        points, slopes = zip(*(exponential_with_slope_at(*part) for part in parts), strict=True)
+        return jnp.concatenate(points), block_diagonal(list(slopes))
+    if isinstance(group, SO3Frame):
+        turn, slope = _turned(e)
+        return _turned_on(q, turn), slope
+    if isinstance(group, SE3Frame):
+        (turn, slope), (_, along) = jax.jvp(_turned, (e[:3],), (e[3:],))
+        # The translation of exp is D exp of the turn from the other side, the transpose, times v.
+        moved = q[:3] + rotation_matrix(q[3:]) @ (slope.T @ e[3:])
+        whole = blocks(slope, jnp.zeros((3, 3)), along, slope)
+        return jnp.concatenate([moved, _turned_on(q[3:], turn)]), whole
+    return exponential_at(group, q, e), exponential_slope_at(group, e)
+
+
 def exponential_slope_at(group: FrameField, e: jax.Array) -> jax.Array:
     """D exp(e) = (1 - exp(-ad_e)) / ad_e, (n, n).
 
@@ -99,9 +122,9 @@ def exponential_slope_at(group: FrameField, e: jax.Array) -> jax.Array:
         parts = zip(group.frames, group.split_vector(e), strict=True)
         return block_diagonal([exponential_slope_at(*part) for part in parts])
     if isinstance(group, SO3Frame):
-        return _slope_of_rotation(e)
+        return _turned(e)[1]
     if isinstance(group, SE3Frame):
-        of_turn, along = jax.jvp(_slope_of_rotation, (e[:3],), (e[3:],))
+        (_, of_turn), (_, along) = jax.jvp(_turned, (e[:3],), (e[3:],))
         return blocks(of_turn, jnp.zeros((3, 3)), along, of_turn)
     if isinstance(group, CoordinateFrame):
         return jnp.eye(group.dim)
@@ -126,10 +149,10 @@ def adjoint_of_exponential_at(group: FrameField, e: jax.Array) -> jax.Array:
         parts = zip(group.frames, group.split_vector(e), strict=True)
         return block_diagonal([adjoint_of_exponential_at(*part) for part in parts])
     if isinstance(group, SO3Frame):
-        return rotation_matrix(quaternion_exponential(e))
+        return _rotation_of(e)
     if isinstance(group, SE3Frame):
-        pose = displaced_pose(jnp.zeros(7).at[6].set(1.0), e)
-        return adjoint(rotation_matrix(pose[3:]), pose[:3])
+        R, along = jax.jvp(_rotation_of, (e[:3],), (e[3:],))
+        return blocks(R, jnp.zeros((3, 3)), along, R)
     if isinstance(group, CoordinateFrame):
         return jnp.eye(group.dim)
     ad = little_adjoint_at(group, e)
@@ -149,27 +172,59 @@ def little_adjoint_at(group: FrameField, e: jax.Array) -> jax.Array:
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 of x^2; series near zero."""
-    small = square < 1e-2
+def _half_turn(square: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """sin(x / 2) / x and cos(x / 2) of x^2; series near zero."""
+    small = square < _SMALL
     x = jnp.sqrt(jnp.where(small, 1.0, square))
     s = jnp.where(small, square, 0.0)
-    a = 1.0 - s / 6.0 * (1.0 - s / 20.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0)))
-    b = 0.5 - s / 24.0 * (1.0 - s / 30.0 * (1.0 - s / 56.0 * (1.0 - s / 90.0)))
-    c = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))
-    sine = jnp.sin(x)
-    return (
-        jnp.where(small, a, sine / x),
-        jnp.where(small, b, 2.0 * jnp.sin(0.5 * x) ** 2 / x**2),
-        jnp.where(small, c, (x - sine) / x**3),
-    )
+    sine = 0.5 * (1.0 - s / 24.0 * (1.0 - s / 80.0 * (1.0 - s / 168.0 * (1.0 - s / 288.0))))
+    cosine = 1.0 - s / 8.0 * (1.0 - s / 48.0 * (1.0 - s / 120.0 * (1.0 - s / 224.0)))
+    return jnp.where(small, sine, jnp.sin(0.5 * x) / x), jnp.where(small, cosine, jnp.cos(0.5 * x))
 
 
-def _slope_of_rotation(e: jax.Array) -> jax.Array:
-    """1 - (1 - cos|e|)/|e|^2 (e x) + (|e| - sin|e|)/|e|^3 (e x)^2, (3, 3)."""
-    _, b, c = _coefficients(e @ e)
-    crossed = skew(e)
-    return jnp.eye(3) - b * crossed + c * crossed @ crossed
+_SMALL = 1e-2  # of a squared angle
+
+
+def _coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 of x^2; series near zero."""
+    sine, cosine = _half_turn(square)
+    return _of_half_turn(square, sine, cosine)
+
+
+def _of_half_turn(
+    square: jax.Array, sine: jax.Array, cosine: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """The same of sin(x / 2) / x and cos(x / 2)."""
+    small = square < _SMALL
+    s = jnp.where(small, square, 0.0)
+    series = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))
+    a = 2.0 * sine * cosine
+    return a, 2.0 * sine * sine, jnp.where(small, series, (1.0 - a) / jnp.where(small, 1.0, square))
+
+
+def _turned(e: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The quaternion of exp(e), and D exp(e) = 1 - b (e x) + c (e x)^2 = a 1 - b (e x) + c e e^T, (3, 3).
+
+    a = sin|e| / |e|, b = (1 - cos|e|) / |e|^2, c = (|e| - sin|e|) / |e|^3, so 1 - c |e|^2 = a.
+    """
+    square = e @ e
+    sine, cosine = _half_turn(square)
+    a, b, c = _of_half_turn(square, sine, cosine)
+    slope = a * jnp.eye(3) - b * skew(e) + c * e[:, None] * e[None, :]
+    return jnp.concatenate([sine * e, cosine[None]]), slope
+
+
+def _turned_on(q: jax.Array, turn: jax.Array) -> jax.Array:
+    """The product of two quaternions, of norm one."""
+    turned = quaternion_product(q, turn)
+    return turned * jax.lax.rsqrt(turned @ turned)
+
+
+def _rotation_of(e: jax.Array) -> jax.Array:
+    """exp(e x) = cos|e| 1 + a (e x) + b e e^T, (3, 3)."""
+    square = e @ e
+    a, b, _ = _coefficients(square)
+    return (1.0 - b * square) * jnp.eye(3) + a * skew(e) + b * e[:, None] * e[None, :]
 
 
 def _plane_difference(q: jax.Array, p: jax.Array) -> jax.Array:

@@ -12,8 +12,10 @@ from cases import always, further
 
 from connections.geometry.numerics.definite import (
     LARGEST,
+    inverse_factor,
     inverse_of_definite,
     is_definite,
+    lower_factor,
     orthonormal_basis,
     solve_definite,
 )
@@ -74,6 +76,16 @@ def test_an_orthonormal_basis_is_one(rng, n):
     np.testing.assert_allclose(root, np.linalg.cholesky(H).T, rtol=1e-12, atol=1e-14)
     np.testing.assert_allclose(basis.T @ H @ basis, np.eye(n), atol=1e-12)
     np.testing.assert_array_equal(np.tril(basis, -1), 0.0)
+
+
+@pytest.mark.parametrize("n", always(SIZES, 1, LARGEST, LARGEST + 1))
+def test_factors_and_their_inverses(rng, n):
+    H = definite(rng, n)
+    L, W = jax.jit(lambda H: (lower_factor(H), inverse_factor(H)))(H)
+    np.testing.assert_allclose(L, np.linalg.cholesky(H), rtol=1e-12, atol=1e-14)
+    np.testing.assert_allclose(W @ H @ W.T, np.eye(n), atol=1e-12)
+    np.testing.assert_array_equal(np.triu(W, 1), 0.0)
+    assert np.isnan(inverse_factor(-H)).any() and np.isnan(lower_factor(-H)).any()
 
 
 @pytest.mark.parametrize("n", always(SIZES, 3, LARGEST + 1))

@@ -47,8 +47,10 @@ def rotation_matrix(quaternion: jax.Array) -> jax.Array:
     ----------
     quaternion : (..., 4), unit norm.
     """
-    u = skew(quaternion[..., :3])
-    return jnp.eye(3) + 2 * quaternion[..., 3, None, None] * u + 2 * (u @ u)
+    r, w = quaternion[..., :3], quaternion[..., 3, None, None]
+    outer = r[..., :, None] * r[..., None, :]  # (r x)^2 = r r^T - |r|^2, so no product of matrices
+    square = jnp.sum(r * r, axis=-1)[..., None, None]
+    return (1 - 2 * square) * jnp.eye(3) + 2 * w * skew(r) + 2 * outer
 
 
 def quaternion_exponential(xi: jax.Array) -> jax.Array:
