@@ -31,13 +31,14 @@ from connections.evaluation.parameters import Parametrized
 from connections.geometry import ConstantMetric, CoordinateFrame, FrameField
 from connections.geometry.group_maps import (
     adjoint_of_exponential_at,
-    exponential_at,
-    exponential_slope_at,
+    exponential_with_slope_at,
     logarithm_at,
 )
 from connections.geometry.products import block_diagonal
+from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 
-Moved = tuple[jax.Array, jax.Array, jax.Array]  # the point, D exp, and the error of the point in the frame
+#: The point, D exp, and how far the point may be off in the frame; None in closed form.
+Moved = tuple[jax.Array, jax.Array, jax.Array | None]
 _NEWTON_STEPS = 8
 _SETTLED = 1e-7  # the last step of Newton's method, relative to the whole
 
@@ -49,7 +50,7 @@ class Displacements(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
-        """exp_q(e) (nq,), D exp_q(e) (n, n), and how far the first may be off (n,)."""
+        """exp_q(e) (nq,), D exp_q(e) (n, n), and how far the first may be off (n,); None in closed form."""
 
     @abc.abstractmethod
     def difference_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
@@ -68,7 +69,7 @@ class GroupDisplacements(Displacements):
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
         """In closed form."""
-        return exponential_at(self.frame, q, e), exponential_slope_at(self.frame, e), jnp.zeros_like(e)
+        return *exponential_with_slope_at(self.frame, q, e), None
 
     def difference_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
         """In closed form, of matrices by Newton's method."""
@@ -96,7 +97,8 @@ class ProductDisplacements(Displacements):
         points, slopes, errors = zip(
             *(f.moved_at(p, x) for f, p, x in self._parts(q, e, self._product.split_vector)), strict=True
         )
-        return jnp.concatenate(points), block_diagonal(list(slopes)), jnp.concatenate(errors)
+        gaps = [jnp.zeros(len(J)) if gap is None else gap for J, gap in zip(slopes, errors, strict=True)]
+        return jnp.concatenate(points), block_diagonal(list(slopes)), jnp.concatenate(gaps)
 
     def difference_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
         """One after the other."""
@@ -134,20 +136,30 @@ class GeodesicDisplacements(Displacements):
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
         """The geodesic with its neighbours; how far it may be off is measured by another quadrature."""
-        n, frame = len(e), self.frame
+        n, frame, nabla = len(e), self.frame, self.nabla
+
+        def rate_of_robot(state: Any, _: Any) -> Any:
+            p, v, eta, dv = frame.project_at(state[0]), *state[1:]
+            of_q, of_v = nabla.geodesic_slopes_at(p, v)
+            return (
+                frame.matrix_at(p) @ v,
+                0.5 * of_v @ v,
+                dv - brackets_at(nabla, p, v) @ eta,
+                of_q @ eta + of_v @ dv,
+            )
 
         def rate(state: Any, _: Any) -> Any:
-            p, v, eta, dv = state
+            p, v, eta, dv = frame.project_at(state[0]), *state[1:]
             X = frame.matrix_at(p)
 
             def along(a: jax.Array, b: jax.Array) -> Any:
-                v_dot, slope = jax.jvp(lambda r, w: -self.nabla.apply_at(r, w, w), (p, v), (X @ a, b))
+                v_dot, slope = jax.jvp(lambda r, w: -nabla.apply_at(r, w, w), (p, v), (X @ a, b))
                 return v_dot, b + frame.bracket_of_constants_at(p, a, v), slope
 
             return X @ v, *jax.vmap(along, 1, (None, 1, 1))(eta, dv)
 
         start = q, e, jnp.zeros((n, n)), jnp.eye(n)
-        _, end, gap = followed(rate, start, self.steps)
+        _, end, gap = followed(rate_of_robot if is_tree(nabla) else rate, start, self.steps)
         p = frame.project_at(end[0])
         return p, end[2], frame.velocity_at(p, gap[0])
 
@@ -205,13 +217,47 @@ def transport_along_at(
     """Transport (n, n) of `carrier` along the geodesic of `nabla` from q (nq,) with velocity e (n,)."""
 
     def rate(state: Any, _: Any) -> Any:
-        p, v, Z = state
+        p, v, Z = nabla.frame.project_at(state[0]), *state[1:]
         turned = jax.vmap(lambda z: carrier.apply_at(p, v, z), 1, 1)(Z)
         return nabla.frame.matrix_at(p) @ v, -nabla.apply_at(p, v, v), -turned
 
     _, end, _ = followed(rate, (q, e, jnp.eye(len(e))), steps)
     transported: jax.Array = end[2]
     return transported
+
+
+def is_tree(nabla: AffineConnection) -> bool:
+    """Whether it is that of a robot, a tree, of which recursions have the derivatives of geodesics."""
+    return isinstance(nabla, RecursiveConnection) and not nabla.model.closed
+
+
+def brackets_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax.Array:
+    """s^i_jk v^j of a tree, (n, n)."""
+    if isinstance(nabla, RecursiveConnection) and not nabla.model.traced.brackets:
+        return jnp.zeros((len(v), len(v)))
+    return jnp.einsum("ijk,j->ik", nabla.frame.structure_functions_at(q), v)
+
+
+def product_slopes_of_tree_at(
+    nabla: AffineConnection, q: jax.Array, v: jax.Array, z: jax.Array
+) -> tuple[jax.Array, ...]:
+    """All of f = -Gamma(v, v) and h = -Gamma(v, z), by derivatives of geodesics alone, (n, n) each.
+
+    With the derivatives of f along the frame, Q(v), and by v, V(v), for a connection without torsion and
+    constant brackets,
+
+        Gamma(v, z) - Gamma(z, v) = s(v, z),    -Gamma(v, z) - Gamma(z, v) = f(v + z) - f(v) - f(z).
+
+    Returns
+    -------
+    Q(v), V(v) : of f. of_q, of_v, of_z : the derivatives of h. s^i_jk v^j.
+
+    Source: [W] for the brackets; polarization, docs/linearization.md.
+    """
+    of_q, of_v = jax.vmap(nabla.geodesic_slopes_at, (None, 0))(q, jnp.stack([v, z, v + z]))
+    turn, turn_z = brackets_at(nabla, q, v), brackets_at(nabla, q, z)
+    mixed = 0.5 * (of_q[2] - of_q[0] - of_q[1])
+    return of_q[0], of_v[0], mixed, 0.5 * (of_v[1] + turn_z), 0.5 * (of_v[0] - turn), turn
 
 
 def followed(

@@ -115,9 +115,14 @@ class Sensor(Parametrized):
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
     @property
+    def has_fixed_noise(self) -> bool:
+        """Whether the noise of a measurement is the same at all predictions of it."""
+        return not callable(self.N) and not self.reported
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the iteration minimizes a sum of squares: of numbers, with constant noise."""
-        return self.connection is None and not callable(self.N)
+        return self.connection is None and self.has_fixed_noise
 
     @property
     def _displacements(self) -> Displacements:

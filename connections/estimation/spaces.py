@@ -32,12 +32,15 @@ from connections.coriolis import MechanicalSystem
 from connections.estimation.displacements import (
     Displacements,
     GroupDisplacements,
+    brackets_at,
     displacements_of,
     followed,
+    is_tree,
+    product_slopes_of_tree_at,
 )
 from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
-from connections.geometry.group_maps import adjoint_of_exponential_at
+from connections.geometry.group_maps import adjoint_of_exponential_at, exponential_at
 from connections.geometry.numerics.definite import inverse_of_definite
 
 State = tuple[jax.Array, ...]  # (q,) or (q, v)
@@ -51,8 +54,8 @@ class Predicted(NamedTuple):
     P: jax.Array
     transition: jax.Array
     """Phi (k, k) of errors."""
-    gap: jax.Array
-    """How far the state may be off, in the components of errors (k,)."""
+    gap: jax.Array | None
+    """How far the state may be off, in the components of errors (k,); None in closed form."""
 
 
 class Space(Parametrized, abc.ABC):
@@ -68,8 +71,8 @@ class Space(Parametrized, abc.ABC):
         """k, the number of components of an error."""
 
     @abc.abstractmethod
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
-        """The state displaced by e (k,), the derivative by e (k, k), and how far it may be off (k,)."""
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
+        """The state displaced by e (k,), the derivative (k, k), how far it may be off, (k,) or None."""
 
     @abc.abstractmethod
     def difference_at(self, x: State, z: State) -> jax.Array:
@@ -113,7 +116,7 @@ class Points(Space):
         """n."""
         return self.frame.dim
 
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
         """exp."""
         q, slope, gap = self.displacements.moved_at(x[0], e)
         return (q,), slope, gap
@@ -135,12 +138,11 @@ class Points(Space):
         """In closed form for a constant velocity on a group."""
         q, frame = x[0], self.frame
         if self.velocity is None and isinstance(self.displacements, GroupDisplacements):
-            moved = self.displacements.moved_at(q, step * u)[0]
+            moved = exponential_at(frame, q, step * u)
             half = adjoint_of_exponential_at(frame, -0.5 * step * u)
-            middle = self.displacements.moved_at(q, 0.5 * step * u)[0] if callable(self.noise) else q
+            middle = exponential_at(frame, q, 0.5 * step * u) if callable(self.noise) else q
             noises = [self._noise_at(p, u, s) for p, s in ((q, t), (middle, t + step / 2), (moved, t + step))]
-            Phi = adjoint_of_exponential_at(frame, -step * u)
-            return Predicted((moved,), _spread(P, Phi, half, noises, step), Phi, jnp.zeros_like(u))
+            return Predicted((moved,), _spread_evenly(P, half, noises, step), half @ half, None)
 
         def rate(y: Any, s: Any) -> Any:
             return (frame.matrix_at(y[0]) @ self._velocity_at(y[0], u, s),)
@@ -199,7 +201,7 @@ class Phase(Space):
         """2n."""
         return 2 * self.frame.dim
 
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array]:
+    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
         """The geodesic that carries v + w, and all of it differentiated by (eta, w)."""
         (q, v), (eta, w), n, frame, nabla = x, jnp.split(e, 2), self.frame.dim, self.frame, self.nabla
 
@@ -208,7 +210,7 @@ class Phase(Space):
             return -jax.vmap(lambda z: nabla.apply_at(p, a, z))(vectors)
 
         def rate(y: Any, _: Any) -> Any:
-            p, a, z, xi, da, dz, Z = y
+            p, a, z, xi, da, dz, Z = frame.project_at(y[0]), *y[1:]
             X = frame.matrix_at(p)
 
             def along(xi: jax.Array, da: jax.Array, dz: jax.Array) -> Any:
@@ -219,11 +221,20 @@ class Phase(Space):
             rates, xi_dot, slopes = jax.vmap(along, 1, (None, 1, 2))(xi, da, dz)
             return X @ a, *rates, xi_dot, *slopes, turned(p, a, Z.T).T
 
+        def rate_of_tree(y: Any, _: Any) -> Any:
+            p, a, z, xi, da, dz, Z = frame.project_at(y[0]), *y[1:]
+            of_p, of_a, mixed, by_a, by_z, turn = product_slopes_of_tree_at(nabla, p, a, z)
+            accelerated = 0.5 * of_a @ a, by_z @ z
+            slopes = of_p @ xi + of_a @ da, mixed @ xi + by_a @ da + by_z @ dz
+            return frame.matrix_at(p) @ a, *accelerated, da - turn @ xi, *slopes, by_z @ Z
+
         nothing, one = jnp.zeros((n, n)), jnp.eye(n)
         start = q, eta, v + w, nothing, one, nothing, one
-        _, (p, _, z, xi, _, dz, Z), gap = followed(rate, start, self.steps)
+        _, (p, _, z, xi, _, dz, Z), gap = followed(
+            rate_of_tree if is_tree(nabla) else rate, start, self.steps
+        )
         p = frame.project_at(p)
-        bent = dz + jax.vmap(lambda column: nabla.apply_at(p, column, z), 1, 1)(xi)
+        bent = dz + self._turned_at(p, z) @ xi
         slope = jnp.block([[xi, nothing], [bent, Z]])
         return (p, z), slope, jnp.concatenate([frame.velocity_at(p, gap[0]), gap[2]])
 
@@ -251,7 +262,8 @@ class Phase(Space):
         tau = jnp.zeros(n) if u is None else u
 
         def rate(y: Any, s: Any) -> Any:
-            return frame.matrix_at(y[0]) @ y[1], system.forward_dynamics_at(y[0], y[1], tau, s)
+            q, v = frame.project_at(y[0]), y[1]  # a robot's recursions ask for quaternions of norm one
+            return frame.matrix_at(q) @ v, system.forward_dynamics_at(q, v, tau, s)
 
         middle, end, gap = followed(rate, x, 2, t, step)
         nodes = [
@@ -265,7 +277,7 @@ class Phase(Space):
             raised = inverse @ require_shape("noise", torque, (n, n)) @ inverse.T
             noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
         end = nodes[-1][0]
-        before, after = (deviation_map_at(self.nabla, *y) for y in (x, end))
+        before, after = (self._deviation_at(*y, A) for y, (A, _) in ((x, found[0]), (end, found[-1])))
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
         back = 2.0 * jnp.eye(2 * n) - before
         spread = _spread(back @ P @ back.T, Phi, half, noises, step)
@@ -274,7 +286,17 @@ class Phase(Space):
 
     def _turned_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """Gamma(., v), (n, n)."""
+        if is_tree(self.nabla):
+            return -0.5 * (self.nabla.geodesic_slopes_at(q, v)[1] + brackets_at(self.nabla, q, v))
         return deviation_map_at(self.nabla, q, v)[self.frame.dim :, : self.frame.dim]
+
+    def _deviation_at(self, q: jax.Array, v: jax.Array, A: jax.Array) -> jax.Array:
+        """[[1, 0], [Gamma(., v), 1]]; of a tree from its linearization A, whose forces do not depend on v."""
+        if not is_tree(self.nabla):
+            return deviation_map_at(self.nabla, q, v)
+        n = self.frame.dim
+        turned = -0.5 * (A[n:, n:] - A[:n, :n])
+        return jnp.block([[jnp.eye(n), jnp.zeros((n, n))], [turned, jnp.eye(n)]])
 
 
 def linearized_at(system: MechanicalSystem, q: jax.Array, v: jax.Array, tau: Any, t: Any) -> Any:
@@ -312,5 +334,14 @@ def _spread(P: jax.Array, Phi: jax.Array, half: jax.Array, noises: list[jax.Arra
     """Phi P Phi^T + h/6 (Phi Q_0 Phi^T + 4 Phi_half Q_m Phi_half^T + Q_1), symmetric."""
     first, middle, last = noises
     total = Phi @ (P + h / 6.0 * first) @ Phi.T + h / 6.0 * (4.0 * half @ middle @ half.T + last)
+    spread: jax.Array = 0.5 * (total + total.T)
+    return spread
+
+
+def _spread_evenly(P: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
+    """The same if Phi is half twice: half (half (P + h/6 Q_0) half^T + 4h/6 Q_m) half^T + h/6 Q_1."""
+    first, middle, last = noises
+    total = half @ (P + h / 6.0 * first) @ half.T + 4.0 * h / 6.0 * middle
+    total = half @ total @ half.T + h / 6.0 * last
     spread: jax.Array = 0.5 * (total + total.T)
     return spread

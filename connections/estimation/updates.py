@@ -1,14 +1,20 @@
 """Prediction, update and smoothing of one estimate; JAX-traceable.
 
-Gauss and Newton's method for the error e of an estimate with covariance P, with x_k = exp(e_k),
+Everything is in units of the standard deviations: with P = L L^T and N = L_N L_N^T the error is
+e = L epsilon, and the measurement, at x_k = exp(e_k), with J = D exp(e_k),
 
-    H_k = dh(x_k) J(e_k),  K_k = P H_k^T (H_k P H_k^T + N)^-1,  e_k+1 = K_k (r_k + H_k e_k),
+    rho = L_N^-1 r,  A = L_N^-1 dh(x_k) J L,
 
-r_k the residual at x_k; then P_e = (1 - K H) P (1 - K H)^T + K N K^T (Joseph), and the reset,
+so that epsilon and the noise are N(0, 1). Gauss and Newton's method for |epsilon|^2 + |rho|^2 is
+
+    epsilon_k+1 = K (rho + A epsilon_k),  K = A^T (1 + A A^T)^-1 = (1 + A^T A)^-1 A^T;
+
+then P_e = L ((1 - K A) (1 - K A)^T + K K^T) L^T (Joseph), and the reset,
 
     P+ = J P_e J^T,  J = D exp(e).
 
-At the end e solves e = K (r + H e), of which its derivatives are those of the implicit function.
+At the end epsilon solves epsilon = K (rho + A epsilon), of which its derivatives are those of the implicit
+function. One matrix is factorized in each step, the smaller of 1 + A A^T and 1 + A^T A.
 Source: docs/filters.md.
 """
 
@@ -24,11 +30,20 @@ from connections.affine import AffineConnection
 from connections.estimation.estimate import Estimate, Innovation
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
-from connections.geometry.numerics.definite import solve_definite
+from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
 
 SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
 _ROUND_OFF = 1e-10  # of what is minimized
 NEGLIGIBLE = 1e-3  # standard deviations: larger errors of integration are errors
+
+
+class Seen(NamedTuple):
+    """A measurement at a state, in units of the standard deviations."""
+
+    rho: jax.Array
+    """(m,) residuals, zero where y is missing."""
+    A: jax.Array
+    """(m, k) their derivative by epsilon, with the sign of h."""
 
 
 class Settings(NamedTuple):
@@ -43,15 +58,21 @@ def predicted_at(space: Space, estimate: Estimate, u: Any, t: Any, steps: int) -
     """The estimate at the time t, Phi (k, k), and the error of integration in standard deviations."""
     step = (t - estimate.t) / steps
 
-    def one(number: Any, carried: Any) -> Any:
-        x, P, Phi, gap = carried
-        found = space.predicted_at(x, P, u, estimate.t + number * step, step)
-        return found.state, found.P, found.transition @ Phi, found.transition @ gap + found.gap
+    if steps == 1:
+        found = space.predicted_at(estimate.state, estimate.P, u, estimate.t, step)
+        x, P, Phi, gap = found.state, found.P, found.transition, found.gap
+    else:
 
-    k = space.dim
-    begin = estimate.state, estimate.P, jnp.eye(k), jnp.zeros(k)
-    x, P, Phi, gap = one(0, begin) if steps == 1 else jax.lax.fori_loop(0, steps, one, begin)
-    size = jnp.sqrt(gap @ solve_definite(P, gap))
+        def one(number: Any, carried: Any) -> Any:
+            x, P, Phi, gap = carried
+            found = space.predicted_at(x, P, u, estimate.t + number * step, step)
+            off = jnp.zeros_like(gap) if found.gap is None else found.gap
+            return found.state, found.P, found.transition @ Phi, found.transition @ gap + off
+
+        k = space.dim
+        begin = estimate.state, estimate.P, jnp.eye(k), jnp.zeros(k)
+        x, P, Phi, gap = jax.lax.fori_loop(0, steps, one, begin)
+    size = _deviations(gap, P)
     ok = (step >= 0.0) & (size <= NEGLIGIBLE)
     x, P = _unless(ok, x, P)
     return _estimate(x, P, jnp.asarray(t)), Phi, size
@@ -62,34 +83,63 @@ def updated_at(
 ) -> tuple[Estimate, Innovation, jax.Array]:
     """The estimate after a measurement, what it said, and the geodesic's error in standard deviations."""
     x, P, k = estimate.state, estimate.P, space.dim
+    L = lower_factor(P)
     first = sensor.residual_at(*space.observed_at(sensor.h, x), y)
-    e = _gain(P, first) @ first.r
+    scale = inverse_factor(first.N)
 
-    def residual(e: jax.Array) -> tuple[Residual, Any]:
-        moved = space.moved_at(x, e)
-        found = sensor.residual_at(*space.observed_at(sensor.h, moved[0]), y)
-        return found._replace(H=found.H @ moved[1]), moved
+    def seen(own: Residual, turn: jax.Array) -> Seen:
+        by = scale if sensor.has_fixed_noise else inverse_factor(own.N)
+        return Seen(by @ own.r, by @ (own.H @ turn))
 
+    def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
+        found = space.moved_at(x, L @ epsilon)
+        own = sensor.residual_at(*space.observed_at(sensor.h, found[0]), y)
+        return found, own, seen(own, found[1] @ L)
+
+    prior = seen(first, L)
+    epsilon = _target(prior, jnp.zeros(k))
     if settings.iterations > 1:
-        e, (length, steps) = _iterated(
-            settings.iterations, sensor.is_fixed, P, first, e, lambda e: residual(e)[0]
+        damped = sensor.is_fixed
+        epsilon, (length, steps) = _iterated(
+            settings.iterations, damped, prior, epsilon, lambda e: moved(e)[2]
         )
-        last, (z, J, gap) = residual(e)
+        (z, J, gap), own, last = moved(epsilon)
+        at, scale = epsilon, scale if sensor.has_fixed_noise else inverse_factor(own.N)
     else:
-        (z, J, gap), last, length, steps = space.moved_at(x, e), first, jnp.zeros(()), jnp.asarray(1)
-    P_e = _joseph(P, last)
-    exact = _symmetric(J @ P_e @ J.T)
-    reset, size = J, jnp.zeros(())
+        (z, J, gap), last, length, steps = (
+            space.moved_at(x, L @ epsilon),
+            prior,
+            jnp.zeros(()),
+            jnp.asarray(1),
+        )
+        at = jnp.zeros(k)
+    K, log_det = _gain(last)
+    rest = jnp.concatenate([jnp.eye(k) - K @ last.A, K], axis=1)
+    turn = J @ L
+    root = turn @ rest
+    P_z, size = root @ root.T, jnp.zeros(())
+    off = _deviations(gap, P_z)
     if settings.reset is None or isinstance(settings.reset, AffineConnection):
-        reset = jnp.eye(k) if settings.reset is None else space.transport_at(settings.reset, x, e)
+        exact = P_z
+        reset = jnp.eye(k) if settings.reset is None else space.transport_at(settings.reset, x, L @ epsilon)
         wrong = solve(J.T, (reset - J).T).T  # reset J^-1 - 1
         size = jnp.trace(solve_definite(exact, wrong @ exact @ wrong.T)) / k
-    off = jnp.sqrt(gap @ solve_definite(exact, gap))
-    said, accepted = _innovation(first, last, e, P, gate)
+        root = reset @ (L @ rest)
+        P_z = root @ root.T
+    said, accepted = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
+    ahead = first.H @ L
     converged = length <= SETTLED
-    z, P_z = _where(accepted, (z, _symmetric(reset @ P_e @ reset.T)), (x, P))
-    z, P_z = _unless(~accepted | (converged & (off <= NEGLIGIBLE)), z, P_z)
-    innovation = Innovation(**said, accepted=accepted, converged=converged, steps=steps, reset_size=size)
+    z, P_z = _where(accepted, (z, P_z), (x, P))
+    good = converged if gap is None else converged & (off <= NEGLIGIBLE)
+    z, P_z = _unless(~accepted | good, z, P_z)
+    innovation = Innovation(
+        S=ahead @ ahead.T + first.N,
+        **said,
+        accepted=accepted,
+        converged=converged,
+        steps=steps,
+        reset_size=size,
+    )
     return _estimate(z, P_z, estimate.t), innovation, off
 
 
@@ -116,16 +166,17 @@ def smoothed_at(
 
 
 def _innovation(
-    first: Residual, last: Residual, e: jax.Array, P: jax.Array, gate: Any
+    first: Residual, last: Seen, epsilon: jax.Array, K: jax.Array, log_det: jax.Array, gate: Any
 ) -> tuple[dict[str, jax.Array], jax.Array]:
     """What the measurement said, and whether it is accepted.
 
-    With the residual r' = r + H e of the linearization at the root e, r'^T S^-1 r' is the least value of
-    e^T P^-1 e + r^T N^-1 r.
+    With the residual b = rho + A epsilon of the linearization at epsilon, b^T (1 + A A^T)^-1 b is the least
+    value of |epsilon|^2 + |b - A epsilon|^2, at K b; it errs in the second order of what K does.
     """
-    r, S = last.r + last.H @ e, _covariance(last, P)
-    nis, count = r @ solve_definite(S, r), jnp.sum(first.present)
-    log_det = 2.0 * jnp.sum(jnp.log(jnp.diagonal(jnp.linalg.cholesky(S))))
+    b = last.rho + last.A @ epsilon
+    best = K @ b
+    left = b - last.A @ best
+    nis, count = best @ best + left @ left, jnp.sum(first.present)
     log_likelihood = -0.5 * (nis + log_det + count * jnp.log(2.0 * jnp.pi))
     accepted = count > 0
     if gate is not None:
@@ -133,7 +184,6 @@ def _innovation(
         accepted = accepted & inside
     return {
         "r": first.r,
-        "S": _covariance(first, P),
         "nis": nis,
         "dimension": count,
         "log_likelihood": jnp.where(count > 0, log_likelihood, 0.0),
@@ -141,75 +191,84 @@ def _innovation(
 
 
 def _iterated(
-    iterations: int, damped: bool, P: jax.Array, first: Residual, e: jax.Array, residual: Any
+    iterations: int, damped: bool, prior: Seen, epsilon: jax.Array, seen: Any
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The root of e = K (r + H e), from the first step; the length of the last step, and their number.
+    """The root of epsilon = K (rho + A epsilon); the length of the last step, and how many there were.
 
-    If `damped`, a step that raises e^T P^-1 e + r^T N^-1 r is halved.
+    If `damped`, a step that raises |epsilon|^2 + |rho|^2 is halved. Lengths are in standard deviations of the
+    estimate after the update, whose covariance is (1 + A^T A)^-1.
     """
 
-    def after(e: jax.Array) -> tuple[jax.Array, Residual]:
-        own = residual(e)
-        return _gain(P, own) @ (own.r + own.H @ e), own
-
-    def length(change: jax.Array, own: Residual) -> jax.Array:
-        """In standard deviations of P_e, of which P_e^-1 = P^-1 + H^T N^-1 H."""
-        seen = own.H @ change
-        square = change @ solve_definite(P, change) + seen @ solve_definite(own.N, seen)
-        size: jax.Array = jnp.sqrt(square)
+    def length(change: jax.Array, own: Seen) -> jax.Array:
+        along = own.A @ change
+        size: jax.Array = jnp.sqrt(change @ change + along @ along)
         return size
 
-    def value(e: jax.Array, own: Residual) -> jax.Array:
-        """e^T P^-1 e + r^T N^-1 r, which a step must not raise."""
-        return e @ solve_definite(P, e) + own.r @ solve_definite(own.N, own.r)
-
-    def root(_: Any, e: jax.Array) -> Any:
+    def root(_: Any, epsilon: jax.Array) -> Any:
         def goes_on(carried: Any) -> Any:
             *_, last, count = carried
             return (last > SETTLED) & (count < iterations)
 
         def step(carried: Any) -> Any:
-            e, before, change, last, count = carried
-            tried = e + change
-            target, own = after(tried)
-            now = value(tried, own)
-            good = (now <= before + _ROUND_OFF * (1.0 + before)) if damped else jnp.asarray(True)
-            next_change = target - tried
-            e, before, change, last = _where(
-                good, (tried, now, next_change, length(next_change, own)), (e, before, 0.5 * change, last)
-            )
-            return e, before, change, last, count + 1
+            epsilon, before, change, last, count = carried
+            tried = epsilon + change
+            own = seen(tried)
+            now = tried @ tried + own.rho @ own.rho
+            next_change = _target(own, tried) - tried
+            found = tried, now, next_change, length(next_change, own)
+            if damped:
+                good = now <= before + _ROUND_OFF * (1.0 + before)
+                found = _where(good, found, (epsilon, before, 0.5 * change, last))
+            return *found, count + 1
 
-        start = jnp.zeros_like(e), value(jnp.zeros_like(e), first), e, length(e, first), jnp.ones(())
-        e, _, change, last, count = jax.lax.while_loop(goes_on, step, start)
-        return e + change, (last, count)
+        start = jnp.zeros_like(epsilon), prior.rho @ prior.rho, epsilon, length(epsilon, prior), jnp.ones(())
+        epsilon, _, change, last, count = jax.lax.while_loop(goes_on, step, start)
+        return epsilon + change, (last, count)
 
     def tangent(along: Any, b: jax.Array) -> jax.Array:
         return solve(jax.vmap(along, 0, 1)(jnp.eye(len(b))), b)
 
     found: tuple[jax.Array, tuple[jax.Array, jax.Array]] = jax.lax.custom_root(
-        lambda e: after(e)[0] - e, e, root, tangent, has_aux=True
+        lambda e: _target(seen(e), e) - e, epsilon, root, tangent, has_aux=True
     )
-    e, (last, count) = found
-    return e, (last, count.astype(int))
+    epsilon, (last, count) = found
+    return epsilon, (last, count.astype(int))
 
 
-def _covariance(own: Residual, P: jax.Array) -> jax.Array:
-    """S = H P H^T + N, (m, m)."""
-    return _symmetric(own.H @ P @ own.H.T + own.N)
+def _target(own: Seen, epsilon: jax.Array) -> jax.Array:
+    """K (rho + A epsilon), (k,)."""
+    A = own.A
+    if _is_wide(A):
+        scale = inverse_factor(jnp.eye(len(A)) + A @ A.T)
+        return (scale @ A).T @ (scale @ (own.rho + A @ epsilon))
+    scale = inverse_factor(jnp.eye(A.shape[1]) + A.T @ A)
+    return epsilon + scale.T @ (scale @ (own.rho @ A - epsilon))
 
 
-def _gain(P: jax.Array, own: Residual) -> jax.Array:
-    """K = P H^T S^-1, (k, m)."""
-    return solve_definite(_covariance(own, P), own.H @ P).T
+def _gain(own: Seen) -> tuple[jax.Array, jax.Array]:
+    """K (k, m), and ln det(1 + A A^T)."""
+    A = own.A
+    if _is_wide(A):
+        scale = inverse_factor(jnp.eye(len(A)) + A @ A.T)
+        K = (scale @ A).T @ scale
+    else:
+        scale = inverse_factor(jnp.eye(A.shape[1]) + A.T @ A)
+        K = scale.T @ (scale @ A.T)
+    return K, -2.0 * _log_diagonal(scale)
 
 
-def _joseph(P: jax.Array, own: Residual) -> jax.Array:
-    """(1 - K H) P (1 - K H)^T + K N K^T, (k, k)."""
-    K = _gain(P, own)
-    rest = jnp.eye(len(P)) - K @ own.H
-    explained: jax.Array = rest @ P @ rest.T + K @ own.N @ K.T
-    return explained
+def _is_wide(A: jax.Array) -> bool:
+    m, k = A.shape
+    return m <= k
+
+
+def _log_diagonal(factor: jax.Array) -> jax.Array:
+    return jnp.sum(jnp.log(jnp.diagonal(factor)))
+
+
+def _deviations(gap: jax.Array | None, P: jax.Array) -> jax.Array:
+    """(gap^T P^-1 gap)^(1/2), zero if nothing is off."""
+    return jnp.zeros(()) if gap is None else jnp.sqrt(gap @ solve_definite(P, gap))
 
 
 def _estimate(x: State, P: jax.Array, t: Any) -> Estimate:

@@ -222,3 +222,33 @@ def test_inside_jit_what_does_not_settle_is_nan_and_outside_an_error(compiled):
         ATTITUDE.update(UP, FAR, STAR)
     with pytest.raises(PointError):
         ATTITUDE.predict(estimation.Estimate([0.0, 0.0, 0.0, 2.0], np.eye(3)), np.zeros(3), 1.0)
+
+
+def test_without_iterations_the_likelihood_is_that_of_the_prediction():
+    """r^T S^-1 r where h is not linear; of six numbers and three unknowns, (3, 3) is factorized."""
+    pair = estimation.Sensor(lambda q: jnp.concatenate([seen(q), 2.0 * seen(q)[::-1] ** 2]), 1e-2 * np.eye(6))
+    first = estimation.Filter(cn.SO3Frame(), noise=1e-4 * np.eye(3), iterations=1)
+    y = np.array([*Y, 2.0, 0.1, 0.0])
+    estimate, said = first.update(UP, y, pair)
+    r = y - np.array([0.0, 0.0, 1.0, 2.0, 0.0, 0.0])
+    H = np.zeros((6, 3))
+    H[:3] = [[0.0, -1.0, 0.0], [1.0, 0.0, 0.0], [0.0, 0.0, 0.0]]
+    S = H @ UP.P @ H.T + 1e-2 * np.eye(6)
+    assert np.allclose(said.r, r) and np.allclose(said.S, S)
+    assert float(said.nis) == pytest.approx(r @ np.linalg.solve(S, r), rel=1e-10)
+    expected = -0.5 * (r @ np.linalg.solve(S, r) + np.linalg.slogdet(2.0 * np.pi * S)[1])
+    assert float(said.log_likelihood) == pytest.approx(expected, rel=1e-10)
+    e = UP.P @ H.T @ np.linalg.solve(S, r)
+    assert np.allclose(first.difference(UP, estimate.q), e, atol=1e-12)
+
+
+def test_a_step_that_fits_worse_is_halved():
+    """Of y = atan(x) far from the prior, where whole steps run away; the best fit is found."""
+    line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]], iterations=60)
+    sensor = estimation.Sensor(jnp.arctan, [[1e-4]])
+    estimate, said = line.update(estimation.Estimate([4.0], [[100.0]]), [0.1], sensor)
+    x = float(estimate.q[0])
+    assert said.converged and (x - 4.0) / 100.0 == pytest.approx(
+        (0.1 - np.arctan(x)) / 1e-4 / (1.0 + x * x), rel=1e-3
+    )
+    assert abs(x - np.tan(0.1)) < 0.01

@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "reset-transposed",
         "estimation/updates.py",
-        "exact = _symmetric(J @ P_e @ J.T)\n    reset, size = J, jnp.zeros(())",
-        "exact = _symmetric(J @ P_e @ J.T)\n    reset, size = J.T, jnp.zeros(())",
+        "turn = J @ L\n",
+        "turn = J.T @ L\n",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
             "estimation/test_spaces.py::test_a_rotation_that_is_measured",
@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "reset-counted-twice",
         "estimation/updates.py",
-        "return found._replace(H=found.H @ moved[1]), moved",
-        "return found, moved",
+        "return found, own, seen(own, found[1] @ L)",
+        "return found, own, seen(own, L)",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
             "estimation/test_spaces.py::test_a_rotation_that_is_measured",
@@ -32,6 +32,38 @@ MUTANTS = (
         "return along.T - turned",
         ("estimation/test_spaces.py::test_a_covariance_spreads_as_neighbours_do",),
         "brackets of the frame have the other sign in the spread of errors",
+    ),
+    Mutant(
+        "step-not-halved",
+        "estimation/updates.py",
+        "0.5 * change, last",
+        "change, last",
+        ("estimation/test_filters.py::test_a_step_that_fits_worse_is_halved",),
+        "a step of the iteration that fits worse is tried again as it was",
+    ),
+    Mutant(
+        "tree-products-not-polarized",
+        "estimation/displacements.py",
+        "mixed = 0.5 * (of_q[2] - of_q[0] - of_q[1])",
+        "mixed = 0.5 * (of_q[2] - of_q[0])",
+        ("estimation/test_spaces.py::test_states_of_a_robot_are_displaced_by_recursions",),
+        "the change of Gamma(v, z) of a robot keeps that of Gamma(z, z)",
+    ),
+    Mutant(
+        "tree-brackets-reversed",
+        "estimation/displacements.py",
+        "0.5 * (of_v[0] - turn), turn",
+        "0.5 * (of_v[0] + turn), turn",
+        ("estimation/test_spaces.py::test_states_of_a_robot_are_displaced_by_recursions",),
+        "the transport of a robot's velocity has the brackets of its frame the other way",
+    ),
+    Mutant(
+        "likelihood-at-the-step",
+        "estimation/updates.py",
+        "at = jnp.zeros(k)\n",
+        "at = epsilon\n",
+        ("estimation/test_filters.py::test_without_iterations_the_likelihood_is_that_of_the_prediction",),
+        "without iterations NIS has the residual at the step with the derivative at the prediction",
     ),
     Mutant(
         "velocity-without-gamma",
