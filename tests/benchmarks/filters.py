@@ -2,6 +2,9 @@
 
 Run `python tests/benchmarks/filters.py attitude`, or poses, smoother, arm. Each row has means of NEES / k
 over the runs; one is consistent. A run whose iteration does not settle is counted, and left out.
+With `speed` it prints microseconds of a prediction and an update inside `scan`, beside extended Kalman
+filters of vectors of the same sizes and numbers of iterations; with `robot` those of an arm of six joints;
+with `batch` time and memory of 10,000 runs in one `vmap`.
 """
 
 import sys
@@ -19,7 +22,9 @@ import filter_runs
 
 import connections as cn
 from connections import affine, estimation
-from connections.geometry.rigid.rotations import rotation_matrix
+from connections import multibody as mb
+from connections.geometry.group_maps import exponential_at
+from connections.geometry.rigid.rotations import quaternion_exponential, rotation_matrix
 
 MEMBERS = {"nabla°": 0.0, "+1/2": 0.5, "none": -0.5}
 
@@ -280,9 +285,144 @@ def arm(runs=400):
             row(name, every, *(numbers(nees, (0, 1, 2)) for nees in found))
 
 
+# --- speed -------------------------------------------------------------------------------------------------
+
+SAMPLES = 200
+
+
+def vector_filter(f, h, Q, N, iterations):
+    """Predict and update of an extended Kalman filter of vectors, iterated as often as said."""
+    n = len(Q)
+
+    def gain(H, P):
+        S = H @ P @ H.T + N
+        L = jnp.linalg.cholesky(S)
+        return jax.scipy.linalg.cho_solve((L, True), H @ P).T, L
+
+    def step(carried, given):
+        (x, P), (u, y) = carried, given
+        F = jax.jacfwd(f)(x, u)
+        x = f(x, u)
+        P = F @ P @ F.T + Q
+
+        def iterate(_, z):
+            H = jax.jacfwd(h)(z)
+            return x + gain(H, P)[0] @ (y - h(z) - H @ (x - z))
+
+        z = jax.lax.fori_loop(0, iterations, iterate, x) if iterations > 1 else iterate(0, x)
+        at = z if iterations > 1 else x
+        H = jax.jacfwd(h)(at)
+        K, L = gain(H, P)
+        r = jax.scipy.linalg.solve_triangular(L, y - h(at) - H @ (x - at), lower=True)
+        log_likelihood = -0.5 * (r @ r) - jnp.sum(jnp.log(jnp.diagonal(L)))
+        rest = jnp.eye(n) - K @ H
+        P = rest @ P @ rest.T + K @ N @ K.T
+        return (z, P), (z, P, log_likelihood)
+
+    return lambda P, us, ys: jax.lax.scan(step, (jnp.zeros(n), P), (us, ys))[1]
+
+
+def best(functions, arguments, repeats=80):
+    """The least microseconds of a sample, each function in turn."""
+    compiled = [jax.jit(function).lower(*arguments).compile() for function in functions]
+    least = [np.inf] * len(compiled)
+    for _ in range(repeats):
+        for number, function in enumerate(compiled):
+            begin = time.perf_counter()
+            jax.block_until_ready(function(*arguments))
+            least[number] = min(least[number], time.perf_counter() - begin)
+    return [1e6 * seconds / SAMPLES for seconds in least]
+
+
+def directions(q):
+    return filter_runs.directions_seen(q)
+
+
+SENSORS = (
+    ("SO(3), one direction", cn.SO3Frame(), lambda q: directions(q)[:3], 3, 0.01),
+    ("SO(3), two directions", cn.SO3Frame(), directions, 6, 0.01),
+    ("SE(3), position", cn.SE3Frame(), lambda q: q[:3], 3, 0.1),
+    ("SE(3), position and directions", cn.SE3Frame(), lambda q: jnp.append(q[:3], directions(q[3:])), 9, 0.1),
+)
+
+
+def speed():
+    rng = np.random.default_rng(0)
+    row("case", "steps", "this", "vectors, y = sin(A x)", "chart, the same y")
+    for name, group, seen, m, r in SENSORS:
+        k = group.dim
+        us = np.tile([0.1, -0.2, 0.3, 1.0, 0.0, 0.0][:k], (SAMPLES, 1))
+        start = np.zeros(group.ambient_dim)
+        start[-1] = 1.0
+        shaken = us + 0.03 * rng.normal(size=us.shape)
+        move = lambda q, v, group=group: (exponential_at(group, q, 0.1 * v),) * 2  # noqa: E731
+        qs = jax.lax.scan(move, jnp.asarray(start), jnp.asarray(shaken))[1]
+        ys = np.asarray(jax.vmap(seen)(qs)) + r * rng.normal(size=(SAMPLES, m))
+        times, P, A = 0.1 * np.arange(1, SAMPLES + 1), 0.01 * np.eye(k), rng.normal(size=(m, k))
+        sensor = estimation.Sensor(seen, r**2 * np.eye(m))
+
+        def chart(x, seen=seen):
+            return seen(jnp.concatenate([x[:-3], quaternion_exponential(x[-3:])]))
+
+        def flow(x, u, k=k):
+            return x + 0.1 * (u + 0.1 * jnp.sin(jnp.roll(x, 1)))
+
+        for iterations in (1, 30):
+            own = estimation.Filter(group, noise=1e-4 * np.eye(k), iterations=iterations)
+
+            def run(P, us, ys, own=own, start=start, times=times, sensor=sensor):
+                found = own.run(estimation.Estimate(jnp.asarray(start), P), times, us, ys, sensor)
+                return found.estimate.q, found.estimate.P, found.innovation.log_likelihood
+
+            count = own.run(estimation.Estimate(start, P), times, us, ys, sensor).innovation.steps.mean()
+            sizes = 1e-5 * jnp.eye(k), r**2 * jnp.eye(m), round(float(count))
+            vectors = vector_filter(flow, lambda x, A=A: jnp.sin(A @ x), *sizes)
+            found = best((run, vectors, vector_filter(flow, chart, *sizes)), (P, us, ys))
+            ratios = [f"{us:.1f} ({found[0] / us:.2f})" for us in found[1:]]
+            row(name, f"{count:.2f}", f"{found[0]:.1f}", *ratios)
+
+
+def robot():
+    """An arm of six joints with encoders at every millisecond: 12 errors."""
+    arm, rng = mb.example("arm"), np.random.default_rng(0)
+    own = estimation.Filter(arm, noise=0.01 * np.eye(6))
+    sensor = estimation.Sensor(lambda q, v: q, 1e-6 * np.eye(6))
+    P = np.diag([1e-4] * 6 + [1e-2] * 6)
+    q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.array([0.2, -0.1, 0.3, 0.1, -0.2, 0.1])
+    times = 1e-3 * np.arange(1, SAMPLES + 1)
+    tau = np.tile(mb.gravity(arm, q), (SAMPLES, 1))
+    ys = q + times[:, None] * v + 1e-3 * rng.normal(size=(SAMPLES, 6))
+
+    def run(P, tau, ys):
+        start = estimation.Estimate(jnp.asarray(q), P, v=jnp.asarray(v))
+        found = own.run(start, times, tau, ys, sensor)
+        return found.estimate.q, found.estimate.v, found.estimate.P
+
+    begin = time.perf_counter()
+    jax.jit(run).lower(P, tau, ys).compile()
+    row("first compile, s", f"{time.perf_counter() - begin:.1f}")
+    row("a cycle, us", f"{best((run,), (P, tau, ys), 20)[0]:.0f}")
+
+
+def batch(runs=10_000):
+    """Attitudes as in the table, 20 measurements each."""
+    import resource
+
+    keys = jax.random.split(jax.random.PRNGKey(2), runs)
+    arguments = keys, jnp.asarray(0.3), jnp.asarray(0.01), 0.0, True, 30, 20
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    jax.block_until_ready(attitudes(*arguments))
+    begin = time.perf_counter()
+    nees = jax.block_until_ready(attitudes(*arguments))
+    seconds = time.perf_counter() - begin
+    more = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
+    row("runs", "s", "us an update", "MiB more", "NEES / 3 at the end")
+    row(runs, f"{seconds:.2f}", f"{1e6 * seconds / runs / 20:.2f}", more // 1024, numbers(nees, (19,)))
+
+
 if __name__ == "__main__":
     begin = time.time()
-    {"attitude": attitude, "poses": pose, "smoother": smoother, "arm": arm}[sys.argv[1]](
-        *map(int, sys.argv[2:])
-    )
+    tables = {"attitude": attitude, "poses": pose, "smoother": smoother, "arm": arm}
+    tables |= {"speed": speed, "robot": robot, "batch": batch}
+    tables[sys.argv[1]](*map(int, sys.argv[2:]))
     print(f"{time.time() - begin:.0f} s")
