@@ -277,7 +277,8 @@ class Phase(Space):
             raised = inverse @ require_shape("noise", torque, (n, n)) @ inverse.T
             noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
         end = nodes[-1][0]
-        before, after = (self._deviation_at(*y, A) for y, (A, _) in ((x, found[0]), (end, found[-1])))
+        ends = (x, found[0][0]), (end, found[-1][0])
+        before, after = (self._deviation_at(q, v, A) for (q, v), A in ends)
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
         back = 2.0 * jnp.eye(2 * n) - before
         spread = _spread(back @ P @ back.T, Phi, half, noises, step)
