@@ -41,7 +41,16 @@ def test_pages_are_read_as_text() -> None:
 @pytest.mark.further
 @pytest.mark.parametrize(
     "name",
-    ["compilation.md", "in_jax.md", "motions.md", "mujoco.md", "multibody.md", "precision.md", "verify.md"],
+    [
+        "compilation.md",
+        "in_jax.md",
+        "integrators.md",
+        "motions.md",
+        "mujoco.md",
+        "multibody.md",
+        "precision.md",
+        "verify.md",
+    ],
 )
 def test_page_runs(name: str) -> None:
     run_page(name, blocks=1)
