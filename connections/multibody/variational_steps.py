@@ -31,7 +31,6 @@ from connections.multibody.model import Model, require_model
 from connections.multibody.program.stepping import one_step, require_tree, stepped
 
 
-@returns_input_kind
 def variational_step(
     model: Model, q: Any, P: Any, h: float, tau: Any = None
 ) -> tuple[np.ndarray, np.ndarray]:
@@ -81,22 +80,7 @@ def variational_step(
         made = one_step(model, q, P, tau, h)
         if made is not None:
             return made
-    if is_traced(q, P, h, tau):
-        return _traced_step(model, q, P, h, tau)
-    q, rows, batch = _rows_of(model, q, P=P, tau=tau)
-    length = _length("h", h, "the length of a step")
-    P, tau = rows["P"], rows["tau"]
-    found = stepped(model, np.hstack([q, P]), np.hstack([tau, tau]), np.ones(1), length, 1)
-    if not found.good:
-        configuration(model.kinematics, "q", q)  # raises the error
-    for row in np.flatnonzero(found.why):
-        why = "a body turns by half a turn or more" if found.why[row] == TURNED else "it is not found"
-        where = f" [{row}]" if batch else ""
-        raise IntegrationError(
-            f"variational_step{where}: {why} in a step of h = {length:g} from q = {text_of_point(q[row])}; "
-            "make shorter steps"
-        )
-    return found.q.reshape(*batch, model.nq), found.P.reshape(*batch, model.nv)
+    return _any_step(model, q, P, h, tau)
 
 
 @returns_input_kind
@@ -145,6 +129,27 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     if not found.good:
         configuration(model.kinematics, "q0", q0)  # raises the error
     return found.P.reshape(*batch, model.nv)
+
+
+@returns_input_kind
+def _any_step(model: Model, q: Any, P: Any, h: Any, tau: Any) -> tuple[np.ndarray, np.ndarray]:
+    """`variational_step` of any arguments."""
+    if is_traced(q, P, h, tau):
+        return _traced_step(model, q, P, h, tau)
+    q, rows, batch = _rows_of(model, q, P=P, tau=tau)
+    length = _length("h", h, "the length of a step")
+    P, tau = rows["P"], rows["tau"]
+    found = stepped(model, np.hstack([q, P]), np.hstack([tau, tau]), np.ones(1), length, 1)
+    if not found.good:
+        configuration(model.kinematics, "q", q)  # raises the error
+    for row in np.flatnonzero(found.why):
+        why = "a body turns by half a turn or more" if found.why[row] == TURNED else "it is not found"
+        where = f" [{row}]" if batch else ""
+        raise IntegrationError(
+            f"variational_step{where}: {why} in a step of h = {length:g} from q = {text_of_point(q[row])}; "
+            "make shorter steps"
+        )
+    return found.q.reshape(*batch, model.nq), found.P.reshape(*batch, model.nv)
 
 
 def _length(name: str, value: Any, what: str) -> float:

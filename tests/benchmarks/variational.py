@@ -5,8 +5,12 @@ Long motions by DOP853, by variational steps, and by the classical methods of on
 
 from __future__ import annotations
 
+import sys
+import tempfile
 import time
+import warnings
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -15,6 +19,9 @@ import numpy as np
 
 import connections as cn
 from connections import multibody as mb
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from robots import robot_path
 
 MOTION: dict[str, Any] = {"method": "variational"}
 
@@ -40,6 +47,13 @@ def floating_arm() -> mb.Model:
     mechanism.add_joint("hinge", "base", "upper", mb.Revolute((0.0, 0.6, 0.8)), ahead)
     mechanism.add_joint("ball", "upper", "lower", mb.Spherical(), ahead)
     return mechanism.build(gravity=(0.0, 0.0, 0.0))
+
+
+def described(name: str, floating: bool) -> mb.Model:
+    """A robot of example-robot-data."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", mb.InertiaWarning)  # a link of ANYmal has round-off for inertia
+        return mb.from_urdf(robot_path(name), floating_base=floating)
 
 
 def timed(function: Callable[[], Any], repeat: int = 1) -> tuple[Any, float]:
@@ -149,6 +163,8 @@ def cost() -> None:
         ("arm", mb.example("arm")),
         ("quadruped", mb.example("quadruped")),
         ("floating arm", floating_arm()),
+        ("UR5", described("ur5", floating=False)),
+        ("ANYmal", described("anymal", floating=True)),
     ):
         rng = np.random.default_rng(3)
         q, v = robot.random(rng), rng.normal(size=robot.nv)
@@ -175,6 +191,33 @@ def cost() -> None:
         )
 
 
+def elsewhere() -> None:
+    """A step of UR5 in C, and inside JAX with its gradient, in scans of 1,000 steps."""
+    robot, h = described("ur5", floating=False), 0.005
+    rng = np.random.default_rng(3)
+    q, v = robot.random(rng), rng.normal(size=robot.nv)
+    P, none = mb.mass_matrix(robot, q) @ v, np.zeros(robot.nv)
+    with tempfile.TemporaryDirectory() as folder:
+        mb.generate_c(robot, ["variational_step", "forward_dynamics"], folder, name="ur5")
+        loaded = mb.load_c(folder, flags=("-O3", "-march=native"))
+    rows = [np.repeat(x[None], 10_000, axis=0) for x in (q, P, none)]
+    length = np.full((10_000, 1), h)
+    _, step = timed(lambda: loaded.variational_step(*rows, length), 10)
+    _, dynamics = timed(lambda: loaded.forward_dynamics(rows[0], rows[1], rows[2]), 10)
+    print(f"UR5 in C: {step * 100:.2f} us a step from rest, forward dynamics {dynamics * 100:.2f} us")
+
+    def end(P: Any) -> Any:
+        step = lambda state, _: (mb.variational_step(robot, *state, h), None)  # noqa: E731
+        (q1, _), _ = jax.lax.scan(step, (jnp.asarray(q), P), None, length=1000)
+        return jnp.sum(q1)
+
+    value, slope = jax.jit(end), jax.jit(jax.grad(end))
+    for name, function in (("a step", value), ("a step of the gradient", slope)):
+        function(P).block_until_ready()
+        _, took = timed(lambda f=function: f(P).block_until_ready(), 10)
+        print(f"UR5 inside JAX: {took * 1e3:.1f} us {name}")
+
+
 def gradient() -> None:
     """The gradient through 1e4 steps of a pendulum."""
     pendulum = cn.MechanicalSystem(
@@ -194,5 +237,5 @@ def gradient() -> None:
 
 
 if __name__ == "__main__":
-    for part in (orders, energy, momentum, cost, gradient):
+    for part in (orders, energy, momentum, cost, elsewhere, gradient):
         part()
