@@ -224,6 +224,31 @@ def test_torques_move_the_robot_as_pinocchio_with_multipliers_does():
     assert np.max(np.abs(ours[:7] - q0)) > 0.3 and abs(ours[-1]) > 0.1
 
 
+@pytest.mark.further
+def test_variational_steps_of_a_robot_with_a_blade():
+    """Chaplygin's sleigh as a robot, beside its closed form: order two, and the blade does not slip."""
+    mechanism, a, inertia, t = mb.Mechanism(), 0.2, 0.1, 1.0
+    mechanism.add_body("sleigh", 1.0, (a, 0.0, 0.0), np.diag([1.0, 1.0, inertia]))
+    mechanism.add_joint("ice", "world", "sleigh", mb.Planar())
+    sleigh = mechanism.build(gravity=(0.0, 0.0, 0.0))
+    forms = mb.rolling_forms(sleigh, [mb.Blade("sleigh")])
+    nabla = cn.ConstrainedConnection(sleigh.connection.metric, forms=forms)
+    system, q0, V0 = cn.NonholonomicSystem(nabla, sleigh.potential), np.zeros(3), np.array([0.0, 0.0, 2.0])
+    v0 = np.linalg.lstsq(np.asarray(nabla.basis_at(q0)), V0, rcond=None)[0]
+    k2 = a**2 + inertia
+    C = np.sqrt(k2) * 2.0
+    speed, omega = C * np.tanh(a * C * t / k2), C / np.sqrt(k2) / np.cosh(a * C * t / k2)
+    errors = []
+    for count in (16, 32):
+        motion = system.simulate(q0, v0, [0.0, t], method="variational", step=t / count)
+        q, V = motion.q[-1], np.asarray(nabla.basis_at(motion.q[-1]) @ motion.v[-1])
+        ahead = np.array([np.cos(q[2]), np.sin(q[2])])
+        errors.append(np.abs([V[:2] @ ahead - speed, V[2] - omega]).max())
+        assert abs(ahead[0] * V[1] - ahead[1] * V[0]) < 1e-12
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(2.0, abs=0.1)
+    assert speed > 0.1 and q[2] > 0.5  # control: it moves and turns
+
+
 # --- momentum --------------------------------------------------------------------------------------------
 
 
