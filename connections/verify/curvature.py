@@ -43,10 +43,11 @@ class Sampled:
     Parameters
     ----------
     subject, q : the system and the point.
-    bent : whether a random contorsion without symmetry, constant in the frame, is subtracted.
+    bent : whether a random contorsion without symmetry, constant in the frame, is subtracted; "symmetric"
+        for one that adds no torsion.
     """
 
-    def __init__(self, subject: Subject, q: Array, bent: bool) -> None:
+    def __init__(self, subject: Subject, q: Array, bent: bool | str) -> None:
         self.subject, self.q, n = subject, q, subject.n
         self.L = np.linalg.cholesky(subject.H(q))
         self.E = np.linalg.inv(self.L).T  # its columns are orthonormal
@@ -59,12 +60,13 @@ class Sampled:
         self.D = np.zeros((n, n, n))
         if bent:
             d = random_contorsion(rng, n, self.size / np.sqrt(n))
+            d = 0.5 * (d + np.swapaxes(d, 1, 2)) if bent == "symmetric" else d
             self.D = np.einsum("ia,jb,kc,abc->ijk", *[self.L] * 3, d, optimize=True)
         self.Gamma = subject.second_kind(self.D)
         self._rates: dict[bytes, Array] = {}
 
     @classmethod
-    def of(cls, subject: Subject, q: Array, bent: bool) -> Sampled:
+    def of(cls, subject: Subject, q: Array, bent: bool | str) -> Sampled:
         """The subject's at a sample, cached."""
         key = cls, q.tobytes(), bent
         if key not in subject._memory:

@@ -1,4 +1,4 @@
-"""Checks of filters on manifolds: displacements of estimates, resets, means, predictions, members of groups.
+"""Checks of filters on manifolds: displacements, resets, means, predictions, groups, and the linear case.
 
 A hat marks components in a frame that is orthonormal at the sample.
 """
@@ -11,17 +11,20 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.linalg import expm
+from scipy.stats import multivariate_normal
 
 from connections._jax import solve
 from connections.affine import AffineConnection, CartanSchoutenConnection, CoefficientConnection
 from connections.coriolis import MechanicalSystem
 from connections.estimation.displacements import GeodesicDisplacements, GroupDisplacements
 from connections.estimation.estimate import Estimate
+from connections.estimation.sensor import Sensor
 from connections.estimation.spaces import Points
-from connections.estimation.updates import predicted_at
+from connections.estimation.updates import Settings, predicted_at, updated_at
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry import CoordinateFrame
-from connections.geometry.group_maps import require_group
+from connections.geometry import CoordinateFrame, MatrixFrame
+from connections.geometry.group_maps import adjoint_of_exponential_at, logarithm_at, require_group
 from connections.verify.coriolis import _worst
 from connections.verify.curvature import Sampled, _of_vectors
 from connections.verify.measurement import Proposition, Sample, stated
@@ -46,7 +49,13 @@ proposition = partial(stated, PROPOSITIONS)
 _STEPS = 128  # of geodesics by the library
 _LONG = 0.3  # the longest displacement, in units of those of differences
 _TIME, _PARTS = 0.2, 32  # of a prediction
+_SHORT_PARTS = 128  # of one whose error of third order counts
 _BETA = 0.3
+_THIRD_STEP = 3e-2  # of what grows with the third power of a step, by sixteen points
+_NUMBERS = np.arange(1, 9)
+_THIRD_OFFSETS = np.concatenate([_NUMBERS, -_NUMBERS]).astype(float)
+_RICHARDSON = [np.prod([j**2 / (j**2 - k**2) for j in _NUMBERS if j != k]) for k in _NUMBERS]
+_THIRD_WEIGHTS = np.tile(_RICHARDSON, 2) / (2.0 * (_THIRD_STEP * _THIRD_OFFSETS) ** 3)
 
 
 def _is_group(subject: Subject) -> bool:
@@ -197,3 +206,195 @@ def _member_at(
     own = GroupDisplacements(system.metric.frame)
     nabla = CartanSchoutenConnection(system.metric.frame, beta)
     return own.moved_at(q, e)[1], own.transport_at(nabla, q, e)
+
+
+@proposition("F affine", "on a group u + a right-invariant field turns errors of any size by Phi", _is_group)
+def affine_flow(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: the squares of the right-invariant field's components."""
+    at, q, numerics = Sampled.of(subject, sample.q, bent=False), sample.q, subject.numerics
+    (e, u, w, away), s = at.vectors, subject.s(q)
+
+    def brought(p: Array, c: Array, along: Array) -> tuple[Array, Array]:
+        """The point p exp(along), and the field of the value c at p there."""
+        end, field = numerics.flow(lambda _: s, p, along, c[:, None], 1.0)
+        return end, field[:, 0]
+
+    def flow(p: Array, c: Array) -> Array:
+        def rhs(_: float, state: Array) -> Array:
+            X, c = numerics._point(state)[1], state[q.size :]
+            v = u + (c**2 if wrong else c)
+            return np.concatenate([X @ v, -np.einsum("ijk,j,k->i", s, v, c)])
+
+        return numerics._point(_solve(rhs, np.concatenate([p, c]), _TIME))[0]
+
+    first = brought(q, w, away)
+    ends = flow(*first), flow(*brought(*first, e))
+    Phi = np.asarray(subject.compiled(_affine_at)(q, u, w, 2.0 if wrong else 1.0, _TIME))
+    parted = np.asarray(subject.compiled(_parted_at)(*ends))
+    return largest(Phi @ e - parted), largest(parted)
+
+
+def _affine_at(
+    system: MechanicalSystem, q: jax.Array, u: jax.Array, w: jax.Array, power: Any, time: Any
+) -> jax.Array:
+    """Phi of a prediction from q, where the right-invariant field is w."""
+    frame, n = system.metric.frame, system.metric.frame.dim
+    velocity = PytreePartial(_affine_velocity_at, frame, q, w, power)
+    space = Points(CartanSchoutenConnection(frame), velocity, jnp.zeros((n, n)), 2)
+    transition: jax.Array = predicted_at(space, Estimate(q, jnp.eye(n)), u, time, _PARTS)[1]
+    return transition
+
+
+def _affine_velocity_at(frame: Any, q: Any, w: Any, power: Any, p: jax.Array, u: Any, t: Any) -> Any:
+    return u + (adjoint_of_exponential_at(frame, -logarithm_at(frame, q, p)) @ w) ** power
+
+
+def _parted_at(system: MechanicalSystem, q: jax.Array, p: jax.Array) -> jax.Array:
+    return GroupDisplacements(system.metric.frame).difference_at(q, p)
+
+
+@proposition(
+    "F drift",
+    "a flow moves the mean of errors by t/2 P^ij (L_X nabla)_ij, second order in P",
+    _bends,
+    riemannian=True,
+)
+def drift(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: in the other direction."""
+    at, q, fields = Sampled.of(subject, sample.q, bent="symmetric"), sample.q, Fields.of(subject)
+    e = _gentle(at, at.vectors[0])
+    means = subject.batch(_drift_at)(_THIRD_STEP * _THIRD_OFFSETS[:, None], q, at.D, e, *fields.numbers["X"])
+
+    def slope(p: Array) -> Array:
+        """(nabla X)[i, j]."""
+        return _slopes_of(subject, at, p)
+
+    X = fields.at("X", q)
+    terms = [at.covariant(slope, e, e), _of_vectors(at.R_here, e, X, e)]
+    return _third_order(at, means, [0.5 * (-term if wrong else term) for term in terms], X, e, e)
+
+
+def _slopes_of(subject: Subject, at: Sampled, p: Array) -> Array:
+    """L_j X^i + Gamma^i_jk X^k of the field X at p, [i, j]."""
+    fields = Fields.of(subject)
+    slopes: Array = subject.numerics.derivative(fields.on_batch("X"), p).T + at.Gamma(p) @ fields.at("X", p)
+    return slopes
+
+
+def _gentle(at: Sampled, vector: Array) -> Array:
+    """The vector, so long that it turns others by their own length, at most three times as long."""
+    Gamma = at.Gamma(at.q)
+    turned = (np.tensordot(part, vector, axes=(1, 0)) for part in (Gamma, np.swapaxes(Gamma, 1, 2)))
+    turning = max(float(np.linalg.norm(at.L.T @ turn @ at.E, 2)) for turn in turned)
+    return vector / max(turning, 1.0 / 3.0 if np.isinf(at.subject.room) else 1.0)
+
+
+def _third_order(at: Sampled, means: Array, terms: list[Array], *lengths: Array) -> tuple[float, float]:
+    """How far what grows as the third power of the step is from the terms' sum; its scale is R's, too."""
+    found = np.tensordot(_THIRD_WEIGHTS, means, axes=1)
+    hats = [at.hat(term) for term in terms]
+    size = at.scale * float(np.prod([np.linalg.norm(at.hat(length)) for length in lengths]))
+    return largest(at.hat(found) - sum(hats, np.zeros(at.subject.n))), largest(*hats, size)
+
+
+def _drift_at(
+    system: MechanicalSystem, length: jax.Array, q: jax.Array, D: jax.Array, e: jax.Array, W: Any, w: Any
+) -> jax.Array:
+    """The mean of two opposite errors after the time `length`, if both are `length` long."""
+    n, nabla, step = system.metric.frame.dim, _bent(system, D), length[0]
+    own = GeodesicDisplacements(nabla, 4)
+    space = Points(nabla, PytreePartial(_velocity_at, n == 1), jnp.zeros((n, n)), 4)
+
+    def flow(p: jax.Array) -> jax.Array:
+        return space.predicted_at((p,), jnp.eye(n), (W, w), 0.0, step).state[0]
+
+    def error(way: jax.Array) -> jax.Array:
+        return own.difference_at(flow(q), flow(own.moved_at(q, step * way)[0]))
+
+    return jnp.mean(jax.vmap(error)(jnp.stack([e, -e])), axis=0)
+
+
+@proposition(
+    "F shift",
+    "after a reset the mean of errors is -R(w,e)w/3 off, second order in P = w w^T",
+    _bends,
+    riemannian=True,
+)
+def shift(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: in the other direction."""
+    at, q = Sampled.of(subject, sample.q, bent="symmetric"), sample.q
+    e, w = (_gentle(at, vector) for vector in at.vectors[:2])
+    means = subject.batch(_shift_at)(_THIRD_STEP * _THIRD_OFFSETS[:, None], q, at.D, e, w)
+    term = _of_vectors(at.R_here, w, w, e) / 3.0
+    return _third_order(at, means, [term if wrong else -term], e, w, w)
+
+
+def _shift_at(
+    system: MechanicalSystem, length: jax.Array, q: jax.Array, D: jax.Array, e: jax.Array, w: jax.Array
+) -> jax.Array:
+    """The mean of the errors w and -w of an update by e, seen from where it ends, carried back."""
+    nabla, step = _bent(system, D), length[0]
+    own = GeodesicDisplacements(nabla, 4)
+    end = own.moved_at(q, step * e)[0]
+
+    def error(way: jax.Array) -> jax.Array:
+        return own.difference_at(end, own.moved_at(q, step * (e + way))[0])
+
+    mean = jnp.mean(jax.vmap(error)(jnp.stack([w, -w])), axis=0)
+    return solve(own.transport_at(nabla, q, step * e), mean[:, None])[:, 0]
+
+
+@proposition("F Kalman", "a linear flow and sensor with normal noise: Kalman's filter", _of_a_chart)
+def kalman(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: no noise of the velocity."""
+    n, m, rng = subject.n, max(1, subject.n - 1), subject.rng("F Kalman")
+    E = Sampled.of(subject, sample.q, bent=False).E  # of the frame of errors, with units
+    F, (A, B) = E @ rng.normal(size=(n, n)) / np.sqrt(n) @ np.linalg.inv(E), rng.normal(size=(2, n, n))
+    P, Q = np.eye(n) + A @ A.T, np.eye(n) + B @ B.T
+    x, u, y = E @ rng.normal(size=n), E @ rng.normal(size=n), 3.0 * rng.normal(size=m)
+    C, R = rng.normal(size=(m, n)) @ np.linalg.inv(E), rng.normal(size=(m, m))
+    N = np.eye(m) + R @ R.T
+    found = subject.compiled(_kalman_at)(E, F, 0.0 * Q if wrong else Q, P, C, N, x, u, y)
+    mean, spread = _van_loan(F, E @ Q @ E.T, x, E @ P @ E.T, u)
+    seen = C.T @ np.linalg.inv(N)
+    after = np.linalg.inv(np.linalg.inv(spread) + seen @ C)  # the information adds up
+    best = after @ (np.linalg.solve(spread, mean) + seen @ y)
+    density = multivariate_normal(C @ mean, C @ spread @ C.T + N).logpdf(y)
+    back = np.linalg.inv(E)
+    pairs = [(back @ best, back @ found[0]), (back @ after @ back.T, found[1]), (density, found[2])]
+    return _worst([(largest(a - np.asarray(b)), largest(a)) for a, b in pairs])
+
+
+def _van_loan(F: Array, Q: Array, x: Array, P: Array, u: Array) -> tuple[Array, Array]:
+    """Mean and covariance after the prediction's time of xdot = F x + u + noise, by matrix exponentials."""
+    n = len(x)
+    ahead = expm(_TIME * np.block([[F, u[:, None]], [np.zeros((1, n + 1))]]))
+    noise = expm(_TIME * np.block([[-F, Q], [np.zeros((n, n)), F.T]]))[:n, n:]
+    Phi = ahead[:n, :n]
+    return Phi @ x + ahead[:n, n], Phi @ P @ Phi.T + Phi @ noise
+
+
+def _kalman_at(
+    system: MechanicalSystem, E: Any, F: Any, Q: Any, P: Any, C: Any, N: Any, x: Any, u: Any, y: Any
+) -> tuple[jax.Array, ...]:
+    """Mean, covariance and log-likelihood after a prediction and an iterated update, in the frame E."""
+    n = system.metric.frame.dim
+    frame = MatrixFrame(PytreePartial(_constant_at, E), n, n)
+    nabla = CoefficientConnection(frame, PytreePartial(_constant_at, jnp.zeros((n, n, n))))
+    space = Points(nabla, PytreePartial(_linear_velocity_at, E, F), Q, 2)
+    predicted = predicted_at(space, Estimate(x, P), u, _TIME, _SHORT_PARTS)[0]
+    sensor = Sensor(PytreePartial(_linear_sensor_at, C), N)
+    estimate, innovation, _ = updated_at(space, Settings("exact", 4), sensor, predicted, y, None)
+    return estimate.q, estimate.P, jnp.asarray(innovation.log_likelihood)
+
+
+def _constant_at(value: jax.Array, q: jax.Array) -> jax.Array:
+    return value
+
+
+def _linear_velocity_at(E: jax.Array, F: jax.Array, q: jax.Array, u: Any, t: Any) -> jax.Array:
+    return solve(E, (F @ q + u)[:, None])[:, 0]
+
+
+def _linear_sensor_at(C: jax.Array, q: jax.Array) -> jax.Array:
+    return C @ q

@@ -73,4 +73,20 @@ MUTANTS = (
         ("estimation/test_spaces.py::test_states_are_displaced_and_measured_in_a_curved_space",),
         "a sensor of velocities takes w for dv with the other sign of Gamma",
     ),
+    Mutant(
+        "drift-without-curvature",
+        "verify/filters.py",
+        "terms = [at.covariant(slope, e, e), _of_vectors(at.R_here, e, X, e)]",
+        "terms = [at.covariant(slope, e, e), -_of_vectors(at.R_here, e, X, e)]",
+        ("verify/test_catalogue.py::test_proposition_holds_and_its_control_fails",),
+        "curvature moves the mean of predicted errors the other way",
+    ),
+    Mutant(
+        "shift-with-arguments-exchanged",
+        "verify/filters.py",
+        "term = _of_vectors(at.R_here, w, w, e) / 3.0",
+        "term = _of_vectors(at.R_here, w, e, w) / 3.0",
+        ("verify/test_catalogue.py::test_proposition_holds_and_its_control_fails",),
+        "the mean's shift after a reset has the other sign",
+    ),
 )
