@@ -21,11 +21,21 @@ from connections._children import kept_from_the_current_folder
 from connections._distribution import version
 from connections._jax import unoptimized
 from connections._shown import shown_lines
-from connections.cli import audit, demo, explore, figures, generate, sweep, verify, warm_up
+from connections.cli import audit, audit_filter, demo, explore, figures, generate, sweep, verify, warm_up
 from connections.cli.options import Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
-COMMANDS = (verify, audit, explore, figures, sweep, generate, warm_up, demo)  # in the order of the help
+COMMANDS = (
+    verify,
+    audit,
+    audit_filter,
+    explore,
+    figures,
+    sweep,
+    generate,
+    warm_up,
+    demo,
+)  # in the order of the help
 
 _DESCRIPTION = """\
 Geometric mechanics of robots: every Coriolis matrix is an affine connection.
@@ -42,6 +52,8 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
       the propositions on constraints, on a nonholonomic system
   connections audit ROBOT.urdf
       which Coriolis matrix other libraries compute
+  connections audit-filter my_filter.py:attitude
+      whether a filter's covariances are those of its states
   connections explore --beta 0 -5 -10
       what torsion does to a controlled point mass
   connections explore --web ROBOT.urdf

@@ -4,6 +4,7 @@ from connections.referee.audit import audit_functions, audit_robot
 from connections.referee.black_boxes import BlackBoxError
 from connections.referee.corpus_robots import CORPUS, CorpusRobot, candidates, robot, robots
 from connections.referee.detection import LayoutRow, LayoutSearch, detect_layout
+from connections.referee.filters import BlackBoxFilter, FilterState, audit_filter
 from connections.referee.layouts import Layout, LayoutFrame, euler, fixed, floating, planar
 from connections.referee.report import INFORMATIVE, RefereeReport, Row
 
@@ -11,13 +12,16 @@ __all__ = [
     "CORPUS",
     "INFORMATIVE",
     "BlackBoxError",
+    "BlackBoxFilter",
     "CorpusRobot",
+    "FilterState",
     "Layout",
     "LayoutFrame",
     "LayoutRow",
     "LayoutSearch",
     "RefereeReport",
     "Row",
+    "audit_filter",
     "audit_functions",
     "audit_robot",
     "candidates",

@@ -30,4 +30,34 @@ MUTANTS = (
         ("referee/test_audit.py::test_a_library_is_judged_in_its_own_layout",),
         "a reference bias in another frame leaves out how the frame turns",
     ),
+    Mutant(
+        "filter-reset-by-the-other-side",
+        "referee/filters.py",
+        '"exact reset": J,\n',
+        '"exact reset": J.T,\n',
+        (
+            "referee/test_filters.py::test_a_right_filter_is_right",
+            "referee/test_filters.py::test_a_fault_is_named",
+        ),
+        "a right reset is taken for a wrong one, and its transpose for a right one",
+    ),
+    Mutant(
+        "filter-state-of-the-world",
+        "referee/filters.py",
+        "return self._written(part, shift + turn @ p, turn @ R)",
+        "return self._written(part, shift + p, turn @ R)",
+        (
+            "referee/test_filters.py::test_states_move_and_come_back",
+            "referee/test_filters.py::test_an_update_in_a_turned_world",
+        ),
+        "a pose that is displaced in the world keeps its lever arm",
+    ),
+    Mutant(
+        "filter-transition-without-its-transpose",
+        "referee/filters.py",
+        "return _largest(W @ (change - F @ more @ F.T) @ W.T)",
+        "return _largest(W @ (change - F.T @ more @ F) @ W.T)",
+        ("referee/test_filters.py::test_a_right_filter_is_right",),
+        "a filter's covariance is compared with the transposed transition",
+    ),
 )
