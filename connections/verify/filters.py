@@ -195,17 +195,19 @@ def members(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float
     e, w, s = at.vectors[0], at.vectors[1], subject.s(q)
     _, _, parted, _ = numerics.neighbours(lambda p, v: 0.0 * v, q, e, 0.0 * e, w, 1.0)
     _, carried = numerics.flow(lambda p: (0.5 + _BETA) * s, q, e, np.eye(subject.n), 1.0)
-    slope, Pi = map(np.asarray, subject.compiled(_member_at)(q, e, -_BETA if wrong else _BETA))
+    slope = np.asarray(subject.compiled(_group_slope_at)(q, e))
+    Pi = np.asarray(subject.compiled(_member_transport_at)(q, e, -_BETA if wrong else _BETA))
     gaps = largest((np.eye(subject.n) if wrong else slope) @ w - parted), largest(Pi - carried)
     return _worst([(gaps[0], largest(parted)), (gaps[1], largest(carried))])
 
 
-def _member_at(
-    system: MechanicalSystem, q: jax.Array, e: jax.Array, beta: Any
-) -> tuple[jax.Array, jax.Array]:
-    own = GroupDisplacements(system.metric.frame)
+def _group_slope_at(system: MechanicalSystem, q: jax.Array, e: jax.Array) -> jax.Array:
+    return GroupDisplacements(system.metric.frame).moved_at(q, e)[1]
+
+
+def _member_transport_at(system: MechanicalSystem, q: jax.Array, e: jax.Array, beta: Any) -> jax.Array:
     nabla = CartanSchoutenConnection(system.metric.frame, beta)
-    return own.moved_at(q, e)[1], own.transport_at(nabla, q, e)
+    return GroupDisplacements(system.metric.frame).transport_at(nabla, q, e)
 
 
 @proposition("F affine", "on a group u + a right-invariant field turns errors of any size by Phi", _is_group)
