@@ -53,6 +53,7 @@ AXIOMS = (
     "the product is not associative: (g h) g is not g (h g)",
 )
 TOL = 1e-9
+SHORTEST = 1e-6  # of a generator's length, relative to the point: a momentum of less is round-off
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,9 +133,15 @@ class GroupAction(Parametrized):
         return generators
 
     def momenta_at(self, metric: Metric, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """J_a = <v, xi_a> of the generators xi_a, and their lengths |xi_a|, (k,) each."""
-        H, xi = metric.matrix_at(q), metric.frame.dual_at(q) @ self.generators_at(q)
-        return xi.T @ H @ v, lengths_of(xi.T @ H @ xi)
+        """J_a = <v, xi_a> of the generators xi_a, and their lengths |xi_a|, (k,) each.
+
+        A generator may vanish, as a turn does on its axis, and then is round-off of the point's coordinates:
+        to its length is added the share `SHORTEST` of what these coordinates are as a tangent vector.
+        """
+        dual, H = metric.frame.dual_at(q), metric.matrix_at(q)
+        xi, point = dual @ self.generators_at(q), jnp.abs(dual) @ jnp.abs(q)
+        least = SHORTEST * jnp.sqrt(point @ jnp.abs(H) @ point)
+        return xi.T @ H @ v, lengths_of(xi.T @ H @ xi) + least
 
     # --- public functions ----------------------------------------------------------------------------------
 

@@ -33,8 +33,9 @@ from connections.geometry.numerics.definite import solve_definite
 
 MOST_ITERATIONS = 25  # of Newton's method, which takes three or four
 CLOSE = 1e-9  # a Newton step so small, relative to the velocity, is the last: its error is the square of it
-# Why there is no step: Newton's method does not converge; a body would turn by half a turn; a bad beginning.
-UNSOLVED, TURNED, OUTSIDE = 1, 2, 3
+# Why there is no step: Newton's method does not converge; a body would turn by half a turn; a bad beginning;
+# loops do not close where it leads.
+UNSOLVED, TURNED, OUTSIDE, OPEN = 1, 2, 3, 4
 _SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
 SHARES = {2: (1.0,), 4: (_SUZUKI, _SUZUKI, 1.0 - 4.0 * _SUZUKI, _SUZUKI, _SUZUKI)}  # of h, by order
 

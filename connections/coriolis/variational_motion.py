@@ -30,6 +30,7 @@ from connections.checks import (
     text_of_point,
 )
 from connections.coriolis.variational import (
+    OPEN,
     SHARES,
     TURNED,
     Course,
@@ -332,6 +333,8 @@ class _Followed(NamedTuple):
         why = "Newton's method does not converge"
         if course.why[row] == TURNED:
             why = "a body would turn by half a turn or more in it"
+        if course.why[row] == OPEN:
+            why = "loops do not close where it leads"
         what = f"{name}: no step of {abs(h):g} from t = {t:.6g}, q = {text_of_point(course.q[row])}: {why}"
         found = self._shorter(row, course, t)
         if found is None:

@@ -24,11 +24,14 @@ from connections.checks import (
     require_finite,
     text_of_point,
 )
-from connections.coriolis.variational import TURNED
+from connections.coriolis.variational import OPEN, TURNED
 from connections.evaluation.boundary import float_of, returns_input_kind
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
-from connections.multibody.program.stepping import one_step, require_tree, stepped
+from connections.multibody.program.loop_stepping import stepping_of
+from connections.multibody.program.stepping import history_size, one_step
+
+_REASONS = {TURNED: "a body turns by half a turn or more", OPEN: "loops do not close where it leads"}
 
 
 def variational_step(
@@ -42,7 +45,7 @@ def variational_step(
 
     Parameters
     ----------
-    model : the robot, without loops.
+    model : the robot.
     q : (..., nq) configurations.
     P : (..., nv) momenta; H v at the beginning of a motion.
     h : length of the step, s, of either sign.
@@ -55,7 +58,7 @@ def variational_step(
     Raises
     ------
     IntegrationError : Newton's method does not converge, or a body turns by half a turn or more: h is too
-        long; names the row and q. ValueError : the robot has loops, or h is zero.
+        long; names the row and q. ValueError : h is zero. ClosureError : loops do not close at q.
     ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
     of an error about numbers.
 
@@ -73,10 +76,13 @@ def variational_step(
     Source: [LLPS]; [MW] sections 1 and 3.
     """
     require_model("variational_step", model)
-    require_tree("variational_step", model)
     if tau is None:
         tau = np.zeros(model.nv)
-    if h.__class__ is float and q.__class__ is P.__class__ is tau.__class__ is np.ndarray:
+    if (
+        not model.closed
+        and h.__class__ is float
+        and q.__class__ is P.__class__ is tau.__class__ is np.ndarray
+    ):
         made = one_step(model, q, P, tau, h)
         if made is not None:
             return made
@@ -93,13 +99,13 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
 
     Parameters
     ----------
-    model : the robot, without loops.
+    model : the robot.
     q0, q1 : (..., nq) configurations; bodies turn by less than half a turn between them.
     h : time, s, of either sign.
 
     Raises
     ------
-    ValueError : the robot has loops, or h is zero.
+    ValueError : h is zero. ClosureError : loops do not close.
     ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
     of an error about numbers.
 
@@ -116,16 +122,15 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     Source: [MW] section 1.5; [LLPS].
     """
     require_model("discrete_momentum", model)
-    require_tree("discrete_momentum", model)
     if is_traced(q0, q1, h):
         arrays = as_array("q0", q0, (model.nq,)), as_array("q1", q1, (model.nq,))
         return _traced_momentum(model, arrays, h, float_of(q0, q1))
     q0, rows, batch = _rows_of(model, q0, "q0", q1=q1)
     length = _length("h", h, "a time")
     y, none = np.hstack([q0, np.zeros((len(q0), model.nv))]), np.zeros((len(q0), 2 * model.nv))
-    way = np.zeros((len(q0), 4 * model.nv + 1))
+    way = np.zeros((len(q0), history_size(model.nv)))
     way[:, : model.nq] = rows["q1"]
-    found = stepped(model, y, none, np.ones(1), length, -1, way)
+    found = stepping_of(model)(y, none, np.ones(1), length, -1, way)
     if not found.good:
         configuration(model.kinematics, "q0", q0)  # raises the error
     return found.P.reshape(*batch, model.nv)
@@ -139,11 +144,11 @@ def _any_step(model: Model, q: Any, P: Any, h: Any, tau: Any) -> tuple[np.ndarra
     q, rows, batch = _rows_of(model, q, P=P, tau=tau)
     length = _length("h", h, "the length of a step")
     P, tau = rows["P"], rows["tau"]
-    found = stepped(model, np.hstack([q, P]), np.hstack([tau, tau]), np.ones(1), length, 1)
+    found = stepping_of(model)(np.hstack([q, P]), np.hstack([tau, tau]), np.ones(1), length, 1)
     if not found.good:
         configuration(model.kinematics, "q", q)  # raises the error
     for row in np.flatnonzero(found.why):
-        why = "a body turns by half a turn or more" if found.why[row] == TURNED else "it is not found"
+        why = _REASONS.get(int(found.why[row]), "it is not found")
         where = f" [{row}]" if batch else ""
         raise IntegrationError(
             f"variational_step{where}: {why} in a step of h = {length:g} from q = {text_of_point(q[row])}; "

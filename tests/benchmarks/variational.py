@@ -73,6 +73,7 @@ def orders() -> None:
         ("double pendulum", double_pendulum()),
         ("floating arm", floating_arm()),
         ("quadruped", mb.example("quadruped")),
+        ("four-bar", mb.example("four_bar")),
     ):
         q0, v0 = robot.random(np.random.default_rng(1)), rng.normal(size=robot.nv)
         exact = robot.system().simulate(q0, v0, [0.0, 0.2])
@@ -157,7 +158,7 @@ def momentum() -> None:
 
 def cost() -> None:
     """A step in a long motion, beside one call of forward dynamics; Newton's iterations."""
-    from connections.multibody.program.stepping import stepped
+    from connections.multibody.program.loop_stepping import stepping_of
 
     for name, robot in (
         ("arm", mb.example("arm")),
@@ -165,6 +166,7 @@ def cost() -> None:
         ("floating arm", floating_arm()),
         ("UR5", described("ur5", floating=False)),
         ("ANYmal", described("anymal", floating=True)),
+        ("four-bar", mb.example("four_bar")),
     ):
         rng = np.random.default_rng(3)
         q, v = robot.random(rng), rng.normal(size=robot.nv)
@@ -172,7 +174,7 @@ def cost() -> None:
         y, one = np.append(q, P)[None], np.ones(1)
 
         def steps(count: int, y: Any = y, none: Any = none, robot: Any = robot, one: Any = one) -> Any:
-            return stepped(robot, y, none, one, 0.005, count)
+            return stepping_of(robot)(y, none, one, 0.005, count)
 
         few, short = timed(lambda steps=steps: steps(100), 20)
         many, long = timed(lambda steps=steps: steps(300), 20)

@@ -1,5 +1,7 @@
 """Variational steps of systems in any frame, and of nonholonomic ones: order, structure, errors."""
 
+from dataclasses import dataclass
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,10 +9,13 @@ import pytest
 from scipy.linalg import expm
 from scipy.optimize import root
 from scipy.spatial.transform import Rotation
+from scipy.special import ellipj
 
 import connections as cn
 from connections import systems
+from connections.affine.motions.motion import Motion
 from connections.checks import IntegrationError
+from connections.coriolis.variational_motion import require_kept
 
 
 def fields(q):
@@ -103,7 +108,6 @@ def hat(w):
     return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
 
 
-@pytest.mark.further
 def test_on_rotations_a_step_is_that_of_the_exponential():
     """(dexp^-1_{h xi})^T I xi = P_k and R_{k+1} = R_k exp(h xi), by SciPy; spatial momentum is exact."""
     h, w = 0.1, np.array([2.0, -1.0, 1.5])
@@ -130,6 +134,50 @@ def test_on_rotations_a_step_is_that_of_the_exponential():
         TOP.simulate([0, 0, 0, 1], [0.5, 0.1, 4.0], [0.0, 2.0], method="variational", step=1.0)
 
 
+def test_order_on_rotations_beside_eulers_closed_form():
+    """omega = (a cn, b sn, c dn) of a free body, Jacobi's functions; the same compiled steps as above."""
+    (i0, i1, i2), w0 = np.diag(INERTIA), np.array([1.0, 0.0, 2.0])  # a polhode about the largest inertia
+    M2, E2 = np.sum((np.diag(INERTIA) * w0) ** 2), np.sum(np.diag(INERTIA) * w0**2)
+    a, b = (np.sqrt((E2 * i2 - M2) / (i * (i2 - i))) for i in (i0, i1))
+    c = np.sqrt((M2 - E2 * i0) / (i2 * (i2 - i0)))
+    rate = np.sqrt((i2 - i1) * (M2 - E2 * i0) / (i0 * i1 * i2))
+    k2 = (i1 - i0) * (E2 * i2 - M2) / ((i2 - i1) * (M2 - E2 * i0))
+    sn, cn_, dn, _ = ellipj(rate * 1.6, k2)
+    exact = np.array([a * cn_, b * sn, c * dn])
+    errors = []
+    for h in (0.1, 0.05, 0.025):
+        found = TOP.simulate([0, 0, 0, 1], w0, [0.0, 1.6], method="variational", step=h).v[-1]
+        errors.append(np.abs(found - exact).max())
+    np.testing.assert_allclose(np.log2(np.array(errors[:-1]) / errors[1:]), 2.0, atol=0.05)
+
+
+@dataclass(frozen=True, eq=False)
+class Reversed(cn.SO3Frame):
+    """Rotations with a retraction in the axes of the world: its derivative is not X xi."""
+
+    def retract_at(self, q, xi):
+        turned = super().retract_at(jnp.array([0.0, 0.0, 0.0, 1.0]), xi)
+        x, y, z, w = turned
+        left = jnp.array([[w, -z, y, x], [z, w, -x, y], [-y, x, w, z], [-x, -y, -z, w]])
+        return left @ q
+
+
+@pytest.mark.further
+def test_order_on_poses_and_with_a_wrong_retraction():
+    """SE(3), whose retraction is not symmetric, with a metric of all entries and a potential: order two."""
+    rng = np.random.default_rng(4)
+    root_of_H = np.eye(6) + 0.2 * rng.normal(size=(6, 6))
+    body = cn.MechanicalSystem(
+        cn.ConstantMetric(cn.SE3Frame(), root_of_H @ root_of_H.T), lambda q: 2.0 * q[2] + q[0] ** 2 + q[3]
+    )
+    q0 = np.array([0.3, -0.2, 0.5, 0.0, 0.0, 0.6, 0.8])
+    found = orders(body, q0, [0.5, -0.4, 0.7, 0.3, 0.2, -0.6], 0.8, (16, 32, 64), None)
+    np.testing.assert_allclose(found, 2.0, atol=0.1)
+    wrong = cn.MechanicalSystem(cn.ConstantMetric(Reversed(), INERTIA))
+    found = orders(wrong, [0.0, 0.0, 0.6, 0.8], [1.0, 0.4, 2.0], 0.8, (16, 32, 64), None)
+    assert (found < 0.5).all()
+
+
 @pytest.mark.further
 def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
     """A free particle in polar coordinates keeps its angular momentum, and not the linear one."""
@@ -154,6 +202,28 @@ def test_a_momentum_that_is_not_kept_is_an_error():
     shifts = systems.translations(1, (0,))
     with pytest.raises(IntegrationError, match=r"momentum of generator 0 .* by t = 0\.1,"):
         PENDULUM.simulate([0.4], [0.3], [0.0, 0.1, 0.35], symmetry=shifts, method="variational", step=0.05)
+
+
+def test_a_generator_that_vanishes_is_no_alarm():
+    """A particle that moves along the axis of turns: their generator is round-off, and so is its momentum."""
+    space = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(3), 2.0 * np.eye(3)))
+    axis = np.array([0.3, -0.5, 0.7])
+    turns = cn.GroupAction(
+        lambda q, g: q + g[0] * jnp.cross(jnp.asarray(axis), q), lambda g, h: g + h, np.zeros(1)
+    )
+    times = np.linspace(0.0, 3.0, 7)
+
+    def kept(way, v):
+        motion = Motion(times, axis * (1.0 + times[:, None] / 7.0) + way, np.broadcast_to(v, (7, 3)))
+        require_kept("simulate", space, space.metric, turns, space.connection, motion)
+
+    aside = np.array([0.0, 0.2, 0.1])
+    lengths = np.linalg.norm(np.cross(axis, axis * (1.0 + times[:, None] / 7.0)), axis=1)
+    assert 0.0 < lengths.max() < 1e-15  # round-off, and not zero
+    kept(0.0 * aside, axis / 7.0)
+    kept(aside, axis / 7.0)  # parallel to the axis
+    with pytest.raises(IntegrationError, match="momentum of generator 0"):
+        kept(aside * times[:, None], np.array([0.3, 0.1, 0.0]))  # control: no straight line at this velocity
 
 
 def test_derivatives_are_those_of_the_discrete_motion():

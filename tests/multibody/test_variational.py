@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from discrete_action import inertias, potential, slopes
 from mechanisms import MOVING, armed, assemble
 from scipy.spatial.transform import Rotation
 
@@ -13,70 +14,6 @@ from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.program.stepping import stepped
 
 H = 0.05
-
-
-def poses(model, q):
-    """Of all bodies, (N, 4, 4), from their joints' poses in NumPy."""
-    kinematics, found = model.kinematics, []
-    for body, chain in enumerate(kinematics.chains):
-        pose, parent = kinematics.placements[body], kinematics.tree.parents[body]
-        for joint, _, at, _ in chain:
-            pose = pose @ joint.pose(q[at])
-        found.append(pose if parent < 0 else found[parent] @ pose)
-    return np.array(found)
-
-
-def hat(w):
-    return np.array([[0.0, -w[2], w[1]], [w[2], 0.0, -w[0]], [-w[1], w[0], 0.0]])
-
-
-def logarithm(T):
-    """[omega; v] with p = V v, V = 1 + (1 - cos t) / t^2 W + (t - sin t) / t^3 W^2."""
-    w = Rotation.from_matrix(T[:3, :3]).as_rotvec()
-    t, W = np.linalg.norm(w) + 1e-300, hat(w)
-    V = np.eye(3) + 2.0 * (np.sin(0.5 * t) / t) ** 2 * W + (t - np.sin(t)) / t**3 * W @ W
-    return np.concatenate([w, np.linalg.solve(V, T[:3, 3])])
-
-
-def inertias(model):
-    """(N, 6, 6) about the bodies' origins."""
-    found = []
-    for m, x, y, z, a, b, d, c, e, f in mb.inertial_parameters(model):
-        h, moment = hat([x, y, z]), [[a, b, c], [b, d, e], [c, e, f]]
-        found.append(np.block([[np.array(moment), h], [h.T, m * np.eye(3)]]))
-    return np.array(found)
-
-
-def potential(model, q):
-    """-sum m g . c."""
-    first = [
-        inertia[5, 5] * T[:3, 3] + T[:3, :3] @ inertia[[2, 0, 1], [4, 5, 3]]
-        for inertia, T in zip(inertias(model), poses(model, q), strict=True)
-    ]
-    return -np.array(model.gravity) @ np.sum(first, axis=0)
-
-
-def action(model, q0, q1, h):
-    """(h/2) (sum V . I V + armature) - (h/2) (U_0 + U_1)."""
-    total = -0.5 * h * (potential(model, q0) + potential(model, q1))
-    for inertia, T0, T1 in zip(inertias(model), poses(model, q0), poses(model, q1), strict=True):
-        V = logarithm(np.linalg.inv(T0) @ T1) / h
-        total += 0.5 * h * V @ inertia @ V
-    way = mb.difference(model, q0, q1) / h
-    return total + 0.5 * h * way @ (model.kinematics.tree.armature * way)
-
-
-def slopes(model, q0, q1, h, e=1e-5):
-    """-D_1 and D_2 of the action along the frame fields, by differences."""
-    found = []
-    for sign, end in ((-1.0, 0), (1.0, 1)):
-        moved = []
-        for x in e * np.eye(model.nv):
-            ends = [[q0, q1], [q0, q1]]
-            ends[0][end], ends[1][end] = (mb.displace(model, (q0, q1)[end], way) for way in (x, -x))
-            moved.append((action(model, *ends[0], h) - action(model, *ends[1], h)) / (2.0 * e))
-        found.append(sign * np.array(moved))
-    return found
 
 
 def robot(rng, kinds=MOVING):
@@ -175,7 +112,18 @@ def test_newtons_method_takes_two_steps(floating, rng):
     y = np.append(q0, momentum(floating, q0, rng.normal(size=floating.nv)))[None]
     found = stepped(floating, y, np.zeros((1, 2 * floating.nv)), np.ones(1), 0.005, 200)
     assert found.why[0] == 0 and found.steps[0] == 200
-    assert found.last[0] <= 2.5 * 200
+    assert found.last[0] <= 1.3 * 200  # the first steps, of which no velocities are known, take four
+
+
+@pytest.mark.further
+def test_a_falling_arm_takes_few_newton_steps():
+    """In 1.5 s of its fall, to 50 rad/s, at 5 ms: 3.9 a step by a line through the last two velocities."""
+    arm, rng = mb.example("arm"), np.random.default_rng(3)
+    q0, v0 = arm.random(rng), rng.normal(size=arm.nv)
+    y = np.append(q0, momentum(arm, q0, v0))[None]
+    found = stepped(arm, y, np.zeros((1, 2 * arm.nv)), np.ones(1), 0.005, 300)
+    assert found.why[0] == 0 and np.abs(found.guess[0, : arm.nv]).max() > 20.0
+    assert found.last[0] <= 2.5 * 300
 
 
 @pytest.mark.parametrize("kind", [mb.Revolute, mb.Prismatic])
@@ -192,6 +140,29 @@ def test_a_force_that_changes_with_the_velocity(kind):
         u = (P + 0.5 * h) / (1.0 + 0.5 * h * d)
         x, P = x + h * u, u + 0.5 * h * (1.0 - d * u)
     np.testing.assert_allclose([motion.q[-1, 0], motion.v[-1, 0]], [x, P], rtol=1e-12)
+
+
+@pytest.mark.further
+def test_the_energy_of_a_regular_motion_has_no_trend():
+    """A line through 2e5 steps of a double pendulum: under a thousandth of the band; Euler leaves it.
+
+    Of a chaotic motion such a line has a standard error of two thousandths, however exact the steps are.
+    """
+    mechanism, below = mb.Mechanism(), np.eye(4)
+    below[2, 3] = -1.0
+    for name, above, place in (("a", "world", np.eye(4)), ("b", "a", below)):
+        mechanism.add_body(name, 1.0, (0.0, 0.0, -0.5), np.diag([0.08, 0.08, 0.001]))
+        mechanism.add_joint(f"to {name}", above, name, mb.Revolute((0.0, 1.0, 0.0)), place)
+    system, h = mechanism.build().system(), 0.01
+    times = np.arange(0, 200_001, 50) * h
+    motion = system.simulate([1.0, -0.5], [0.0, 0.0], times, method="variational", step=h)
+    energy = np.asarray(system.energy(motion.q, motion.v))
+    assert 1e-3 < np.ptp(energy) < 1e-2
+    assert abs(np.polyfit(times, energy, 1)[0] * times[-1]) < 1e-3 * np.ptp(energy)
+    q, v = np.array([1.0, -0.5]), np.zeros(2)
+    for _ in range(100):
+        q, v = q + h * v, v + h * np.asarray(system.forward_dynamics(q, v, np.zeros(2)))
+    assert float(system.energy(q, v)) > energy[0] + 10.0 * np.ptp(energy)
 
 
 @pytest.mark.further
@@ -257,12 +228,3 @@ def test_inside_jit_steps_are_those_of_the_recursion():
     _, slope = jax.jit(lambda v: jax.jvp(lambda v: motion(v).v[-1], (v,), (jnp.eye(4)[2],)))(jnp.asarray(v0))
     e = 1e-5 * np.eye(4)[2]
     np.testing.assert_allclose(slope, (motion(v0 + e).v[-1] - motion(v0 - e).v[-1]) / 2e-5, atol=1e-8)
-
-
-@pytest.mark.further
-def test_loops_are_refused():
-    loops = mb.example("four_bar")
-    with pytest.raises(ValueError, match="variational_step: variational steps are for robots without loops"):
-        mb.variational_step(loops, loops.neutral(), [0.0], 0.1)
-    with pytest.raises(ValueError, match="method: variational steps are for robots without loops"):
-        loops.system().simulate([0.4], [0.0], [0.0, 1.0], method="variational", step=0.1)

@@ -183,7 +183,7 @@ def _of_robot(kind: str) -> dict[str, Call]:
         "difference": Call(partial(mb.difference, robot), {"q0": q, "q1": q}),
         "displace": Call(partial(mb.displace, robot), {"q": q, "xi": v}),
         "RobotSystem.simulate": Call(robot.system().simulate, motion),
-        **({} if robot.closed else {"variational_step": Call(_step(robot), {"q": q, "P": v})}),
+        "variational_step": Call(_step(robot), {"q": q, "P": v}),
     }
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from connections.coriolis.variational import UNSOLVED, Course, Recorded
 from connections.coriolis.variational_motion import Stepping
 from connections.multibody.definition.host_kinematics import configuration
-from connections.multibody.program.stepping import Stepped, stepped
+from connections.multibody.program.loop_stepping import stepping_of
+from connections.multibody.program.stepping import Stepped, history_size
 
 Array = NDArray[np.float64]
 MOST_SWEEPS = 60  # of forces that depend on the velocity of the step, which they change
@@ -24,7 +25,7 @@ class RobotSteps:
 
     Parameters
     ----------
-    model : without loops.
+    model : the robot.
     force : (t, q, v) -> (nv,), of a control; None for none. A step has its forces at both ends, at the
         velocity of the step, so that it stays its own adjoint.
     """
@@ -32,7 +33,7 @@ class RobotSteps:
     sizes: ClassVar[tuple[int, ...]] = ()
 
     def __init__(self, model: Any, force: Callable[..., Array] | None) -> None:
-        self._model, self._force = model, force
+        self._model, self._force, self._stepped = model, force, stepping_of(model)
 
     def begin(self, q: Array, v: Array) -> Course:
         """As `Steps.begin`.
@@ -43,8 +44,9 @@ class RobotSteps:
         """
         q = configuration(self._model.kinematics, "q0", q)
         still, none = np.zeros((len(q), 2 * self._model.nv)), np.zeros(len(q), int)
-        P = stepped(self._model, np.hstack([q, v]), still, np.ones(1), 1.0, -2).P
-        guess = np.hstack([v, np.zeros((len(q), 3 * v.shape[1] + 1))])
+        P = self._stepped(np.hstack([q, v]), still, np.ones(1), 1.0, -2).P
+        guess = np.zeros((len(q), history_size(v.shape[1])))
+        guess[:, : v.shape[1]] = v
         return Course(q, P, none, none, guess)
 
     def advance(
@@ -70,7 +72,7 @@ class RobotSteps:
         y = np.hstack([course.q, course.P])[going]
         forces = np.zeros((len(going), 2 * self._model.nv))
         more = stepping.shares, float(stepping.step), count, course.guess[going]
-        return _after(course, going, stepped(self._model, y, forces, *more))
+        return _after(course, going, self._stepped(y, forces, *more))
 
     def _driven(self, stepping: Stepping, t0: float, course: Course) -> Course:
         """The course after one step under a control."""
@@ -91,11 +93,11 @@ class RobotSteps:
     def _balanced(self, y: Array, guess: Array, t: float, h: float) -> Stepped:
         """A step whose forces are those at its own velocity, by sweeps with Anderson's acceleration."""
         assert self._force is not None
-        nq, nv, model = self._model.nq, self._model.nv, self._model
+        nq, nv = self._model.nq, self._model.nv
         each = np.hstack([np.tile(y[0, :nq], (nv, 1)), np.eye(nv)])
-        H = stepped(model, each, np.zeros((nv, 2 * nv)), np.ones(1), 1.0, -2).P
+        H = self._stepped(each, np.zeros((nv, 2 * nv)), np.ones(1), 1.0, -2).P
         lengths = np.sqrt(np.diagonal(H))
-        end, v = y[0, :nq], guess[0, :nv] + 0.5 * (h + guess[0, -1]) * guess[0, nv : 2 * nv]
+        end, v = y[0, :nq], guess[0, :nv]
         tried: list[Array] = []
         misses: list[Array] = []
         forces, last = np.zeros(2 * nv), np.inf
@@ -105,7 +107,7 @@ class RobotSteps:
                 misses.append(now - forces)
                 now = _accelerated(tried, misses)
             tried.append(now)
-            found = stepped(model, y, now[None], np.ones(1), h, 1, guess)
+            found = self._stepped(y, now[None], np.ones(1), h, 1, guess)
             if found.why[0]:
                 return found
             end, v = found.q[0], found.guess[0, :nv]
@@ -122,7 +124,7 @@ class RobotSteps:
     def _record(self, course: Course) -> Recorded:
         """What is recorded of the courses."""
         y, forces = np.hstack([course.q, course.P]), np.zeros((len(course.q), 2 * self._model.nv))
-        found = stepped(self._model, y, forces, np.ones(1), 1.0, 0)
+        found = self._stepped(y, forces, np.ones(1), 1.0, 0)
         v = found.guess[:, : self._model.nv]
         kinetic = 0.5 * np.einsum("mi,mi->m", v, course.P)
         good = (course.why == 0) & np.isfinite(v).all(axis=1)

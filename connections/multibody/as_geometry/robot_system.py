@@ -38,7 +38,6 @@ from connections.multibody.as_geometry.recursive_connection import Definitions, 
 from connections.multibody.as_geometry.robot_steps import RobotSteps
 from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.recursions import body_contorsion_at
-from connections.multibody.program.stepping import require_tree
 
 if TYPE_CHECKING:
     from connections.coriolis.system import Forces
@@ -200,7 +199,6 @@ class RobotSystem(ByContent, MechanicalSystem):
 
     def _variational_steps(self, control: Forces | None) -> RobotSteps:
         """The variational steps under gravity and control by the recursion."""
-        require_tree("method", self.model)
         force = None
         if control is not None:
             force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")

@@ -27,7 +27,7 @@ from connections.multibody.kernels.variational import TERMS, F
 
 
 class DiscreteRobot(DiscreteSystem):
-    """A robot without loops under a control, for variational steps inside JAX."""
+    """A robot under a control, for variational steps inside JAX; loops are closed at every point."""
 
     def __init__(self, system: MechanicalSystem, model: Any, control: Forces | None) -> None:
         self.system, self.model, self.control = system, model, control

@@ -31,6 +31,7 @@ from connections.engines.platforms import PlatformFunction
 from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.kernels.layout import TREE
 from connections.multibody.program.compiled_functions import compiled
+from connections.multibody.program.stepping import history_size
 from connections.multibody.program.tree_packing import pack, pack_with_one_origin
 
 Vectors = Sequence[jax.Array]
@@ -49,7 +50,7 @@ class HasRecursions(Protocol):
 
 
 class TracedSteps:
-    """Variational steps and discrete momenta of a robot without loops as functions of JAX.
+    """Variational steps and discrete momenta of a robot as functions of JAX; with loops, by the definition.
 
     Parameters
     ----------
@@ -67,15 +68,20 @@ class TracedSteps:
 
         why : 0, or why there is none; then q and P are NaN.
         """
-        found = self._step(q, P, tau, jnp.reshape(h, 1))
-        q1, P1 = found[: self._nq], found[self._nq : -1]
-        why = jax.lax.stop_gradient(found[-1])
+        if self._robot.closed:
+            q1, P1, why = self._definition.defined_step_at(0.0, h, q, P, lambda *_: tau, True)
+            why = why.astype(P1.dtype)
+        else:
+            found = self._step(q, P, tau, jnp.reshape(h, 1))
+            q1, P1 = found[: self._nq], found[self._nq : -1]
+            why = jax.lax.stop_gradient(found[-1])
         alive = jnp.where(why == 0.0, 1.0, jnp.nan)
         return q1 * alive, P1 * alive, jnp.where(why >= 0.0, why, UNSOLVED).astype(int)
 
     def momentum_at(self, q0: jax.Array, q1: jax.Array, h: Any) -> jax.Array:
         """J(q0)^T p, (nv,), of the way from q0 to q1 (nq,)."""
-        return self._momentum(q0, q1, jnp.reshape(h, 1))
+        momentum = self._definition.momentum_of_way_at if self._robot.closed else self._momentum
+        return momentum(q0, q1, jnp.reshape(h, 1))
 
     @cached_property
     def _definition(self) -> DiscreteRobot:
@@ -87,7 +93,7 @@ class TracedSteps:
 
         def processor(q: jax.Array, P: jax.Array, tau: jax.Array, h: jax.Array) -> jax.Array:
             y, forces = jnp.concatenate([q, P], axis=-1), jnp.concatenate([tau, tau], axis=-1)
-            found = self._rows(1, y, forces, jnp.zeros((*h.shape[:-1], 4 * self._nv + 1)), h)
+            found = self._rows(1, y, forces, jnp.zeros((*h.shape[:-1], history_size(self._nv))), h)
             return jnp.concatenate([found[..., : self._nq + self._nv], found[..., -2:-1]], axis=-1)
 
         def definition(q: jax.Array, P: jax.Array, tau: jax.Array, h: jax.Array) -> jax.Array:
@@ -129,7 +135,7 @@ class TracedSteps:
         def processor(q0: jax.Array, q1: jax.Array, h: jax.Array) -> jax.Array:
             batch, nv = h.shape[:-1], self._nv
             y = jnp.concatenate([q0, jnp.zeros((*batch, nv))], axis=-1)
-            way = jnp.concatenate([q1, jnp.zeros((*batch, 4 * nv + 1 - self._nq))], axis=-1)
+            way = jnp.concatenate([q1, jnp.zeros((*batch, history_size(nv) - self._nq))], axis=-1)
             found = self._rows(-1, y, jnp.zeros((*batch, 2 * nv)), way, h)
             return found[..., self._nq : self._nq + nv]
 
@@ -185,7 +191,7 @@ class TracedSteps:
 
     def _rows(self, count: int, *vectors: jax.Array) -> jax.Array:
         """The kernel `variational_rows`, of one share."""
-        size, plan = self._nq + 5 * self._nv + 4, np.array([float(count), 1.0])
+        size, plan = self._nq + self._nv + history_size(self._nv) + 3, np.array([float(count), 1.0])
         return _of_rows("variational_rows", size, self._tree, vectors, [xla.ReadArray(plan)])
 
     @cached_property

@@ -76,6 +76,8 @@ CONTORSION_RATE = record("ContorsionRate", N=15, rate=15, other=15)  # for each 
 # In `variational`: the displacement of a link in a step and that of its own joint (`DISPLACEMENT`), the
 # logarithm of the first, momentum and weight of the subtree, and Newton's matrix with its two vectors.
 DISPLACEMENT = record("Displacement", turn=4, shift=3, way=1)
+KEPT = 6  # variational steps whose velocities are remembered: the next one's are extrapolated
+APART = 0.3  # of a step: velocities of steps whose middles are nearer to each other are not extrapolated
 STEP_LINK = record(
     "StepLink", turn=4, shift=3, own=8, x=6, inertia=10, force=6, weight=6, K=36, bias=6, change=6
 )

@@ -58,7 +58,7 @@ from connections.multibody.kernels.elementary_joints import (
     put_displacement,
     put_way,
 )
-from connections.multibody.kernels.layout import DISPLACEMENT, PARAMETERS, POSE, unpack_tree
+from connections.multibody.kernels.layout import APART, DISPLACEMENT, KEPT, PARAMETERS, POSE, unpack_tree
 from connections.multibody.kernels.layout import STEP_COLUMN as COLUMN
 from connections.multibody.kernels.layout import STEP_LINK as LINK
 from connections.multibody.kernels.newton_euler import mass_product
@@ -73,8 +73,9 @@ from connections.multibody.kernels.poses import (
 from connections.multibody.kernels.reading import reduce_coordinates
 
 MOST_ITERATIONS = 30
-CLOSE = 1e-29  # the energy of the error that is left, over the kinetic energy; its root is relative to V
-SLOW = 1e-3  # if more of the error's energy is left by a step, the next one has a matrix of its own
+CLOSE = 1e-28  # the energy of the error that is left, over the kinetic energy; its root is relative to V
+SLOW = 1e-9  # if more of the error's energy is left by a step, the next one has a matrix of its own
+LEFT_OUT = 1 / 90  # of the largest turn's fourth power: bounds what K leaves out, relative to it
 UNSOLVED, TURNED = 1.0, 2.0  # as in `coriolis.variational`
 TERMS, FEW, NEAR = 26, 9, 0.25  # of the series below: for half a turn, and for squared angles up to NEAR
 
@@ -486,15 +487,12 @@ def step(tree, work, h, state, velocities, count, iterations):
 
     iterations : the slot that counts them. Returns 0, `UNSOLVED` or `TURNED`; then `state` is undefined.
     """
-    nv, length, stepping, kick = tree.nv, 4 * tree.nv, count > 0, 0.0
+    nv, stepping, kick = tree.nv, count > 0, 0.0
     prepare_step(tree, work)
+    clear(work, tree.scratch, nv)
     if stepping:
         kick = 0.5 * h
-        later = 0.5 * (h + velocities[length])
-        for j in range(nv):
-            store(work, tree.scratch + j, velocities[j] + later * velocities[nv + j])
-    else:
-        clear(work, tree.scratch, nv)
+        predict(tree, work, h, velocities)
     begin_step(tree, work, kick, h, beyond(work, tree.scratch))
     if count < 0:
         for i in range(1, tree.links + 1):
@@ -504,14 +502,19 @@ def step(tree, work, h, state, velocities, count, iterations):
     more, sloped, done, last = count >= 0, True, 0, 0.0
     while True:
         armature_momenta(tree, work, h)
-        energy = abs(move_links(tree, work, h, more and sloped))
+        energy = abs(move_links(tree, work, h, sloped))
         if not more:
             break
         decrement = abs(newton_step(tree, work, h, sloped))
-        # How much of the error is left: at first it is squared, then it falls as before.
+        # How much of the error is left, and what the next step leaves: it is squared, but for what K leaves
+        # out; with a matrix of an earlier step it falls as before.
         left = decrement / (last if done > 0 else energy) if decrement > 0.0 else 0.0
+        least = (LEFT_OUT * widest_turn(tree, work) ** 2) ** 2
+        further = max(left, least)
+        if done > 0:
+            further = min(left, max(left**2, least)) if sloped else left
         sloped, last, done = left > SLOW, decrement, done + 1
-        more = decrement * left > CLOSE * energy and stepping
+        more = decrement * further > CLOSE * energy and stepping
         if not (decrement < math.inf) or (more and done == MOST_ITERATIONS):
             return UNSOLVED
         if not stepping:
@@ -519,7 +522,7 @@ def step(tree, work, h, state, velocities, count, iterations):
     result = 0.0
     if stepping:
         store(iterations, 0, load(iterations, 0) + done)
-        if end_step(tree, work, h, state, beyond(velocities, 2 * nv)) >= 0.0:
+        if end_step(tree, work, h, state, beyond(velocities, KEPT * nv)) >= 0.0:
             result = TURNED
         _read_velocities(tree, work, h, velocities)
     elif count == 0:
@@ -528,23 +531,67 @@ def step(tree, work, h, state, velocities, count, iterations):
         store(iterations, 0, _potential(tree, work))
     else:
         gather(tree, work, beyond(state, tree.nq))
+        slope_product(tree, work, h, tree.vectors + nv, velocities)
+        _weights(tree, work, beyond(velocities, nv))
+        store(iterations, 0, _potential(tree, work))
+        if not (widest_turn(tree, work) < math.inf):
+            result = TURNED
     return result
 
 
 @inlined
-def _read_velocities(tree, work, h, velocities):
-    """The velocities of the step that was made, and their rate since the one before."""
-    nv, length = tree.nv, 4 * tree.nv
-    later = 0.5 * (h + velocities[length])
+def predict(tree, work, h, history):
+    """Extrapolate the velocities of the last steps to the middle of one of length h, slots scratch[j].
+
+    By Newton's polynomial through at most `KEPT` of them: of each column until its terms become larger.
+    """
+    nv, ago, reach, good = tree.nv, (KEPT + 2) * tree.nv, 1.0, True
+    sums, terms = tree.scratch, tree.scratch + tree.nv
+    last, before = tree.scratch + 2 * tree.nv, tree.scratch + 3 * tree.nv  # sizes of terms; -1 at the end
+    for j in range(nv):
+        store(work, sums + j, history[j])
+        store(work, last + j, math.inf)
+    for degree in range(1, KEPT):
+        for k in range(degree):
+            good &= abs(history[ago + degree] - history[ago + k]) > APART * abs(h)
+        good &= degree < history[ago + KEPT]
+        if good:
+            reach *= 0.5 * h + history[ago + degree - 1]
+            clear(work, terms, nv)
+            for i in range(degree + 1):
+                weight = reach
+                for k in range(degree + 1):
+                    if k != i:
+                        weight /= history[ago + k] - history[ago + i]
+                for j in range(nv):
+                    store(work, terms + j, load(work, terms + j) + weight * history[i * nv + j])
+            for j in range(nv):
+                term, most = load(work, terms + j), load(work, last + j)
+                if degree > 1:
+                    most = max(most, load(work, before + j)) if most >= 0.0 else most
+                store(work, before + j, load(work, last + j))
+                if abs(term) <= most:
+                    store(work, sums + j, load(work, sums + j) + term)
+                    store(work, last + j, abs(term))
+                else:
+                    store(work, last + j, -1.0)
+
+
+@inlined
+def _read_velocities(tree, work, h, history):
+    """Put the velocities of the step that was made before those of the last ones."""
+    nv, ago = tree.nv, (KEPT + 2) * tree.nv
+    for i in range(KEPT - 1, 0, -1):
+        for j in range(nv):
+            store(history, i * nv + j, history[(i - 1) * nv + j])
+        store(history, ago + i, history[ago + i - 1] + h)
     for i in range(1, tree.links + 1):
         own, first = beyond(work, tree.per_link + i * LINK.size + LINK.own), tree.first[i]
         displacement_velocities(tree.kind[i], own, beyond(work, tree.scratch + first))
     for j in range(nv):
-        now = load(work, tree.scratch + j) / h
-        if velocities[length] != 0.0 and later != 0.0:
-            store(velocities, nv + j, (now - velocities[j]) / later)
-        store(velocities, j, now)
-    store(velocities, length, h)
+        store(history, j, load(work, tree.scratch + j) / h)
+    store(history, ago, 0.5 * h)
+    store(history, ago + KEPT, min(history[ago + KEPT] + 1.0, float(KEPT)))
 
 
 @inlined
@@ -556,6 +603,50 @@ def gather(tree, work, p):
             at = tree.per_column + j * COLUMN.size
             store(p, j, dot6(take(work, at, 6), force) + load(work, at + COLUMN.change))
         add_wrench(tree, work, i, tree.per_link, LINK.size, LINK.force)
+
+
+@inlined
+def _weights(tree, work, g):
+    """Gravity at q_k, slots g[j], after `prepare_step`."""
+    for i in range(1, tree.links + 1):
+        weight = take(work, tree.per_link + i * LINK.size + LINK.weight, 6)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            store(g, j, dot6(take(work, tree.per_column + j * COLUMN.size, 6), weight))
+
+
+@inlined
+def widest_turn(tree, work):
+    """The square of the largest turn, or a little more, after `move_links`; infinite from half a turn on."""
+    widest = 0.0
+    for i in range(1, tree.links + 1):
+        a, b, c, w = take(work, tree.per_link + i * LINK.size + LINK.turn, 4)
+        own = 4.0 * (a * a + b * b + c * c) / (w * w) if w > 0.0 else math.inf
+        widest = max(widest, own)
+    return widest
+
+
+@inlined
+def slope_product(tree, work, h, x, product):
+    """The change of J(q_k)^T p where q_{k+1} is displaced by x, slots product[j]; after `move_links` with K.
+
+    x : the first slot of the displacement.
+    """
+    links, columns = tree.per_link, tree.per_column
+    put(work, links + LINK.change, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        slot = links + i * LINK.size
+        change = inherited(tree, work, i, links + tree.parent[i] * LINK.size + LINK.change)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            moved = take(work, columns + j * COLUMN.size + COLUMN.moved, 6)
+            change = add6(change, scale6(moved, load(work, x + j)))
+        put(work, slot + LINK.change, change)
+        put(work, slot + LINK.bias, slope_times(work, slot + LINK.K, change))
+    for i in range(tree.links, 0, -1):
+        bias = take(work, links + i * LINK.size + LINK.bias, 6)
+        for j in range(tree.first[i], tree.first[i + 1]):
+            own = tree.armature[j] * load(work, x + j) / h
+            store(product, j, dot6(take(work, columns + j * COLUMN.size, 6), bias) + own)
+        add_wrench(tree, work, i, links, LINK.size, LINK.bias)
 
 
 @inlined
@@ -578,27 +669,31 @@ def variational_rows(memory, y, forces, before, lengths, plan, out):
     """Make `count` steps, each of `shares` of h, from rows y = (q, P), (m, k).
 
     forces : (m, 2 nv), at the beginning and at the end of a step.
-    before : (m, 4 nv + 1), from an earlier call: velocities and their rate, with which the first step begins
-        its search, spatial momenta (`begin_momenta`), and the length of the last step; zero if there is none.
+    before : (m, n), n = (KEPT + 2) nv + KEPT + 1, from an earlier call: velocities of the last `KEPT` steps,
+        the last one first, from which the next one begins its search; spatial momenta (`begin_momenta`); how
+        long ago the middles of these steps were, and how many of them were made. All is zero if there is
+        none; the first velocities may be a guess.
     lengths : (m, 1), h of each row.
     plan : count, and behind it the shares. The count is positive; zero for H^-1 P and the potential energy,
         -1 for J(q)^T p of the way to q1, -2 for H v of a velocity v in the place of P.
-    out : (m, k + 4 nv + 4): q and P, or J^T p, or H v; as `before` of the last step, or H^-1 P; how many
-        steps were made, why the next one failed, and the iterations of all, or the potential energy.
+    out : (m, k + n + 3): q and P, or J^T p, or H v; as `before` of the last step, or H^-1 P; how many steps
+        were made, why the next one failed, and the iterations of all, or the potential energy.
 
-    Of zero and -1, h and shares are one, or a time. With -1, `before` is q1. Returns whether all q are good.
+    Of zero and -1, h and shares are one, or a time. With -1, `before` is q1; in its place `out` has
+    `slope_product` of the first half of `forces`, and gravity at q. Returns whether all q are good.
     """
     tree, good = unpack_tree(slots_of(memory)), True
     work, k, count, parts = tree.work, tree.nq + tree.nv, int(plan[0]), plan.shape[0] - 1
+    known = (KEPT + 2) * tree.nv + KEPT
     for row in range(y.shape[0]):
         state = beyond(flat_slots_of(out), row * out.shape[1])
-        velocities, about = beyond(state, k), beyond(state, k + 4 * tree.nv + 1)
+        velocities, about = beyond(state, k), beyond(state, k + known + 1)
         for i in range(k):
             store(state, i, y[row, i])
-        for i in range(4 * tree.nv + 1):
+        for i in range(known + 1):
             store(velocities, i, before[row, i])
-        if count > 0 and velocities[4 * tree.nv] == 0.0:
-            begin_momenta(tree, state, beyond(velocities, 2 * tree.nv))
+        if count > 0 and velocities[known] == 0.0:
+            begin_momenta(tree, state, beyond(velocities, KEPT * tree.nv))
         put(about, 0, (0.0, 0.0, 0.0))
         made, many, why = 0, max(count, 1) * parts, 0.0
         if count == -2:
@@ -614,6 +709,10 @@ def variational_rows(memory, y, forces, before, lengths, plan, out):
                     why = UNSOLVED
             if why == 0.0:
                 made += 1
+            elif why == UNSOLVED and velocities[known] > 1.0:
+                # What was extrapolated may be far off: again, from the last velocities.
+                store(velocities, known, 1.0)
+                why = 0.0
         store(about, 0, float(made // parts))
         store(about, 1, why)
     return good

@@ -7,7 +7,13 @@ from typing import Any
 import numpy as np
 
 from connections.engines.thread_chunks import fill_chunks
+from connections.multibody.kernels.layout import KEPT
 from connections.multibody.program.compiled_functions import compiled
+
+
+def history_size(nv: int) -> int:
+    """How many numbers are remembered of steps, as `variational_rows` says."""
+    return (KEPT + 2) * nv + KEPT + 1
 
 
 class Stepped:
@@ -22,7 +28,7 @@ class Stepped:
 
     def __init__(self, model: Any, out: np.ndarray, good: bool) -> None:
         self.good = good
-        ends = np.cumsum([model.nq, model.nv, 4 * model.nv + 1, 1, 1])
+        ends = np.cumsum([model.nq, model.nv, history_size(model.nv), 1, 1])
         self.q, self.P, self.guess, steps, why, last = np.split(out, ends, axis=1)
         self.steps, self.why, self.last = steps[:, 0].astype(int), why[:, 0].astype(int), last[:, 0]
 
@@ -43,9 +49,9 @@ def stepped(
     model : the robot, without loops.
     y, forces : (m, nq + nv) and (m, 2 nv).
     shares, h, count : of a step, its length, and how many are made.
-    guess : (m, 4 nv + 1), as `before` there.
+    guess : (m, history_size(nv)), as `before` there.
     """
-    before = np.zeros((len(y), 4 * model.nv + 1)) if guess is None else np.ascontiguousarray(guess)
+    before = np.zeros((len(y), history_size(model.nv))) if guess is None else np.ascontiguousarray(guess)
     out = np.empty((len(y), model.nq + model.nv + before.shape[1] + 3))
     rows = np.ascontiguousarray(y), np.ascontiguousarray(forces), before, np.full((len(y), 1), float(h))
     plan, memories = np.append(float(count), shares), model.program.memories
@@ -72,18 +78,12 @@ def one_step(
         return None
     y, forces = np.empty((1, nq + nv)), np.empty((1, 2 * nv))
     y[0, :nq], y[0, nq:], forces[0, :nv], forces[0, nv:] = q, P, tau, tau
-    out = np.empty((1, nq + 5 * nv + 4))
+    out = np.empty((1, nq + nv + history_size(nv) + 3))
     memory = memories.take()
-    before, lengths = np.zeros((1, 4 * nv + 1)), np.empty((1, 1))
+    before, lengths = np.zeros((1, history_size(nv))), np.empty((1, 1))
     lengths[0, 0] = h
     good = compiled.variational_rows(memory, y, forces, before, lengths, _ONE_STEP, out)
     memories.give_back(memory)
     if not good or out[0, -2] != 0.0:
         return None
     return out[0, :nq].copy(), out[0, nq : nq + nv].copy()
-
-
-def require_tree(name: str, model: Any) -> None:
-    """Raise `ValueError` for a robot with loops."""
-    if model.closed:
-        raise ValueError(f"{name}: variational steps are for robots without loops")

@@ -12,6 +12,14 @@ MUTANTS = (
         "a step's momenta are seen from the wrong ends, which a chart does not notice",
     ),
     Mutant(
+        "variational-legendre-ends-exchanged",
+        "coriolis/variational.py",
+        "legendre = 0.5 * (B_minus.T @ before + B_plus.T @ after)",
+        "legendre = 0.5 * (B_plus.T @ before + B_minus.T @ after)",
+        ("coriolis/test_variational.py::test_on_rotations_a_step_is_that_of_the_exponential",),
+        "the velocity of a step sees its momenta from the wrong ends; the order is two all the same",
+    ),
+    Mutant(
         "variational-time-of-forces",
         "coriolis/variational.py",
         "system.applied_at(t + 0.5 * h, middle, w)",

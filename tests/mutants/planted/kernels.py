@@ -41,6 +41,14 @@ MUTANTS = (
         "the coefficients of dtau^-1 do not depend on the angle of a step",
     ),
     Mutant(
+        "kernel-slope-product-columns",
+        _K + "variational.py",
+        "moved = take(work, columns + j * COLUMN.size + COLUMN.moved, 6)\n            change =",
+        "moved = take(work, columns + j * COLUMN.size, 6)\n            change =",
+        ("multibody/test_variational_loops.py::test_newtons_matrix_of_loops_is_exact",),
+        "Newton's matrix of loops has the columns of the beginning on both sides: it converges slowly",
+    ),
+    Mutant(
         "kernel-force-cross-mirror",
         _K + "coriolis.py",
         "store(C, j * nv + i, load(C, j * nv + i) + D)",

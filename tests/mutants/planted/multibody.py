@@ -36,6 +36,28 @@ MUTANTS = (
         "inertias that are data are turned the other way",
     ),
     Mutant(
+        "variational-loops-projected-at-the-end",
+        "multibody/program/loop_stepping.py",
+        "p = here.G.T @ way.momentum",
+        "p = there.G.T @ way.momentum",
+        (
+            "multibody/test_variational_loops.py::"
+            "test_a_step_is_stationary_for_the_action_at_closed_configurations",
+        ),
+        "momenta of a closed chain are projected where the step ends, not where they are",
+    ),
+    Mutant(
+        "variational-loops-base-pushed-twice",
+        "multibody/program/loop_stepping.py",
+        "np.concatenate([R.T @ n, R.T @ f]) + duration * outer[j : j + 6]",
+        "np.concatenate([R.T @ n, R.T @ f]) + 2.0 * duration * outer[j : j + 6]",
+        (
+            "multibody/test_variational_loops.py::"
+            "test_a_step_is_stationary_for_the_action_at_closed_configurations",
+        ),
+        "the momentum of a floating base with loops has the force at the end of a step twice",
+    ),
+    Mutant(
         "data-of-the-first-row",
         "engines/xla.py",
         "fill(frame, head, first + row)",
