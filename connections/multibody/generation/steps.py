@@ -211,7 +211,7 @@ class _Text:
 def _recording(model: Model, function: Exported) -> Recording:
     """A recording in which no branch depends on a number."""
     if model.closed:
-        raise ModelError(f"{function.name}: variational steps are for robots without loops")
+        raise ModelError(f"{function.name}: variational steps are generated for robots without loops")
     numbers = SimpleNamespace(pi=math.pi, **{f: _applied(f) for f in ("sqrt", "atan", "sin", "cos")})
     replaced = {math: numbers, coefficients: _coefficients, quaternion_of: _turn, vector_of: _vector}
     recording = Recording(model, function, replaced)
