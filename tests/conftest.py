@@ -69,8 +69,20 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 MAPPINGS = Path("/proc/self/maps")
-MOST_MEMORY = 3 * 2**30  # bytes of one process of several
 MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
+
+
+def memory_of_the_machine() -> int:
+    """Bytes, of the container if it has less."""
+    limits = [Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes")]
+    texts = [path.read_text().strip() for path in limits if path.is_file()]
+    return min([psutil.virtual_memory().total, *(int(text) for text in texts if text.isdigit())])
+
+
+#: Bytes of one process: half of the memory is for all of them. The imports and what Numba has compiled are
+#: two gigabytes; to forget what XLA has compiled takes four seconds, and then some is compiled again.
+MOST_MEMORY = memory_of_the_machine() // 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+MOST_MEMORY = min(max(MOST_MEMORY, 3 * 2**30), 6 * 2**30)
 
 
 @pytest.fixture(autouse=True, scope="module")
