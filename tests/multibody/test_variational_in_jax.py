@@ -5,9 +5,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from mechanisms import armed, assemble
+from pages import run_page
 
 from connections import multibody as mb
 from connections.checks import PointError, ShapeError
+from connections.engines import thread_chunks
 
 H = 0.04
 
@@ -44,6 +46,19 @@ def test_steps_have_the_same_bits_everywhere(robot, state):
         mb.variational_step(robot, 1.1 * q, P, H)
     with pytest.raises(ShapeError, match="h"):
         jax.jit(lambda h: mb.variational_step(robot, q, P, h))(jnp.ones(2))
+
+
+def test_threads_make_the_same_steps(robot, state, monkeypatch):
+    """Many rows in three threads, each with a workspace of its own: the bits of single calls."""
+    q, P, tau = state
+    rows = np.linspace(-1.0, 1.0, 300)[:, None] * P
+    monkeypatch.setattr(thread_chunks, "WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr(thread_chunks, "get_num_threads", lambda: 3)
+    many = mb.variational_step(robot, q, rows, H, tau)
+    for row in range(0, 300, 37):
+        one = mb.variational_step(robot, q, rows[row], H, tau)
+        for part in range(2):
+            np.testing.assert_array_equal(many[part][row], one[part])
 
 
 def test_derivatives_are_those_of_the_root(robot, state):
@@ -155,3 +170,8 @@ def test_second_derivatives():
     second = jax.jit(jax.grad(jax.grad(end)))(0.4)
     assert second == pytest.approx(float(slope(0.4001) - slope(0.3999)) / 2e-4, rel=1e-6)
     assert abs(second) > 1e-4
+
+
+@pytest.mark.further
+def test_page() -> None:
+    run_page("integrators.md", blocks=1)
