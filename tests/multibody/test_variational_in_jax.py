@@ -23,7 +23,7 @@ def robot():
 @pytest.fixture(scope="module")
 def state(robot):
     rng = np.random.default_rng(5)
-    q, v, tau = robot.random(rng), rng.normal(size=robot.nv), rng.normal(size=robot.nv)
+    q, v, tau = robot.random(rng), 8.0 * rng.normal(size=robot.nv), rng.normal(size=robot.nv)
     return q, mb.discrete_momentum(robot, q, mb.displace(robot, q, H * v), H), tau
 
 
