@@ -116,6 +116,19 @@ def test_newtons_matrix_of_loops_is_exact(linkage):
     assert found.last[0] <= 2.0 * 100
 
 
+def test_newtons_matrix_is_the_slope_of_the_momenta(legged, rng):
+    """Of the spanning tree, along G at the end of a step, by differences."""
+    steps, tree = stepping_of(legged), tree_of(legged)
+    q0 = legged.random(rng)
+    here = steps._place(q0)
+    there = steps._place(mb.displace(legged, q0, 0.1 * rng.normal(size=legged.nv)))
+    found, e = steps._tree(here, there, H, there.G).change, 1e-5
+    for column, g in zip(found.T, there.G.T, strict=True):
+        ends = [there._replace(spanning=mb.displace(tree, there.spanning, x * g)) for x in (e, -e)]
+        plus, minus = (steps._tree(here, end, H).momentum for end in ends)
+        np.testing.assert_allclose((plus - minus) / (2.0 * e), column, atol=2e-3 * np.abs(found).max())
+
+
 def test_a_geared_rotor_is_armature():
     """A linear coupling: a rotor of inertia I that turns k times as fast, and I k^2 at the joint; damped."""
 
