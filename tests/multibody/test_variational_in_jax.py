@@ -17,7 +17,7 @@ H = 0.04
 @pytest.fixture(scope="module")
 def robot():
     rng = np.random.default_rng(4)
-    return armed(assemble(rng, (mb.Free, mb.Revolute, mb.Spherical, mb.Prismatic), [-1, 0, 1, 0]), rng)
+    return armed(assemble(rng, (mb.Free, mb.Revolute, mb.Spherical, mb.Prismatic), [-1, 0, 1, 0]), rng, 1.0)
 
 
 @pytest.fixture(scope="module")
