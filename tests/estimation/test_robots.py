@@ -1,0 +1,65 @@
+"""Covariances of a robot are what errors are: NEES and NIS of many runs, all at once."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from connections import estimation
+from connections import multibody as mb
+
+RUNS = 600
+
+
+def nees(filter, estimate, *truth):
+    e = filter.space.difference_at(estimate.state, truth)
+    return e @ jnp.linalg.solve(estimate.P, e) / len(e)
+
+
+URDF = """<robot name="arm"><link name="base"/>
+<link name="upper"><inertial><origin xyz="0.5 0 0"/><mass value="2"/>
+<inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<link name="lower"><inertial><origin xyz="0.5 0 0"/><mass value="1"/>
+<inertia ixx="0.01" iyy="0.1" izz="0.1" ixy="0" ixz="0" iyz="0"/></inertial></link>
+<joint name="a" type="continuous"><parent link="base"/><child link="upper"/><axis xyz="0 1 0"/></joint>
+<joint name="b" type="continuous"><parent link="upper"/><child link="lower"/><origin xyz="1 0 0"/>
+<axis xyz="0 1 0"/></joint></robot>"""
+STEP, DEVIATIONS = 0.02, np.array([0.05, 0.05, 0.5, 0.5])
+
+
+@pytest.mark.further
+def test_an_arm_with_encoders(tmp_path):
+    """The truth has torques drawn at random, and goes by the forward dynamics of the recursion."""
+    path = tmp_path / "arm.urdf"
+    path.write_text(URDF)
+    robot = mb.from_urdf(path)
+    filter = estimation.Filter(robot, noise=0.05**2 * np.eye(2))
+    sensor = estimation.Sensor(lambda q, v: q, 0.01**2 * np.eye(2))
+    q0, v0, tau = np.array([0.5, 1.0]), np.array([0.5, -1.0]), np.array([2.0, -1.0])
+
+    def run(key):
+        drawn, shaken, read = jax.random.split(key, 3)
+        x, *_ = filter.space.moved_at(
+            (jnp.asarray(q0), jnp.asarray(v0)), DEVIATIONS * jax.random.normal(drawn, (4,))
+        )
+        noise = 0.05 / np.sqrt(STEP) * jax.random.normal(shaken, (3, 2))
+        readings = 0.01 * jax.random.normal(read, (3, 2))
+
+        def move(carried, given):
+            (q, v), estimate = carried
+            noise, reading, t = given
+            for _ in range(2):  # the midpoint rule, in two steps
+                half = v + STEP / 4 * mb.forward_dynamics(robot, q, v, tau + noise)
+                a = mb.forward_dynamics(robot, q + STEP / 4 * v, half, tau + noise)
+                q, v = q + STEP / 2 * half, v + STEP / 2 * a
+            estimate = filter.predict(estimate, tau, t)
+            estimate, said = filter.update(estimate, q + reading, sensor)
+            return ((q, v), estimate), (nees(filter, estimate, q, v), said.nis / 2)
+
+        start = jax.tree_util.tree_map(jnp.asarray, estimation.Estimate(q0, np.diag(DEVIATIONS**2), v=v0))
+        return jax.lax.scan(move, (x, start), (noise, readings, STEP * jnp.arange(1, 4)))[1]
+
+    found = jax.jit(jax.vmap(run))(jax.random.split(jax.random.PRNGKey(8), RUNS))
+    errors, residuals = (np.asarray(a).mean(axis=0) for a in found)
+    assert np.abs(errors - 1.0).max() < 4.0 * np.sqrt(2.0 / (4 * RUNS)), errors
+    assert np.abs(residuals - 1.0).max() < 4.0 * np.sqrt(2.0 / (2 * RUNS)), residuals
