@@ -139,7 +139,7 @@ class GeodesicDisplacements(Displacements):
         n, frame, nabla = len(e), self.frame, self.nabla
 
         def rate_of_robot(state: Any, _: Any) -> Any:
-            p, v, eta, dv = frame.project_at(state[0]), *state[1:]
+            p, (v, eta, dv) = frame.project_at(state[0]), state[1:]
             of_q, of_v = nabla.geodesic_slopes_at(p, v)
             return (
                 frame.matrix_at(p) @ v,
@@ -149,7 +149,7 @@ class GeodesicDisplacements(Displacements):
             )
 
         def rate(state: Any, _: Any) -> Any:
-            p, v, eta, dv = frame.project_at(state[0]), *state[1:]
+            p, (v, eta, dv) = frame.project_at(state[0]), state[1:]
             X = frame.matrix_at(p)
 
             def along(a: jax.Array, b: jax.Array) -> Any:
@@ -217,7 +217,7 @@ def transport_along_at(
     """Transport (n, n) of `carrier` along the geodesic of `nabla` from q (nq,) with velocity e (n,)."""
 
     def rate(state: Any, _: Any) -> Any:
-        p, v, Z = nabla.frame.project_at(state[0]), *state[1:]
+        p, (v, Z) = nabla.frame.project_at(state[0]), state[1:]
         turned = jax.vmap(lambda z: carrier.apply_at(p, v, z), 1, 1)(Z)
         return nabla.frame.matrix_at(p) @ v, -nabla.apply_at(p, v, v), -turned
 

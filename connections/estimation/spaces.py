@@ -210,7 +210,7 @@ class Phase(Space):
             return -jax.vmap(lambda z: nabla.apply_at(p, a, z))(vectors)
 
         def rate(y: Any, _: Any) -> Any:
-            p, a, z, xi, da, dz, Z = frame.project_at(y[0]), *y[1:]
+            p, (a, z, xi, da, dz, Z) = frame.project_at(y[0]), y[1:]
             X = frame.matrix_at(p)
 
             def along(xi: jax.Array, da: jax.Array, dz: jax.Array) -> Any:
@@ -222,7 +222,7 @@ class Phase(Space):
             return X @ a, *rates, xi_dot, *slopes, turned(p, a, Z.T).T
 
         def rate_of_tree(y: Any, _: Any) -> Any:
-            p, a, z, xi, da, dz, Z = frame.project_at(y[0]), *y[1:]
+            p, (a, z, xi, da, dz, Z) = frame.project_at(y[0]), y[1:]
             of_p, of_a, mixed, by_a, by_z, turn = product_slopes_of_tree_at(nabla, p, a, z)
             accelerated = 0.5 * of_a @ a, by_z @ z
             slopes = of_p @ xi + of_a @ da, mixed @ xi + by_a @ da + by_z @ dz
