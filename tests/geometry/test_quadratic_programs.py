@@ -95,4 +95,5 @@ def test_multipliers_below_the_round_off_of_the_gradient(rng, count):
         lower = rows @ least + np.where(rng.random(n) < 0.5, 3e-9 * rng.standard_normal(n), -0.1)
         x, _ = solved(Program(0.5 * (P + P.T), -P @ least, rows, np.full(n, np.inf), lower), "a test")
         assert (rows @ x >= lower - 2e-11).all()
-        np.testing.assert_allclose(x, least, atol=1e-7)
+        # Round-off of the gradient over 1e-8, for each of a dozen bounds.
+        np.testing.assert_allclose(x, least, rtol=0.0, atol=2e-6)
