@@ -78,10 +78,11 @@ def test_it_takes_a_robot_or_samples(given) -> None:
 
 def test_a_stranger_s_run_imports_nothing_through_it(tmp_path: Path) -> None:
     (tmp_path / "test_stranger.py").write_text(STRANGER)
+    stranger = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "pytest_affine_connections", "--rootdir", "."],
         cwd=tmp_path,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
+        env=stranger | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
     )
