@@ -4,7 +4,11 @@ An error is e = eta in frame components on the first, e = (eta, w) on the second
 
     q+ = exp_q(eta),    v+ = Pi (v + w),    w = dv + Gamma(eta, v) to first order,
 
-with Pi the parallel transport along the geodesic from q to q+. Predictions need no connection: with
+with Pi the parallel transport along the geodesic from q to q+. On a group with Gamma = c s these are
+
+    Pi = exp(-c ad_eta),    dv+ = Pi dw + c Pi ad_(v + w) D exp(-c eta) deta.
+
+Predictions need no connection: with
 
     etadot = A eta,  A^i_j = L_j u^i + s^i_jk u^k  of qdot = X u(q),
 
@@ -25,7 +29,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
-from connections.affine import AffineConnection
+from connections.affine import AffineConnection, CartanSchoutenConnection
 from connections.affine.motions.deviation import deviation_map_at
 from connections.checks import require_shape
 from connections.coriolis import MechanicalSystem
@@ -39,12 +43,19 @@ from connections.estimation.displacements import (
     product_slopes_of_tree_at,
 )
 from connections.evaluation.parameters import Parametrized
-from connections.geometry import FrameField
-from connections.geometry.group_maps import adjoint_of_exponential_at, exponential_at
+from connections.geometry import CoordinateFrame, FrameField
+from connections.geometry.group_maps import (
+    adjoint_of_exponential_at,
+    exponential_at,
+    exponential_slope_at,
+    exponential_with_slope_at,
+    little_adjoint_at,
+)
 from connections.geometry.numerics.definite import inverse_of_definite
 
 State = tuple[jax.Array, ...]  # (q,) or (q, v)
 Observation = Callable[..., jax.Array]  # *state -> y
+Displaced = tuple[State, jax.Array | None, jax.Array | None]
 
 
 class Predicted(NamedTuple):
@@ -70,9 +81,18 @@ class Space(Parametrized, abc.ABC):
     def dim(self) -> int:
         """k, the number of components of an error."""
 
+    @property
+    def _is_flat(self) -> bool:
+        """Whether errors are differences of coordinates and of velocities."""
+        group = isinstance(self.displacements, GroupDisplacements)
+        return group and isinstance(self.displacements.frame, CoordinateFrame)
+
     @abc.abstractmethod
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
-        """The state displaced by e (k,), the derivative (k, k), how far it may be off, (k,) or None."""
+    def moved_at(self, x: State, e: jax.Array) -> Displaced:
+        """The state displaced by e (k,), the derivative (k, k), how far it may be off, (k,).
+
+        The derivative is None for the identity, the last one in closed form.
+        """
 
     @abc.abstractmethod
     def difference_at(self, x: State, z: State) -> jax.Array:
@@ -116,10 +136,10 @@ class Points(Space):
         """n."""
         return self.frame.dim
 
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
+    def moved_at(self, x: State, e: jax.Array) -> Displaced:
         """exp."""
         q, slope, gap = self.displacements.moved_at(x[0], e)
-        return (q,), slope, gap
+        return (q,), None if self._is_flat else slope, gap
 
     def difference_at(self, x: State, z: State) -> jax.Array:
         """The logarithm."""
@@ -178,16 +198,24 @@ class Phase(Space):
 
     Parameters
     ----------
-    system : the system; its connection moves velocities along geodesics. linearized : (q, v, tau, t) -> A
+    system : the system. linearized : (q, v, tau, t) -> A
     (2n, 2n) and H^-1 (n, n) of d/dt (eta, dv). noise : (n, n) of torques, per second, or (q, v, u, t) -> it.
-    steps : of a geodesic.
+    steps : of a geodesic. nabla : moves points and velocities along geodesics; by default the system's.
     """
 
     velocity_count = 1
 
-    def __init__(self, system: MechanicalSystem, linearized: Any, noise: Any, steps: int) -> None:
+    def __init__(
+        self,
+        system: MechanicalSystem,
+        linearized: Any,
+        noise: Any,
+        steps: int,
+        nabla: AffineConnection | None = None,
+    ) -> None:
         assert system.connection is not None
-        self.system, self.nabla, self.linearized = system, system.connection, linearized
+        self.system, self.linearized = system, linearized
+        self.nabla: AffineConnection = system.connection if nabla is None else nabla
         self.noise, self.steps = noise, steps
         self.displacements = displacements_of(self.nabla, steps)
 
@@ -201,9 +229,13 @@ class Phase(Space):
         """2n."""
         return 2 * self.frame.dim
 
-    def moved_at(self, x: State, e: jax.Array) -> tuple[State, jax.Array, jax.Array | None]:
+    def moved_at(self, x: State, e: jax.Array) -> Displaced:
         """The geodesic that carries v + w, and all of it differentiated by (eta, w)."""
         (q, v), (eta, w), n, frame, nabla = x, jnp.split(e, 2), self.frame.dim, self.frame, self.nabla
+        if self._is_flat:
+            return (q + eta, v + w), None, None
+        if isinstance(nabla, CartanSchoutenConnection):
+            return *self._moved_on_group_at(nabla, x, e), None
 
         def turned(p: jax.Array, a: jax.Array, vectors: jax.Array) -> jax.Array:
             """-Gamma(a, .) of the rows."""
@@ -253,8 +285,10 @@ class Phase(Space):
         """The derivative by (eta, dv), in terms of (eta, w)."""
         q, v = x
         y, along = self.frame.value_and_lie_derivative_at(lambda p: h(p, v), q)
-        of_v = jax.jacfwd(h, argnums=1)(q, v)
-        return y, jnp.concatenate([along.T - of_v @ self._turned_at(q, v), of_v], axis=1)
+        of_v, of_q = jax.jacfwd(h, argnums=1)(q, v), along.T
+        if not self._is_flat:
+            of_q = of_q - of_v @ self._turned_at(q, v)
+        return y, jnp.concatenate([of_q, of_v], axis=1)
 
     def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
         """By the linearization at the beginning, the middle and the end of the step."""
@@ -277,6 +311,8 @@ class Phase(Space):
             raised = inverse @ require_shape("noise", torque, (n, n)) @ inverse.T
             noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
         end = nodes[-1][0]
+        if self._is_flat:  # M = 1
+            return Predicted(end, _spread(P, Phi, half, noises, step), Phi, jnp.concatenate(gap))
         ends = (x, found[0][0]), (end, found[-1][0])
         before, after = (self._deviation_at(q, v, A) for (q, v), A in ends)
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
@@ -284,6 +320,18 @@ class Phase(Space):
         spread = _spread(back @ P @ back.T, Phi, half, noises, step)
         gaps = after @ jnp.concatenate([frame.velocity_at(end[0], gap[0]), gap[1]])
         return Predicted(end, after @ spread @ after.T, after @ Phi @ back, gaps)
+
+    def _moved_on_group_at(
+        self, nabla: CartanSchoutenConnection, x: State, e: jax.Array
+    ) -> tuple[State, jax.Array]:
+        (q, v), (eta, w), n, group = x, jnp.split(e, 2), self.frame.dim, nabla.group
+        p, xi = exponential_with_slope_at(group, q, eta)
+        nothing, c, z = jnp.zeros((n, n)), 0.5 + nabla.beta, v + w
+        Pi = adjoint_of_exponential_at(group, -c * eta)
+        dz = c * Pi @ little_adjoint_at(group, z) @ exponential_slope_at(group, -c * eta)
+        z = Pi @ z
+        bent = dz - c * little_adjoint_at(group, z) @ xi
+        return (p, z), jnp.block([[xi, nothing], [bent, Pi]])
 
     def _turned_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """Gamma(., v), (n, n)."""

@@ -94,7 +94,7 @@ def updated_at(
     def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
         found = space.moved_at(x, L @ epsilon)
         own = sensor.residual_at(*space.observed_at(sensor.h, found[0]), y)
-        return found, own, seen(own, found[1] @ L)
+        return found, own, seen(own, _after(found[1], L))
 
     prior = seen(first, L)
     epsilon = _target(prior, jnp.zeros(k))
@@ -115,13 +115,13 @@ def updated_at(
         at = jnp.zeros(k)
     K, log_det = _gain(last)
     rest = jnp.concatenate([jnp.eye(k) - K @ last.A, K], axis=1)
-    turn = J @ L
-    root = turn @ rest
+    root = _after(J, L) @ rest
     P_z, size = root @ root.T, jnp.zeros(())
     off = _deviations(gap, P_z)
     if settings.reset is None or isinstance(settings.reset, AffineConnection):
         exact = P_z
         reset = jnp.eye(k) if settings.reset is None else space.transport_at(settings.reset, x, L @ epsilon)
+        J = _after(J, jnp.eye(k))
         wrong = solve(J.T, (reset - J).T).T  # reset J^-1 - 1
         size = jnp.trace(solve_definite(exact, wrong @ exact @ wrong.T)) / k
         root = reset @ (L @ rest)
@@ -154,11 +154,12 @@ def smoothed_at(
     later : the smoothed estimate at the next time.
     """
     e_later = space.difference_at(predicted.state, later.state)
-    J_later = space.moved_at(predicted.state, e_later)[1]
+    J_later = _after(space.moved_at(predicted.state, e_later)[1], jnp.eye(space.dim))
     gain = solve_definite(predicted.P, Phi @ estimate.P).T
     back = solve(J_later, solve(J_later, later.P).T)
     P = estimate.P + gain @ (back - predicted.P) @ gain.T
     x, J, _ = space.moved_at(estimate.state, gain @ e_later)
+    J = _after(J, jnp.eye(space.dim))
     return _estimate(x, _symmetric(J @ P @ J.T), estimate.t)
 
 
@@ -273,6 +274,11 @@ def _deviations(gap: jax.Array | None, P: jax.Array) -> jax.Array:
 
 def _estimate(x: State, P: jax.Array, t: Any) -> Estimate:
     return Estimate(x[0], P, x[1] if len(x) > 1 else None, t)
+
+
+def _after(J: jax.Array | None, L: jax.Array) -> jax.Array:
+    """J L; None is the identity, with which compilers know that J does not depend on the step."""
+    return L if J is None else J @ L
 
 
 def _symmetric(P: jax.Array) -> jax.Array:

@@ -228,14 +228,16 @@ def arm_height(q):
     return 9.81 * (2.0 * jnp.sin(q[0]) + jnp.sin(q[0] + q[1]))
 
 
-@partial(jax.jit, static_argnums=(2, 3, 4))
-def arms(keys, case, exact, iterations, every):
+@partial(jax.jit, static_argnums=(2, 3, 4, 5))
+def arms(keys, case, exact, iterations, every, flat=False):
     """NEES / 4 after the readings, (runs, 3): an encoder every so many steps of 0.02 s, unknown torques."""
     metric = cn.MatrixMetric(cn.CoordinateFrame(2), arm_mass)
     system = cn.MechanicalSystem(metric, arm_height)
-    truth = estimation.Filter(system, noise=case[3] ** 2 * jnp.eye(2))
+    connection = system.frame if flat else None
+    truth = estimation.Filter(system, noise=case[3] ** 2 * jnp.eye(2), connection=connection)
     filter = estimation.Filter(
         system,
+        connection=connection,
         noise=case[3] ** 2 * jnp.eye(2),
         reset="exact" if exact else None,
         iterations=iterations,
@@ -275,13 +277,14 @@ def arm(runs=400):
     keys = jax.random.split(jax.random.PRNGKey(4), runs)
     cases = ((0.05, 0.5, 0.01, 0.05), (0.05, 0.5, 0.001, 0.05), (0.2, 0.5, 0.03, 0.05))
     row("filter", "every", *cases)
-    for exact, iterations, name in (
-        (True, 30, "iterated exact"),
-        (False, 30, "iterated none"),
-        (True, 1, "EKF exact"),
+    for exact, iterations, flat, name in (
+        (True, 30, False, "iterated exact"),
+        (False, 30, False, "iterated none"),
+        (True, 1, False, "EKF exact"),
+        (True, 30, True, "angles as numbers, iterated"),
     ):
         for every in (20, 1):
-            found = [arms(keys, jnp.array(case), exact, iterations, every) for case in cases]
+            found = [arms(keys, jnp.array(case), exact, iterations, every, flat) for case in cases]
             row(name, every, *(numbers(nees, (0, 1, 2)) for nees in found))
 
 
@@ -385,23 +388,26 @@ def speed():
 def robot():
     """An arm of six joints with encoders at every millisecond: 12 errors."""
     arm, rng = mb.example("arm"), np.random.default_rng(0)
-    own = estimation.Filter(arm, noise=0.01 * np.eye(6))
     sensor = estimation.Sensor(lambda q, v: q, 1e-6 * np.eye(6))
     P = np.diag([1e-4] * 6 + [1e-2] * 6)
     q, v = np.array([0.3, -0.8, 1.2, 0.1, 0.5, 0.0]), np.array([0.2, -0.1, 0.3, 0.1, -0.2, 0.1])
     times = 1e-3 * np.arange(1, SAMPLES + 1)
     tau = np.tile(mb.gravity(arm, q), (SAMPLES, 1))
     ys = q + times[:, None] * v + 1e-3 * rng.normal(size=(SAMPLES, 6))
+    row("connection", "iterations", "first compile, s", "a cycle, us")
+    for name, connection in (("of the joints", arm.frame), ("of the mass matrix", None)):
+        for iterations in (1, 30):
+            own = estimation.Filter(arm, noise=0.01 * np.eye(6), connection=connection, iterations=iterations)
 
-    def run(P, tau, ys):
-        start = estimation.Estimate(jnp.asarray(q), P, v=jnp.asarray(v))
-        found = own.run(start, times, tau, ys, sensor)
-        return found.estimate.q, found.estimate.v, found.estimate.P
+            def run(P, tau, ys, own=own):
+                start = estimation.Estimate(jnp.asarray(q), P, v=jnp.asarray(v))
+                found = own.run(start, times, tau, ys, sensor)
+                return found.estimate.q, found.estimate.v, found.estimate.P
 
-    begin = time.perf_counter()
-    jax.jit(run).lower(P, tau, ys).compile()
-    row("first compile, s", f"{time.perf_counter() - begin:.1f}")
-    row("a cycle, us", f"{best((run,), (P, tau, ys), 20)[0]:.0f}")
+            begin = time.perf_counter()
+            jax.jit(run).lower(P, tau, ys).compile()
+            seconds = time.perf_counter() - begin
+            row(name, iterations, f"{seconds:.1f}", f"{best((run,), (P, tau, ys), 20)[0]:.0f}")
 
 
 def batch(runs=10_000):
