@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "reset-transposed",
         "estimation/updates.py",
-        "turn = J @ L\n",
-        "turn = J.T @ L\n",
+        "root = _after(J, L) @ rest\n",
+        "root = _after(None if J is None else J.T, L) @ rest\n",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
             "estimation/test_spaces.py::test_a_rotation_that_is_measured",
@@ -17,7 +17,7 @@ MUTANTS = (
     Mutant(
         "reset-counted-twice",
         "estimation/updates.py",
-        "return found, own, seen(own, found[1] @ L)",
+        "return found, own, seen(own, _after(found[1], L))",
         "return found, own, seen(own, L)",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
@@ -88,5 +88,13 @@ MUTANTS = (
         "term = _of_vectors(at.R_here, w, e, w) / 3.0",
         ("verify/test_catalogue.py::test_proposition_holds_and_its_control_fails",),
         "the mean's shift after a reset has the other sign",
+    ),
+    Mutant(
+        "velocity-carried-without-curvature",
+        "estimation/spaces.py",
+        "bent = dz - c * little_adjoint_at(group, z) @ xi",
+        "bent = dz",
+        ("estimation/test_other_connections.py::test_velocities_are_carried_in_closed_form",),
+        "the change of a carried velocity on a group is not the covariant one",
     ),
 )
