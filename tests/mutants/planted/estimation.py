@@ -68,8 +68,8 @@ MUTANTS = (
     Mutant(
         "velocity-without-gamma",
         "estimation/spaces.py",
-        "along.T - of_v @ self._turned_at(q, v), of_v",
-        "along.T + of_v @ self._turned_at(q, v), of_v",
+        "of_q = of_q - of_v @ self._turned_at(q, v)",
+        "of_q = of_q + of_v @ self._turned_at(q, v)",
         ("estimation/test_spaces.py::test_states_are_displaced_and_measured_in_a_curved_space",),
         "a sensor of velocities takes w for dv with the other sign of Gamma",
     ),
