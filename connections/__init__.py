@@ -73,6 +73,7 @@ from connections.geometry import (
     SE2Frame,
     SE3Frame,
     SO3Frame,
+    SphereFrame,
 )
 
 __all__ = [
@@ -107,6 +108,7 @@ __all__ = [
     "SE3Frame",
     "SO3Frame",
     "SampledCurve",
+    "SphereFrame",
     "StatisticalConnection",
     "WeylConnection",
     "audit_coriolis",

@@ -27,6 +27,7 @@ from connections.affine import (
     LeviCivita,
     ProductConnection,
 )
+from connections.checks import is_traced
 from connections.evaluation.parameters import Parametrized
 from connections.geometry import ConstantMetric, CoordinateFrame, FrameField
 from connections.geometry.group_maps import (
@@ -35,6 +36,13 @@ from connections.geometry.group_maps import (
     logarithm_at,
 )
 from connections.geometry.products import block_diagonal
+from connections.geometry.sphere import (
+    RoundMetric,
+    SphereFrame,
+    exponential_on_sphere,
+    logarithm_on_sphere,
+    transport_on_sphere,
+)
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 
 #: The point, D exp, and how far the point may be off in the frame; None in closed form.
@@ -47,6 +55,11 @@ class Displacements(Parametrized, abc.ABC):
     """exp of a connection, with its derivative and its inverse, at one point; JAX-traceable."""
 
     frame: FrameField
+
+    @property
+    def has_pole(self) -> bool:
+        """Whether the frame turns fast near some points, so that neighbours are followed in R^nq instead."""
+        return False
 
     @abc.abstractmethod
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
@@ -85,12 +98,50 @@ class GroupDisplacements(Displacements):
 _GROUP_STEPS = 16  # of the transport of another connection
 
 
+class SphereDisplacements(Displacements):
+    """Great circles of the unit sphere; the frame enters at their ends only, so they may cross its pole."""
+
+    def __init__(self, nabla: AffineConnection, steps: int) -> None:
+        self.nabla, self.steps = nabla, steps
+
+    @property
+    def frame(self) -> SphereFrame:  # type: ignore[override]
+        """The connection's."""
+        frame = self.nabla.frame
+        assert isinstance(frame, SphereFrame)
+        return frame
+
+    @property
+    def has_pole(self) -> bool:
+        """True."""
+        return True
+
+    def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
+        """In closed form."""
+        return *exponential_on_sphere(self.frame, q, e), None
+
+    def difference_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
+        """In closed form; NaN for opposite points."""
+        return logarithm_on_sphere(self.frame, q, p)
+
+    def transport_at(self, nabla: AffineConnection, q: jax.Array, e: jax.Array) -> jax.Array:
+        """In closed form by the sphere's own connection, by others along the great circle."""
+        if is_round(nabla):
+            return transport_on_sphere(self.frame, q, e)
+        return transport_along_at(self.nabla, nabla, q, e, self.steps)
+
+
 class ProductDisplacements(Displacements):
     """Factor by factor."""
 
     def __init__(self, nabla: ProductConnection, steps: int) -> None:
         self.frame = nabla.frame
         self.factors = tuple(displacements_of(factor, steps) for factor in nabla.connections)
+
+    @property
+    def has_pole(self) -> bool:
+        """Of any factor."""
+        return any(factor.has_pole for factor in self.factors)
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
         """Block diagonal."""
@@ -205,6 +256,8 @@ def displacements_of(nabla: AffineConnection, steps: int) -> Displacements:
         product = ProductDisplacements(nabla, steps)
         groups = all(isinstance(factor, GroupDisplacements) for factor in product.factors)
         return GroupDisplacements(nabla.frame) if groups else product
+    if is_round(nabla):
+        return SphereDisplacements(nabla, steps)
     flat = isinstance(nabla.frame, CoordinateFrame) and isinstance(nabla.known_metric, ConstantMetric)
     if flat and isinstance(nabla, LeviCivita):
         return GroupDisplacements(nabla.frame)
@@ -224,6 +277,17 @@ def transport_along_at(
     _, end, _ = followed(rate, (q, e, jnp.eye(len(e))), steps)
     transported: jax.Array = end[2]
     return transported
+
+
+def is_round(nabla: AffineConnection) -> bool:
+    """Whether it is that of the unit sphere's own metric, or of a multiple of it."""
+    if not isinstance(nabla, LeviCivita) or not isinstance(nabla.frame, SphereFrame):
+        return False
+    metric = nabla.known_metric
+    if not isinstance(metric, ConstantMetric) or is_traced(metric.H):
+        return isinstance(metric, RoundMetric)
+    H = np.asarray(metric.H)
+    return bool((H == H[0, 0] * np.eye(len(H))).all())
 
 
 def is_tree(nabla: AffineConnection) -> bool:

@@ -53,7 +53,8 @@ class Filter(Parametrized):
     Parameters
     ----------
     nabla : the connection whose exp and transport say what an error is; a group's frame stands for its
-        torsion-free `CartanSchoutenConnection`. Or a `MechanicalSystem` or a robot, for (q, v): the
+        torsion-free `CartanSchoutenConnection`, a `SphereFrame` for the connection of its round metric. Or a
+        `MechanicalSystem` or a robot, for (q, v): the
         connection is the system's.
     velocity : (q, u, t) -> v (n,), JAX-traceable; None if u is v, constant over a step, in closed form on
         groups. None for mechanical systems.
@@ -401,7 +402,7 @@ class Filter(Parametrized):
         if innovation.accepted and not float(off) <= NEGLIGIBLE:
             raise IntegrationError(
                 f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; give "
-                f"geodesic_steps={4 * self.geodesic_steps}"
+                f"geodesic_steps={4 * self.geodesic_steps}, or a frame that is regular there"
             )
 
     def _require_run(self, history: History, gaps: np.ndarray, offs: np.ndarray, times: np.ndarray) -> None:

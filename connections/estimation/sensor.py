@@ -45,7 +45,7 @@ class Sensor(Parametrized):
     h : q (nq,) -> y (m,), of a mechanical system (q, v) -> y; JAX-traceable. With a connection y is a point.
     N : (m, m) covariance, or y -> N; on a manifold in components of the frame.
     connection : of the manifold of y; None for numbers. A group's frame stands for its torsion-free
-        `CartanSchoutenConnection`.
+        `CartanSchoutenConnection`, a `SphereFrame` for that of the round metric.
     reported : whether N is in the frame at the measured point, as of a sensor that reports its own
         covariance; if not, at h(q). The first is moved to h(q) by the inverse of D exp.
 
@@ -133,12 +133,25 @@ class Sensor(Parametrized):
 
 
 def as_connection(name: str, given: Any) -> AffineConnection:
-    """A connection, or that without torsion of a group's frame."""
-    from connections.affine import CartanSchoutenConnection
-    from connections.geometry import FrameField
+    """A connection, or that without torsion of a group's frame, or that of the sphere's metric."""
+    from connections.affine import CartanSchoutenConnection, LeviCivita, ProductConnection
+    from connections.geometry import FrameField, ProductFrame, SphereFrame
+    from connections.geometry.sphere import RoundMetric
 
+    if isinstance(given, SphereFrame):
+        return LeviCivita(RoundMetric(given))
+    if isinstance(given, ProductFrame) and _has_sphere(given):
+        return ProductConnection(*(as_connection(name, factor) for factor in given.frames))
     if isinstance(given, FrameField):
         return CartanSchoutenConnection(given)
     require_type(name, given, AffineConnection)
     connection: AffineConnection = given
     return connection
+
+
+def _has_sphere(frame: Any) -> bool:
+    from connections.geometry import ProductFrame, SphereFrame
+
+    if isinstance(frame, ProductFrame):
+        return any(_has_sphere(factor) for factor in frame.frames)
+    return isinstance(frame, SphereFrame)

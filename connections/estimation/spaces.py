@@ -165,13 +165,18 @@ class Points(Space):
             return Predicted((moved,), _spread_evenly(P, half, noises, step), half @ half, None)
 
         def rate(y: Any, s: Any) -> Any:
-            return (frame.matrix_at(y[0]) @ self._velocity_at(y[0], u, s),)
+            p = frame.project_at(y[0]) if self.displacements.has_pole else y[0]
+            return (frame.matrix_at(p) @ self._velocity_at(p, u, s),)
 
         (middle,), (end,), (gap,) = followed(rate, (q,), 2, t, step)
         middle, end = frame.project_at(middle), frame.project_at(end)
         nodes = (q, jnp.asarray(t)), (middle, t + step / 2), (end, t + step)
         points, times = (jnp.stack(a) for a in zip(*nodes, strict=True))
-        Phi, half = _transitions(jax.vmap(lambda p, s: self._slope_at(p, u, s))(points, times), step)
+        slope = self._ambient_slope_at if self.displacements.has_pole else self._slope_at
+        Phi, half = _transitions(jax.vmap(lambda p, s: slope(p, u, s))(points, times), step)
+        if self.displacements.has_pole:
+            dual = frame.dual_at(end)
+            Phi, half = dual @ Phi @ frame.matrix_at(q), dual @ half @ frame.matrix_at(middle)
         noises = [self._noise_at(p, u, s) for p, s in nodes]
         return Predicted((end,), _spread(P, Phi, half, noises, step), Phi, frame.velocity_at(end, gap))
 
@@ -186,6 +191,17 @@ class Points(Space):
         v, along = frame.value_and_lie_derivative_at(lambda p: self._velocity_at(p, u, t), q)
         turned = jax.vmap(lambda a: frame.bracket_of_constants_at(q, a, v), 1, 1)(jnp.eye(frame.dim))
         return along.T + turned
+
+    def _ambient_slope_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
+        """The derivative of qdot (nq,) by q, (nq, nq): X turns fast near a pole, and qdot does not."""
+
+        def rate(p: jax.Array) -> jax.Array:
+            p = self.frame.project_at(p)
+            moving: jax.Array = self.frame.matrix_at(p) @ self._velocity_at(p, u, t)
+            return moving
+
+        slope: jax.Array = jax.jacfwd(rate)(q)
+        return slope
 
     def _noise_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
         n = self.frame.dim

@@ -19,6 +19,7 @@ from connections.geometry.metrics import (
     PullbackMetric,
 )
 from connections.geometry.products import ProductFrame, ProductMetric
+from connections.geometry.sphere import SphereFrame
 
 __all__ = [
     "AffineInvariantMetric",
@@ -42,4 +43,5 @@ __all__ = [
     "SE3Frame",
     "SO3Frame",
     "SampledCurve",
+    "SphereFrame",
 ]

@@ -16,7 +16,8 @@ from connections.checks import MetricError, PointError
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
 from connections.geometry.numerics.scales import POINT_TOLERANCE
-from connections.interop.geomstats.frames import HyperboloidFrame, SphereFrame
+from connections.geometry.sphere import SphereFrame
+from connections.interop.geomstats.frames import HyperboloidFrame
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization
 

@@ -34,6 +34,22 @@ MUTANTS = (
         "brackets of the frame have the other sign in the spread of errors",
     ),
     Mutant(
+        "sphere-without-curvature",
+        "geometry/sphere.py",
+        "jnp.outer(slope * d - sinc * q, e)",
+        "jnp.outer(-slope * d - sinc * q, e)",
+        ("estimation/test_sphere.py::test_great_circles_are_the_geodesics_of_the_metric",),
+        "neighbouring great circles part in the direction of motion",
+    ),
+    Mutant(
+        "pole-noticed",
+        "estimation/spaces.py",
+        "dual @ half @ frame.matrix_at(middle)",
+        "dual @ half @ frame.matrix_at(q)",
+        ("estimation/test_sphere.py::test_the_pole_of_the_frame_is_not_noticed",),
+        "the frame in the middle of a prediction is that of its begin",
+    ),
+    Mutant(
         "step-not-halved",
         "estimation/updates.py",
         "0.5 * change, last",
