@@ -1,6 +1,6 @@
 """Displacements: exp, its derivative, its inverse and transport, on groups and along any geodesics."""
 
-from functools import partial
+from functools import cache, partial
 
 import jax
 import jax.numpy as jnp
@@ -30,10 +30,12 @@ GROUPS = {
     "right": cn.MatrixLieGroup(UPPER, invariant="right"),
     "product": cn.ProductFrame(cn.SO3Frame(), cn.CoordinateFrame(2)),
 }
-POINTS = {
-    name: np.asarray(group.sample_at(jnp.linspace(-0.9, 0.7, group.ambient_dim)))
-    for name, group in GROUPS.items()
-}
+
+
+@cache
+def point(name):
+    """A point of a group, not its unit."""
+    return np.asarray(GROUPS[name].sample_at(jnp.linspace(-0.9, 0.7, GROUPS[name].ambient_dim)))
 
 
 BY_DEFAULT = ("SE3", "product")  # a product of SO3
@@ -46,7 +48,7 @@ def of_groups(errors, names):
     found: dict[str, dict[str, jax.Array]] = {}
     for name in names:
         group = GROUPS[name]
-        own, q, e = GroupDisplacements(group), POINTS[name], errors[name]
+        own, q, e = GroupDisplacements(group), point(name), errors[name]
         p, slope, _ = own.moved_at(q, e)
         rates = jax.jacfwd(lambda x, own=own, q=q: own.moved_at(q, x)[0])(e)
         member = affine.CartanSchoutenConnection(group, 0.2)
@@ -103,7 +105,7 @@ def test_transport_by_a_member_on_a_group(found, name):
 def test_small_turns_use_series_that_meet_the_closed_forms():
     sizes = np.array([1e-9, 0.0999, 0.1001, 3.0])
     axis = np.array([0.6, -0.48, 0.64])
-    slopes = jax.jit(jax.vmap(lambda x: GroupDisplacements(GROUPS["SE3"]).moved_at(POINTS["SE3"], x)[1]))(
+    slopes = jax.jit(jax.vmap(lambda x: GroupDisplacements(GROUPS["SE3"]).moved_at(point("SE3"), x)[1]))(
         np.concatenate([sizes[:, None] * axis, np.tile([[0.3, 0.1, -0.2]], (4, 1))], axis=1)
     )
     for size, slope in zip(sizes, np.asarray(slopes), strict=True):
@@ -114,7 +116,7 @@ def test_small_turns_use_series_that_meet_the_closed_forms():
 
 def test_connections_of_cartan_and_schouten():
     """T = 2 beta s, R = (beta^2 - 1/4) [[., .], .]; flat for 1/2; a frame that is no group's is refused."""
-    group, q = cn.SE3Frame(), POINTS["SE3"]
+    group, q = cn.SE3Frame(), point("SE3")
     s = np.asarray(group.structure_functions(q))
     nested = np.einsum("lmk,mij->lkij", s, s)
     for beta in (-0.5, 0.0, 0.3):

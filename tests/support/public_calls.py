@@ -124,13 +124,6 @@ POSITIVE = cn.geometry.AffineInvariantMetric(
 )
 ONE = jnp.array([1.0, 0.0, 1.0])  # the coordinates of the unit matrix
 PRODUCT = cn.ProductFrame(cn.CoordinateFrame(1), cn.CoordinateFrame(2))
-AUDITED = cn.audit_coriolis(
-    lambda q, v: np.asarray(cn.coriolis_matrix(NABLA, q, v, METRIC)),
-    lambda q: np.asarray(METRIC.matrix(q)),
-    FRAME,
-    np.array([[0.3, -0.2, 0.1]]),
-    np.array([[0.5, 0.4, -0.3]]),
-)
 
 
 def _rows(*shape: int) -> np.ndarray:
