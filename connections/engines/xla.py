@@ -684,13 +684,19 @@ def _writer_of_filled(form: Form, write: Write | None) -> tuple[Any, int]:
     """
     if write is None:
         return _none, form.vectors
-    writing, last = _internal(write), form.vectors - 1
+    writing, last = _compiled_once(write), form.vectors - 1
 
     @_internal
     def fill(frame, constants, row):
         writing(constants[0], _attribute(frame, 2), _argument(frame, last, row, row + 1)[0])
 
     return fill, last
+
+
+@functools.cache
+def _compiled_once(write: Write) -> Any:
+    """The function, compiled for all operations of the process that contain it."""
+    return _internal(write)
 
 
 def _piece_of_each(entry: Any, form: Form, write: Write | None) -> Any:
