@@ -1,6 +1,6 @@
 """Displacements: exp, its derivative, its inverse and transport, on groups and along any geodesics."""
 
-from functools import cache, partial
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,10 +32,9 @@ GROUPS = {
 }
 
 
-@cache
 def point(name):
     """A point of a group, not its unit."""
-    return np.asarray(GROUPS[name].sample_at(jnp.linspace(-0.9, 0.7, GROUPS[name].ambient_dim)))
+    return GROUPS[name].sample_at(jnp.linspace(-0.9, 0.7, GROUPS[name].ambient_dim))
 
 
 BY_DEFAULT = ("SE3", "product")  # a product of SO3
