@@ -9,6 +9,8 @@ import numpy as np
 LEVI_CIVITA = np.zeros((3, 3, 3))  # (a x b)_i = LEVI_CIVITA[i, j, k] a_j b_k
 LEVI_CIVITA[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
 LEVI_CIVITA[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
+# By elements, because compilers join these to what comes next; a product with a constant tensor is a call.
+_SKEW = np.moveaxis(-LEVI_CIVITA, -1, 0)
 
 
 def skew(w: jax.Array) -> jax.Array:
@@ -18,7 +20,10 @@ def skew(w: jax.Array) -> jax.Array:
     ----------
     w : (..., 3), any unit.
     """
-    return jnp.einsum("abc,...c->...ab", -LEVI_CIVITA, w)
+    w = jnp.asarray(w)
+    x, y, z = (w[..., i, None, None] for i in range(3))
+    skewed: jax.Array = x * _SKEW[0] + y * _SKEW[1] + z * _SKEW[2]
+    return skewed
 
 
 # Hamilton's product of quaternions (x, y, z, w): (a b)_i = _QUATERNION[i, j, k] a_j b_k.
@@ -37,7 +42,10 @@ def quaternion_product(a: jax.Array, b: jax.Array) -> jax.Array:
     ----------
     a, b : (..., 4) quaternions.
     """
-    return jnp.einsum("ijk,...j,...k->...i", _QUATERNION, a, b)
+    a, b = jnp.asarray(a), jnp.asarray(b)
+    x, y, z, w = (a[..., i, None, None] for i in range(4))
+    matrix = x * _QUATERNION[:, 0] + y * _QUATERNION[:, 1] + z * _QUATERNION[:, 2] + w * _QUATERNION[:, 3]
+    return jnp.sum(matrix * b[..., None, :], axis=-1)
 
 
 def rotation_matrix(quaternion: jax.Array) -> jax.Array:
