@@ -52,6 +52,7 @@ from connections.geometry.group_maps import (
     little_adjoint_at,
 )
 from connections.geometry.numerics.definite import inverse_of_definite
+from connections.geometry.numerics.products import small_product as product
 
 State = tuple[jax.Array, ...]  # (q,) or (q, v)
 Observation = Callable[..., jax.Array]  # *state -> y
@@ -162,7 +163,7 @@ class Points(Space):
             half = adjoint_of_exponential_at(frame, -0.5 * step * u)
             middle = exponential_at(frame, q, 0.5 * step * u) if callable(self.noise) else q
             noises = [self._noise_at(p, u, s) for p, s in ((q, t), (middle, t + step / 2), (moved, t + step))]
-            return Predicted((moved,), _spread_evenly(P, half, noises, step), half @ half, None)
+            return Predicted((moved,), _spread_evenly(P, half, noises, step), product(half, half), None)
 
         def rate(y: Any, s: Any) -> Any:
             p = frame.project_at(y[0]) if self.displacements.has_pole else y[0]
@@ -324,7 +325,7 @@ class Phase(Space):
         noises = []
         for ((q, v), s), (_, inverse) in zip(nodes, found, strict=True):
             torque = self.noise(q, v, u, s) if callable(self.noise) else self.noise
-            raised = inverse @ require_shape("noise", torque, (n, n)) @ inverse.T
+            raised = _carried(inverse, require_shape("noise", torque, (n, n)))
             noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
         end = nodes[-1][0]
         if self._is_flat:  # M = 1
@@ -333,9 +334,9 @@ class Phase(Space):
         before, after = (self._deviation_at(q, v, A) for (q, v), A in ends)
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
         back = 2.0 * jnp.eye(2 * n) - before
-        spread = _spread(back @ P @ back.T, Phi, half, noises, step)
+        spread = _spread(_carried(back, P), Phi, half, noises, step)
         gaps = after @ jnp.concatenate([frame.velocity_at(end[0], gap[0]), gap[1]])
-        return Predicted(end, after @ spread @ after.T, after @ Phi @ back, gaps)
+        return Predicted(end, _carried(after, spread), product(after, product(Phi, back)), gaps)
 
     def _moved_on_group_at(
         self, nabla: CartanSchoutenConnection, x: State, e: jax.Array
@@ -388,17 +389,17 @@ def _transitions(A: Any, h: Any) -> tuple[jax.Array, jax.Array]:
     """
     first, middle, last = A
     one = jnp.eye(len(first))
-    k2 = middle @ (one + 0.5 * h * first)
-    k3 = middle @ (one + 0.5 * h * k2)
-    k4 = last @ (one + h * k3)
+    k2 = product(middle, one + 0.5 * h * first)
+    k3 = product(middle, one + 0.5 * h * k2)
+    k4 = product(last, one + h * k3)
     whole = one + h / 6.0 * (first + 2.0 * k2 + 2.0 * k3 + k4)
-    return whole, one + 0.25 * h * (middle + last @ (one + 0.5 * h * middle))
+    return whole, one + 0.25 * h * (middle + product(last, one + 0.5 * h * middle))
 
 
 def _spread(P: jax.Array, Phi: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
     """Phi P Phi^T + h/6 (Phi Q_0 Phi^T + 4 Phi_half Q_m Phi_half^T + Q_1), symmetric."""
     first, middle, last = noises
-    total = Phi @ (P + h / 6.0 * first) @ Phi.T + h / 6.0 * (4.0 * half @ middle @ half.T + last)
+    total = _carried(Phi, P + h / 6.0 * first) + h / 6.0 * (4.0 * _carried(half, middle) + last)
     spread: jax.Array = 0.5 * (total + total.T)
     return spread
 
@@ -406,7 +407,12 @@ def _spread(P: jax.Array, Phi: jax.Array, half: jax.Array, noises: list[jax.Arra
 def _spread_evenly(P: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
     """The same if Phi is half twice: half (half (P + h/6 Q_0) half^T + 4h/6 Q_m) half^T + h/6 Q_1."""
     first, middle, last = noises
-    total = half @ (P + h / 6.0 * first) @ half.T + 4.0 * h / 6.0 * middle
-    total = half @ total @ half.T + h / 6.0 * last
+    total = _carried(half, P + h / 6.0 * first) + 4.0 * h / 6.0 * middle
+    total = _carried(half, total) + h / 6.0 * last
     spread: jax.Array = 0.5 * (total + total.T)
     return spread
+
+
+def _carried(Phi: jax.Array, P: jax.Array) -> jax.Array:
+    """Phi P Phi^T."""
+    return product(product(Phi, P), Phi.T)

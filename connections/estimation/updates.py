@@ -31,6 +31,7 @@ from connections.estimation.estimate import Estimate, Innovation
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
 from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
+from connections.geometry.numerics.products import small_product as product
 
 SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
 _ROUND_OFF = 1e-10  # of what is minimized
@@ -89,7 +90,7 @@ def updated_at(
 
     def seen(own: Residual, turn: jax.Array) -> Seen:
         by = scale if sensor.has_fixed_noise else inverse_factor(own.N)
-        return Seen(by @ own.r, by @ (own.H @ turn))
+        return Seen(by @ own.r, product(by, product(own.H, turn)))
 
     def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
         found = space.moved_at(x, L @ epsilon)
@@ -114,9 +115,9 @@ def updated_at(
         )
         at = jnp.zeros(k)
     K, log_det = _gain(last)
-    rest = jnp.concatenate([jnp.eye(k) - K @ last.A, K], axis=1)
-    root = _after(J, L) @ rest
-    P_z, size = root @ root.T, jnp.zeros(())
+    rest = jnp.concatenate([jnp.eye(k) - product(K, last.A), K], axis=1)
+    root = product(_after(J, L), rest)
+    P_z, size = product(root, root.T), jnp.zeros(())
     off = _deviations(gap, P_z)
     if settings.reset is None or isinstance(settings.reset, AffineConnection):
         exact = P_z
@@ -127,13 +128,13 @@ def updated_at(
         root = reset @ (L @ rest)
         P_z = root @ root.T
     said, accepted = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
-    ahead = first.H @ L
+    ahead = product(first.H, L)
     converged = length <= SETTLED
     z, P_z = _where(accepted, (z, P_z), (x, P))
     good = converged if gap is None else converged & (off <= NEGLIGIBLE)
     z, P_z = _unless(~accepted | good, z, P_z)
     innovation = Innovation(
-        S=ahead @ ahead.T + first.N,
+        S=product(ahead, ahead.T) + first.N,
         **said,
         accepted=accepted,
         converged=converged,
@@ -240,9 +241,9 @@ def _target(own: Seen, epsilon: jax.Array) -> jax.Array:
     """K (rho + A epsilon), (k,)."""
     A = own.A
     if _is_wide(A):
-        scale = inverse_factor(jnp.eye(len(A)) + A @ A.T)
-        return (scale @ A).T @ (scale @ (own.rho + A @ epsilon))
-    scale = inverse_factor(jnp.eye(A.shape[1]) + A.T @ A)
+        scale = inverse_factor(jnp.eye(len(A)) + product(A, A.T))
+        return A.T @ (scale.T @ (scale @ (own.rho + A @ epsilon)))
+    scale = inverse_factor(jnp.eye(A.shape[1]) + product(A.T, A))
     return epsilon + scale.T @ (scale @ (own.rho @ A - epsilon))
 
 
@@ -250,11 +251,11 @@ def _gain(own: Seen) -> tuple[jax.Array, jax.Array]:
     """K (k, m), and ln det(1 + A A^T)."""
     A = own.A
     if _is_wide(A):
-        scale = inverse_factor(jnp.eye(len(A)) + A @ A.T)
-        K = (scale @ A).T @ scale
+        scale = inverse_factor(jnp.eye(len(A)) + product(A, A.T))
+        K = product(product(scale, A).T, scale)
     else:
-        scale = inverse_factor(jnp.eye(A.shape[1]) + A.T @ A)
-        K = scale.T @ (scale @ A.T)
+        scale = inverse_factor(jnp.eye(A.shape[1]) + product(A.T, A))
+        K = product(scale.T, product(scale, A.T))
     return K, -2.0 * _log_diagonal(scale)
 
 
@@ -278,7 +279,7 @@ def _estimate(x: State, P: jax.Array, t: Any) -> Estimate:
 
 def _after(J: jax.Array | None, L: jax.Array) -> jax.Array:
     """J L; None is the identity, with which compilers know that J does not depend on the step."""
-    return L if J is None else J @ L
+    return L if J is None else product(J, L)
 
 
 def _symmetric(P: jax.Array) -> jax.Array:
