@@ -21,6 +21,7 @@ import connections as cn
 from connections import multibody as mb
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "support"))
+from closed_chains import legged_robot
 from robots import robot_path
 
 MOTION: dict[str, Any] = {"method": "variational"}
@@ -167,6 +168,7 @@ def cost() -> None:
         ("UR5", described("ur5", floating=False)),
         ("ANYmal", described("anymal", floating=True)),
         ("four-bar", mb.example("four_bar")),
+        ("two legs with four-bars, floating", legged_robot().build()),
     ):
         rng = np.random.default_rng(3)
         q, v = robot.random(rng), rng.normal(size=robot.nv)

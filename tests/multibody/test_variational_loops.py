@@ -1,18 +1,27 @@
 """Variational steps of closed chains: the discrete action at closed configurations, momenta, order."""
 
+import threading
+import time
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from closed_chains import four_bar, legged_robot
+from closed_chains import four_bar, legged_robot, stewart_platform
 from discrete_action import action, inertias, slopes
 from mechanisms import armed
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import ClosureError, IntegrationError
+from connections.coriolis.variational import OPEN
+from connections.engines import thread_chunks
+from connections.engines.workspaces import Workspaces
 from connections.multibody.definition.host_kinematics import body_motions
-from connections.multibody.program.loop_stepping import stepping_of
+from connections.multibody.kernels.layout import CLOSURE
+from connections.multibody.program.compiled_functions import compiled
+from connections.multibody.program.loop_stepping import LoopSteps, stepping_of
+from connections.multibody.program.stepping import history_size, stepped
 
 H = 0.02
 STEPS = {"method": "variational"}
@@ -118,15 +127,18 @@ def test_newtons_matrix_of_loops_is_exact(linkage):
 
 def test_newtons_matrix_is_the_slope_of_the_momenta(legged, rng):
     """Of the spanning tree, along G at the end of a step, by differences."""
-    steps, tree = stepping_of(legged), tree_of(legged)
-    q0 = legged.random(rng)
-    here = steps._place(q0)
-    there = steps._place(mb.displace(legged, q0, 0.1 * rng.normal(size=legged.nv)))
-    found, e = steps._tree(here, there, H, there.G).change, 1e-5
-    for column, g in zip(found.T, there.G.T, strict=True):
-        ends = [there._replace(spanning=mb.displace(tree, there.spanning, x * g)) for x in (e, -e)]
-        plus, minus = (steps._tree(here, end, H).momentum for end in ends)
-        np.testing.assert_allclose((plus - minus) / (2.0 * e), column, atol=2e-3 * np.abs(found).max())
+    tree, q0 = tree_of(legged), legged.random(rng)
+    here, there = (
+        mb.close_loops(legged, q) for q in (q0, mb.displace(legged, q0, 0.1 * rng.normal(size=legged.nv)))
+    )
+    G, y = legged.program.solution(there).G, np.append(here.spanning, np.zeros(tree.nv))[None]
+    for g in G.T:
+        along, ahead = np.append(g, np.zeros(tree.nv))[None], np.zeros((1, history_size(tree.nv)))
+        ahead[0, : tree.nq] = there.spanning
+        found = stepped(tree, y, along, np.ones(1), H, -1, ahead).guess[0, : tree.nv]
+        ends = (mb.displace(tree, there.spanning, x * g) for x in (1e-5, -1e-5))
+        plus, minus = (mb.discrete_momentum(tree, here.spanning, end, H) for end in ends)
+        np.testing.assert_allclose((plus - minus) / 2e-5, found, atol=2e-3 * np.abs(found).max())
 
 
 def test_a_geared_rotor_is_armature():
@@ -161,6 +173,103 @@ def test_where_loops_end_is_named(linkage):
         mb.variational_step(by_rocker, q0 + 3.0, [0.0], 0.01)
     with pytest.raises(IntegrationError, match=r"variational_step: loops do not close where it leads in a"):
         mb.variational_step(by_rocker, q0, mb.mass_matrix(by_rocker, q0)[0] * 20.0, 0.05)
+
+
+def test_a_free_body_that_loops_hold_has_no_momentum_of_its_own(rng):
+    """The legs of a platform push it. P_{k+1} is that of the way back, and of tau."""
+    plan = stewart_platform()
+    plan.gravity = (0.0, 0.0, 0.0)
+    model = plan.build()
+    q0, tau = model.neutral(), 0.1 * rng.normal(size=model.nv)
+    P0 = mb.discrete_momentum(model, q0, mb.displace(model, q0, H * 0.3 * rng.normal(size=6)), H)
+    q1, P1 = mb.variational_step(model, q0, P0, H, tau)
+    back = mb.discrete_momentum(model, q1, q0, -H)
+    np.testing.assert_allclose(back + 0.5 * H * tau, P1, rtol=0.0, atol=1e-11 * np.abs(P1).max())
+    turned = Rotation.from_quat(q1[3:]).inv() * Rotation.from_quat(q0[3:])
+    free = turned.apply(P0[3:]) + H * tau[3:]  # control
+    assert np.abs(free - P1[3:]).max() > 1e-3 * np.abs(P1).max()
+
+
+class Asking:
+    """The solver of a robot's loops; its copies for the kernel say that users' functions close them."""
+
+    def __init__(self, loops):
+        self._loops, numbers = loops, loops.closure.copy()
+        numbers.view(np.int64)[CLOSURE.sizes.index("functions")] = 1
+        self.copies, self.layout, self.size, self.asked = (
+            Workspaces(numbers.copy),
+            loops.layout,
+            loops.size,
+            0,
+        )
+
+    def solve(self, q, *start):
+        self.asked += len(start)
+        return self._loops.solve(q, *start)
+
+
+def test_solutions_that_are_asked_for_make_the_same_steps(linkage):
+    """As of users' functions, of loops nearly singular, and across crossing branches; also where one ends."""
+    y, none, shares = np.array([[0.8, 0.5], [1.9, -0.4]]), np.zeros((2, 2)), np.array([0.4, 0.6])
+    expected, steps = stepping_of(linkage)(y, none, shares, H, 4), stepping_of(linkage)
+    steps._loops = Asking(steps._loops)
+    found = steps(y, none, shares, H, 4)
+    assert steps._loops.asked > 2 * 2 * 4
+    assert found.steps.tolist() == [4, 4] and found.last.tolist() == expected.last.tolist()
+    for name in ("q", "P", "guess", "why"):
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), rtol=0.0, atol=1e-12)
+    by_rocker = linkage.with_independent(["bar rocker"])
+    steps, q0 = stepping_of(by_rocker), by_rocker.neutral()
+    steps._loops = Asking(steps._loops)
+    fast = np.append(q0, 20.0 * mb.mass_matrix(by_rocker, q0)[0])[None]
+    assert steps(fast, none[:1], np.ones(1), 0.05, 1).why[0] == OPEN
+
+
+@pytest.mark.parametrize("loop", [True, False])
+def test_each_thread_has_workspaces_of_its_own(linkage, loop, monkeypatch):
+    """While a thread steps through rows, no other one works in its memory; rows are those of one thread."""
+    model = linkage if loop else tree_of(linkage)
+    q, P = np.linspace(0.5, 1.0, 300)[:, None] * np.ones(model.nq), np.full((300, model.nv), 0.3)
+    alone = stepping_of(model)(np.hstack([q, P])[::50], np.zeros((6, 2 * model.nv)), np.ones(1), H, 1)
+    name, lock = "loop_steps_rows" if loop else "variational_rows", threading.Lock()
+    function, busy, shared, most = compiled.require(name), [], [], []
+
+    def watched(*arguments):
+        own = [memory.ctypes.data for memory in arguments[: 2 if loop else 1]]
+        with lock:
+            shared.extend(set(own) & set(busy))
+            busy.extend(own)
+            most.append(len(busy) // len(own))
+        time.sleep(2e-3)
+        good = function(*arguments)
+        with lock:
+            for address in own:
+                busy.remove(address)
+        return good
+
+    monkeypatch.setattr(compiled, "require", lambda _: watched)
+    monkeypatch.setattr(thread_chunks, "WORTH_A_THREAD", 0.0)
+    monkeypatch.setattr(thread_chunks, "get_num_threads", lambda: 2)
+    many = stepping_of(model)(np.hstack([q, P]), np.zeros((300, 2 * model.nv)), np.ones(1), H, 1)
+    assert not shared and max(most) == 2
+    np.testing.assert_array_equal(many.q[::50], alone.q)
+    np.testing.assert_array_equal(many.P[::50], alone.P)
+
+
+def test_only_revolute_joints_may_differ_by_turns():
+    """A sliding joint that is 2 pi m off is at another place, and so is a screw after a turn."""
+    turn, z = 2.0 * np.pi, (0.0, 0.0, 1.0)
+    for joint, same in ((mb.Revolute(z), True), (mb.Helical(z, 0.1), False), (mb.Prismatic(z), False)):
+        mechanism = mb.Mechanism()
+        for name in ("one", "other"):
+            mechanism.add_body(name, 1.0)
+            mechanism.add_joint(f"to {name}", "world", name, joint)
+        mechanism.add_coupling("equal", {"to one": 1.0, "to other": -1.0}, independent=["to one"])
+        steps = LoopSteps(mechanism.build())
+        q_s = np.array([0.3, 0.3])
+        assert steps._are_same(q_s, q_s + 1e-9)
+        assert not steps._are_same(q_s, q_s + np.array([0.0, 1e-3]))
+        assert steps._are_same(q_s, q_s + np.array([0.0, turn])) == same
 
 
 @pytest.mark.further

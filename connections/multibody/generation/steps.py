@@ -328,10 +328,10 @@ def _end(model: Model, function: Exported, first: Recording, varying: dict[int, 
     state, momenta = Workspace(recording.record.unwritten), Workspace(recording.record.unwritten)
     q, P = recording.given("q"), recording.given("P")
     state.update({k: q[k] for k in range(tree.nq)} | {tree.nq + j: P[j] for j in range(tree.nv)})
-    recording.run(begin_momenta, tree, Slots(state), Slots(momenta))
+    recording.run(begin_momenta, tree, Slots(state), Slots(momenta), tree.kind)
     recording.run(armature_momenta, tree, work, h)
     recording.run(move_links, tree, work, h, False)
-    behind = recording.run(end_step, tree, work, h, Slots(state), Slots(momenta))
+    behind = recording.run(end_step, tree, work, h, Slots(state), Slots(momenta), tree.kind)
     assigned = [(f"out[{k}]", state[k]) for k in range(tree.nq + tree.nv)]
     given = ("q", "P", "h", "fixed", "own")
     return Block("end", given, ("out", "behind"), recording.record, (*assigned, ("behind[0]", behind)))

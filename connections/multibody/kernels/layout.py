@@ -170,6 +170,7 @@ CLUSTERS = Layout(
         "constant_count",
         "entry_count",
         "pair_count",  # the pairs of entries that have slots
+        "spanning_nq",
         "spanning_nv",
         "bodies",
     ),
@@ -220,6 +221,13 @@ CLUSTERS = Layout(
             20 * n.spanning_nv * n.bodies,
             n.spanning_nv + 3 * n.spanning_nv**2 + max(MOVED.size, MOVED_RATE.size) * n.G_size,
         ),
+        # Of `loop_variational`: the solution where a step ends, q_s and P_s of the spanning tree, spatial
+        # momenta of free bases, kinds of joints, and q with six vectors.
+        "there": lambda n: n.solution_size,
+        "state": lambda n: n.spanning_nq + n.spanning_nv,
+        "base_momenta": lambda n: 2 * n.spanning_nv,
+        "base_kinds": lambda n: n.spanning_nv + 1,
+        "step": lambda n: n.nq + 6 * n.nv,
         "result": lambda n: 0,
     },
 )

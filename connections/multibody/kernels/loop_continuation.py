@@ -98,14 +98,15 @@ def solve_directly(closure, start, solution):
     """
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
-        status = _settle(loop, start, solution)
+        status = settle_at(loop, start, solution)
         if status == 0:
             status = reach(loop)
         if status == INDIRECT:
             return INDIRECT
         if status != 0:
             return status * (1 + loop.number)
-        _write(closure, loop, solution)
+        write_coordinates(closure, loop, solution)
+        write_derivatives(loop, solution, 0, 1)
     return digits_lost(closure, solution)
 
 
@@ -114,12 +115,13 @@ def solve_loops(closure, start, solution):
     """`solve_directly`, across points in which branches cross, and over many turns. Returns no `INDIRECT`."""
     for i in range(closure.loops):
         loop = unpack_loop(closure, i)
-        status = _settle(loop, start, solution)
+        status = settle_at(loop, start, solution)
         if status == 0:
             status = follow(loop)
         if status != 0:
             return status * (1 + loop.number)
-        _write(closure, loop, solution)
+        write_coordinates(closure, loop, solution)
+        write_derivatives(loop, solution, 0, 1)
     return digits_lost(closure, solution)
 
 
@@ -149,7 +151,7 @@ def _solve_linear(table, solution):
 
 
 @inline_section
-def _settle(loop, start, solution):
+def settle_at(loop, start, solution):
     """Close a loop where its path begins. Returns 0, or 1 if it cannot be closed, or -1 if it is singular."""
     for i in range(loop.coordinates):
         store(loop.x, i, start[loop.source[i]])
@@ -160,18 +162,17 @@ def _settle(loop, start, solution):
 
 
 @inline_section
-def _write(closure, loop, solution):
-    """Write what was found for a loop."""
+def write_coordinates(closure, loop, solution):
+    """Write the dependent coordinates that were found for a loop, and its pivot."""
     store(solution, closure.size - 1, min(solution[closure.size - 1], loop.control[PIVOT]))
     for i in range(loop.coordinates):
         if loop.follows[i]:
             store(solution, loop.source[i], loop.x[i])
-    write_derivatives(loop, solution, 0, 1)
 
 
 @without_reassociation
-def write_derivatives(loop, solutions, size, count):
-    """Write G and LG of the dependent columns to the solution; of lanes, to `count` of them, `size` apart."""
+def write_G(loop, solutions, size, count):
+    """Write G of the dependent columns to the solution; of lanes, to `count` of them, `size` apart."""
     p, d, n, m = loop.rows, loop.dependent, loop.independent, loop.columns
     K_d = beyond(loop.now, m * p)
     for s in range(m):
@@ -190,6 +191,14 @@ def write_derivatives(loop, solutions, size, count):
                     for lane in range(count):
                         number = load_lane(loop.z, slot, lane)
                         store(solutions, lane * size + loop.G_at[t] + k, number)
+
+
+@without_reassociation
+def write_derivatives(loop, solutions, size, count):
+    """`write_G`, and LG likewise."""
+    write_G(loop, solutions, size, count)
+    p, d, n = loop.rows, loop.dependent, loop.independent
+    K_d = beyond(loop.now, loop.columns * p)
     move_links(loop)
     for j in range(n):
         vary_wrenches(loop, j)

@@ -30,8 +30,8 @@ from connections.engines.inlined.twists import add6, dot6, force_cross, motion_c
 from connections.engines.inlined.vectors import add3, cross3, dot3, turned_by
 from connections.multibody.kernels.algebra import momentum
 from connections.multibody.kernels.armature import is_free
-from connections.multibody.kernels.elementary_joints import is_wide, put_way
-from connections.multibody.kernels.layout import DISPLACEMENT, PARAMETERS, unpack_tree
+from connections.multibody.kernels.elementary_joints import is_wide
+from connections.multibody.kernels.layout import DISPLACEMENT, unpack_tree
 from connections.multibody.kernels.layout import STEP_COLUMN as COLUMN
 from connections.multibody.kernels.layout import STEP_LINK as LINK
 from connections.multibody.kernels.reading import reduce_coordinates
@@ -42,6 +42,7 @@ from connections.multibody.kernels.variational import (
     logarithm,
     move_links,
     prepare_step,
+    put_ways,
     slope_times,
     slope_transpose_times,
 )
@@ -128,10 +129,7 @@ def momentum_derivatives(tree, work, target, h, out):
     """`momentum_derivatives_rows` of one row: from q in the workspace to q1 in slots target."""
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     prepare_step(tree, work)
-    for i in range(1, tree.links + 1):
-        own, constants = beyond(work, links + i * LINK.size + LINK.own), i * PARAMETERS.size
-        at = tree.coordinate[i]
-        put_way(tree.kind[i], beyond(tree.parameters, constants), beyond(work, at), beyond(target, at), own)
+    put_ways(tree, work, target)
     move_links(tree, work, h, False)
     for k in range(2 * nv * nv):
         store(out, k, 0.0)

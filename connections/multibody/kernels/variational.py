@@ -51,6 +51,7 @@ from connections.engines.inlined.vectors import (
 from connections.multibody.kernels.algebra import momentum
 from connections.multibody.kernels.armature import component, is_free
 from connections.multibody.kernels.elementary_joints import (
+    FREE,
     displace_coordinates,
     displace_further,
     displacement_velocities,
@@ -365,12 +366,13 @@ def carried(turn, shift, p):
 
 
 @inlined
-def end_step(tree, work, h, state, momenta):
+def end_step(tree, work, h, state, momenta, kinds):
     """Write q_{k+1} and P_{k+1} to `state`, after `move_links`.
 
     Returns a number that is negative unless a link has turned by half a turn or more.
 
     momenta : slots of the spatial momenta of free bases, as `begin_momenta`.
+    kinds : as `is_base`.
     """
     links, k, P, behind = tree.per_link, tree.parameters, tree.vectors, -1.0
     for i in range(1, tree.links + 1):
@@ -387,7 +389,7 @@ def end_step(tree, work, h, state, momenta):
         first, wide = tree.first[i], is_wide(tree.kind[i])
         turn, shift = take(work, slot + LINK.own, 4), take(work, slot + LINK.own + 4, 3)
         arm = carried(turn, shift, _changes(tree, work, i)) if wide else force
-        base = is_base(tree, i)
+        base = is_base(tree, kinds, i)
         if base:
             q, other = beyond(work, tree.coordinate[i]), beyond(state, tree.coordinate[i])
             own, reference = beyond(momenta, first), beyond(momenta, tree.nv + first)
@@ -422,20 +424,23 @@ def _changes(tree, work, i):
 
 
 @inlined
-def is_base(tree, i):
-    """Whether a link moves freely on the ground."""
-    return is_wide(tree.kind[i]) and is_free(tree, i) and tree.parent[i] == 0
+def is_base(tree, kinds, i):
+    """Whether a link moves freely on the ground.
+
+    kinds : of the joints; where a loop holds a free joint, it is not named as free.
+    """
+    return kinds[i] == FREE and tree.parent[i] == 0
 
 
 @inlined
-def begin_momenta(tree, state, momenta):
+def begin_momenta(tree, state, momenta, kinds):
     """Write the spatial momentum of each free base to slots momenta[j] of its columns.
 
     It is about the base's position, in the axes of its joint, which slots momenta[nv + j] are to remember.
     As long as nothing pushes a robot, this number stays, and P is what the base sees of it.
     """
     for i in range(1, tree.links + 1):
-        if is_base(tree, i):
+        if is_base(tree, kinds, i):
             q, first = beyond(state, tree.coordinate[i]), tree.first[i]
             put(momenta, tree.nv + first, take(q, 0, 3))
             turn, P = take(q, 3, 4), beyond(state, tree.nq + first)
@@ -492,13 +497,10 @@ def step(tree, work, h, state, velocities, count, iterations):
     clear(work, tree.scratch, nv)
     if stepping:
         kick = 0.5 * h
-        predict(tree, work, h, velocities)
+        predict(work, tree.scratch, nv, h, velocities)
     begin_step(tree, work, kick, h, beyond(work, tree.scratch))
     if count < 0:
-        for i in range(1, tree.links + 1):
-            own, constants = tree.per_link + i * LINK.size + LINK.own, i * PARAMETERS.size
-            q, target = beyond(work, tree.coordinate[i]), beyond(velocities, tree.coordinate[i])
-            put_way(tree.kind[i], beyond(tree.parameters, constants), q, target, beyond(work, own))
+        put_ways(tree, work, velocities)
     more, sloped, done, last = count >= 0, True, 0, 0.0
     while True:
         armature_momenta(tree, work, h)
@@ -522,32 +524,42 @@ def step(tree, work, h, state, velocities, count, iterations):
     result = 0.0
     if stepping:
         store(iterations, 0, load(iterations, 0) + done)
-        if end_step(tree, work, h, state, beyond(velocities, KEPT * nv)) >= 0.0:
+        if end_step(tree, work, h, state, beyond(velocities, KEPT * nv), tree.kind) >= 0.0:
             result = TURNED
-        _read_velocities(tree, work, h, velocities)
+        read_velocities(tree, work, tree.scratch)
+        remember(work, tree.scratch, nv, h, velocities)
     elif count == 0:
         for j in range(nv):
             store(velocities, j, load(work, tree.pivots + j))
-        store(iterations, 0, _potential(tree, work))
+        store(iterations, 0, potential_energy(tree, work))
     else:
         gather(tree, work, beyond(state, tree.nq))
         slope_product(tree, work, h, tree.vectors + nv, velocities)
-        _weights(tree, work, beyond(velocities, nv))
-        store(iterations, 0, _potential(tree, work))
+        weights(tree, work, beyond(velocities, nv))
+        store(iterations, 0, potential_energy(tree, work))
         if not (widest_turn(tree, work) < math.inf):
             result = TURNED
     return result
 
 
 @inlined
-def predict(tree, work, h, history):
-    """Extrapolate the velocities of the last steps to the middle of one of length h, slots scratch[j].
+def put_ways(tree, work, target):
+    """Write the joints' displacements from q in the workspace to the configuration in slots `target`."""
+    for i in range(1, tree.links + 1):
+        own, constants = tree.per_link + i * LINK.size + LINK.own, i * PARAMETERS.size
+        q, other = beyond(work, tree.coordinate[i]), beyond(target, tree.coordinate[i])
+        put_way(tree.kind[i], beyond(tree.parameters, constants), q, other, beyond(work, own))
+
+
+@inlined
+def predict(work, sums, nv, h, history):
+    """Extrapolate the velocities (nv,) of the last steps to the middle of one of length h, slots sums[j].
 
     By Newton's polynomial through at most `KEPT` of them: of each column until its terms become larger.
+    Behind these slots, 3 nv others are used.
     """
-    nv, ago, reach, good = tree.nv, (KEPT + 2) * tree.nv, 1.0, True
-    sums, terms = tree.scratch, tree.scratch + tree.nv
-    last, before = tree.scratch + 2 * tree.nv, tree.scratch + 3 * tree.nv  # sizes of terms; -1 at the end
+    ago, reach, good, terms = (KEPT + 2) * nv, 1.0, True, sums + nv
+    last, before = sums + 2 * nv, sums + 3 * nv  # sizes of terms; -1 at the end
     for j in range(nv):
         store(work, sums + j, history[j])
         store(work, last + j, math.inf)
@@ -578,18 +590,23 @@ def predict(tree, work, h, history):
 
 
 @inlined
-def _read_velocities(tree, work, h, history):
-    """Put the velocities of the step that was made before those of the last ones."""
-    nv, ago = tree.nv, (KEPT + 2) * tree.nv
+def read_velocities(tree, work, velocities):
+    """Write the velocities of which the joints' displacements are made, for a unit of time, to slots."""
+    for i in range(1, tree.links + 1):
+        own = beyond(work, tree.per_link + i * LINK.size + LINK.own)
+        displacement_velocities(tree.kind[i], own, beyond(work, velocities + tree.first[i]))
+
+
+@inlined
+def remember(work, ways, nv, h, history):
+    """Put the velocities of the step that was made, slots ways[j] over h, before those of the last ones."""
+    ago = (KEPT + 2) * nv
     for i in range(KEPT - 1, 0, -1):
         for j in range(nv):
             store(history, i * nv + j, history[(i - 1) * nv + j])
         store(history, ago + i, history[ago + i - 1] + h)
-    for i in range(1, tree.links + 1):
-        own, first = beyond(work, tree.per_link + i * LINK.size + LINK.own), tree.first[i]
-        displacement_velocities(tree.kind[i], own, beyond(work, tree.scratch + first))
     for j in range(nv):
-        store(history, j, load(work, tree.scratch + j) / h)
+        store(history, j, load(work, ways + j) / h)
     store(history, ago, 0.5 * h)
     store(history, ago + KEPT, min(history[ago + KEPT] + 1.0, float(KEPT)))
 
@@ -606,7 +623,7 @@ def gather(tree, work, p):
 
 
 @inlined
-def _weights(tree, work, g):
+def weights(tree, work, g):
     """Gravity at q_k, slots g[j], after `prepare_step`."""
     for i in range(1, tree.links + 1):
         weight = take(work, tree.per_link + i * LINK.size + LINK.weight, 6)
@@ -650,7 +667,7 @@ def slope_product(tree, work, h, x, product):
 
 
 @inlined
-def _potential(tree, work):
+def potential_energy(tree, work):
     """The potential energy of gravity, -sum m g . c, after `prepare_step`."""
     k, energy = tree.parameters, 0.0
     shift = world_shift(tree, work, 1)
@@ -693,7 +710,7 @@ def variational_rows(memory, y, forces, before, lengths, plan, out):
         for i in range(known + 1):
             store(velocities, i, before[row, i])
         if count > 0 and velocities[known] == 0.0:
-            begin_momenta(tree, state, beyond(velocities, KEPT * tree.nv))
+            begin_momenta(tree, state, beyond(velocities, KEPT * tree.nv), tree.kind)
         put(about, 0, (0.0, 0.0, 0.0))
         made, many, why = 0, max(count, 1) * parts, 0.0
         if count == -2:

@@ -56,6 +56,7 @@ def pack_clusters(closed: ClosedKinematics, tree: np.ndarray) -> np.ndarray:
         "constant_count": len(constant),
         "entry_count": len(entries["column"]),
         "pair_count": pairs,
+        "spanning_nq": closed.spanning.nq,
         "spanning_nv": closed.spanning.nv,
         "bodies": len(closed.tree.joints),
     }

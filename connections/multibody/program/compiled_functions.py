@@ -30,6 +30,7 @@ SOLVERS = {
     "motion_at": ("free motion", 5, "motion_steps", "m 2 f 1 1 2"),
     "motion_rows": ("free motion (batch)", 6, "motion_steps", "m w 2 1 2 2 3"),
     "variational_rows": ("variational steps", 10, "variational", "m 2 2 2 2 1 2"),
+    "loop_steps_rows": ("variational steps of loops", 18, "loop_variational", "m l c 2 2 2 2 2 1 2 2 2"),
     "momentum_derivatives_rows": ("derivatives of discrete momenta", 6, "step_derivatives", "m 2 2 2 2"),
     "judge": ("step control", 1, "motion_steps", "3 3 3 2 1 3"),
     "linear_at": ("transport along motions", 1, "motion_steps", "2 f 3 1 1 2"),

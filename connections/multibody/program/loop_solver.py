@@ -44,6 +44,7 @@ class Loops:
     definition : the solutions by JAX.
     solvable : whether compiled code can solve the loops: no condition is a user's function.
     linear : whether all conditions are linear couplings, which every recursion solves itself.
+    copies : copies of `closure`, one for each thread.
 
     Single calls share a workspace; the interpreter's lock, which they do not release, keeps them apart.
     Chunks of batches have workspaces of their own, which later batches use again.
@@ -55,7 +56,7 @@ class Loops:
         self.closure, self.layout = pack_closure(closed), SolutionLayout(closed)
         self.size, self.definition = self.layout.size, Definition(closed, self.layout)
         self._nothing = np.zeros(self.layout.G_size)
-        self._copies = Workspaces(lambda: with_workspace(self.closure, slots_of_rows(self.closure)))
+        self.copies = Workspaces(lambda: with_workspace(self.closure, slots_of_rows(self.closure)))
 
     def solve(
         self, q: np.ndarray, start: np.ndarray = _REFERENCE, out: np.ndarray | None = None
@@ -115,9 +116,9 @@ class Loops:
         if v.ndim == 1:
             good = compiled.bias_rates_at(self.closure, solution, v, result)
         else:
-            closure = self._copies.take()
+            closure = self.copies.take()
             good = compiled.bias_rates_rows(closure, solution, v, result)
-            self._copies.give_back(closure)
+            self.copies.give_back(closure)
         _accept(good)
         return result
 
@@ -200,7 +201,7 @@ class Loops:
                 return self._failed(0, status, self.closure, q, start)
             if status == INDIRECT:
                 solution[:] = np.nan
-        closure = self._copies.take()
+        closure = self.copies.take()
         try:
             rows, starts, solutions = np.atleast_2d(q, start, solution)
             if status is None:
@@ -219,7 +220,7 @@ class Loops:
                 status = compiled.closure_rest(closure, rows[bad : bad + 1], own[None], again, again)
             return self._failed(bad, status, closure, rows[bad], own)
         finally:
-            self._copies.give_back(closure)
+            self.copies.give_back(closure)
 
     def _failed(
         self, row: int, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray

@@ -37,9 +37,9 @@ MUTANTS = (
     ),
     Mutant(
         "variational-loops-projected-at-the-end",
-        "multibody/program/loop_stepping.py",
-        "p = here.G.T @ way.momentum",
-        "p = there.G.T @ way.momentum",
+        "multibody/kernels/loop_variational.py",
+        "project(tree, reduced, work, reduced.solution, p_s, p)",
+        "project(tree, reduced, work, reduced.there, p_s, p)",
         (
             "multibody/test_variational_loops.py::"
             "test_a_step_is_stationary_for_the_action_at_closed_configurations",
@@ -47,15 +47,15 @@ MUTANTS = (
         "momenta of a closed chain are projected where the step ends, not where they are",
     ),
     Mutant(
-        "variational-loops-base-pushed-twice",
-        "multibody/program/loop_stepping.py",
-        "np.concatenate([R.T @ n, R.T @ f]) + duration * outer[j : j + 6]",
-        "np.concatenate([R.T @ n, R.T @ f]) + 2.0 * duration * outer[j : j + 6]",
+        "variational-loops-base-that-a-loop-holds",
+        "multibody/kernels/loop_variational.py",
+        "tree.kind[i] if reduced.direct[i] else -1",
+        "tree.kind[i]",
         (
             "multibody/test_variational_loops.py::"
             "test_a_step_is_stationary_for_the_action_at_closed_configurations",
         ),
-        "the momentum of a floating base with loops has the force at the end of a step twice",
+        "the momentum of a free body that a loop holds is taken for one that only outer forces change",
     ),
     Mutant(
         "data-of-the-first-row",
