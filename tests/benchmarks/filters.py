@@ -3,7 +3,8 @@
 Run `python tests/benchmarks/filters.py attitude`, or poses, smoother, arm. Each row has means of NEES / k
 over the runs; one is consistent. A run whose iteration does not settle is counted, and left out.
 With `speed` it prints microseconds of a prediction and an update inside `scan`, beside extended Kalman
-filters of vectors of the same sizes and numbers of iterations; with `robot` those of an arm of six joints;
+filters of vectors of the same sizes and numbers of iterations; with `robot` those of an arm of six joints,
+with `navigation` those of attitude, velocity and position;
 with `batch` time and memory of 10,000 runs in one `vmap`.
 """
 
@@ -385,6 +386,42 @@ def speed():
             row(name, f"{count:.2f}", f"{found[0]:.1f}", *ratios)
 
 
+def navigation():
+    """Attitude, velocity and position, 9 errors, by gyroscope, accelerometer and a position at 100 Hz."""
+    frame, rng = cn.ProductFrame(cn.SO3Frame(), cn.CoordinateFrame(6)), np.random.default_rng(0)
+    gravity = np.array([0.0, 0.0, -9.81])
+
+    def velocity(q, u, t):
+        return jnp.concatenate([u[:3], rotation_matrix(q[:4]) @ u[3:] + gravity, q[4:7]])
+
+    def flow(x, u):
+        return x + 0.01 * jnp.concatenate([u[:3], x[:3] + u[3:], x[3:6]])
+
+    times, us = 0.01 * np.arange(1, SAMPLES + 1), np.tile([0.1, -0.2, 0.3, 0.0, 0.0, 9.81], (SAMPLES, 1))
+    P, N, ys = 0.01 * np.eye(9), 1e-4 * np.eye(3), 0.01 * rng.normal(size=(SAMPLES, 3))
+    start, sensor = jnp.zeros(10).at[3].set(1.0), estimation.Sensor(lambda q: q[7:], N)
+    row("steps", "an update", "with its prediction", "vectors")
+    for iterations in (1, 30):
+        own = estimation.Filter(frame, velocity, 1e-4 * np.eye(9), iterations=iterations)
+
+        def run(P, us, ys, own=own):
+            found = own.run(estimation.Estimate(start, P), times, us, ys, sensor)
+            return found.estimate.q, found.estimate.P, found.innovation.log_likelihood
+
+        def updates(P, us, ys, own=own):
+            def step(x, y):
+                found, said = own.update(estimation.Estimate(x, P), y, sensor)
+                return found.q, (found.P, said.log_likelihood)
+
+            return jax.lax.scan(step, start, ys)[1]
+
+        history = own.run(estimation.Estimate(start, P), times, us, ys, sensor)
+        count = float(history.innovation.steps.mean())
+        vectors = vector_filter(flow, lambda x: jnp.sin(x[6:]), 1e-5 * jnp.eye(9), N, round(count))
+        whole, one, beside = best((run, updates, vectors), (P, us, ys))
+        row(f"{count:.2f}", f"{one:.1f}", f"{whole:.1f}", f"{beside:.1f}")
+
+
 def robot():
     """An arm of six joints with encoders at every millisecond: 12 errors."""
     arm, rng = mb.example("arm"), np.random.default_rng(0)
@@ -429,6 +466,6 @@ def batch(runs=10_000):
 if __name__ == "__main__":
     begin = time.time()
     tables = {"attitude": attitude, "poses": pose, "smoother": smoother, "arm": arm}
-    tables |= {"speed": speed, "robot": robot, "batch": batch}
+    tables |= {"speed": speed, "robot": robot, "navigation": navigation, "batch": batch}
     tables[sys.argv[1]](*map(int, sys.argv[2:]))
     print(f"{time.time() - begin:.0f} s")
