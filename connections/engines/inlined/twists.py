@@ -7,6 +7,19 @@ from connections.engines.inlined.simd import inlined
 
 
 @inlined
+def unit6(k):
+    """Six numbers, number k one and the others zero."""
+    return (
+        1.0 if k == 0 else 0.0,
+        1.0 if k == 1 else 0.0,
+        1.0 if k == 2 else 0.0,
+        1.0 if k == 3 else 0.0,
+        1.0 if k == 4 else 0.0,
+        1.0 if k == 5 else 0.0,
+    )
+
+
+@inlined
 def add6(x, y):
     """x + y."""
     return x[0] + y[0], x[1] + y[1], x[2] + y[2], x[3] + y[3], x[4] + y[4], x[5] + y[5]

@@ -26,7 +26,7 @@ from connections.engines.inlined.simd import (
     store,
     take,
 )
-from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6, unit6
 from connections.engines.inlined.vectors import add3, cross3, dot3, turned_by
 from connections.multibody.kernels.algebra import momentum
 from connections.multibody.kernels.armature import is_free
@@ -42,6 +42,7 @@ from connections.multibody.kernels.variational import (
     logarithm,
     move_links,
     prepare_step,
+    put_column,
     put_ways,
     slope_times,
     slope_transpose_times,
@@ -75,14 +76,7 @@ def put_exact_slope(work, slot, inertia, x, factors):
     third = force_cross(x, twice)
     turn = add6(scale6(twice, 2.0 * a_rate), scale6(force_cross(x, third), 2.0 * b_rate))
     for k in range(6):
-        e = (
-            1.0 if k == 0 else 0.0,
-            1.0 if k == 1 else 0.0,
-            1.0 if k == 2 else 0.0,
-            1.0 if k == 3 else 0.0,
-            1.0 if k == 4 else 0.0,
-            1.0 if k == 5 else 0.0,
-        )
+        e = unit6(k)
         moved = motion_cross(x, e)
         moved_twice = motion_cross(x, moved)
         moved_fourth = motion_cross(x, motion_cross(x, moved_twice))
@@ -95,12 +89,7 @@ def put_exact_slope(work, slot, inertia, x, factors):
         column = add6(add6(z, scale6(first, 0.5)), add6(scale6(second, a), scale6(fourth, b)))
         column = add6(column, scale6(turn, dot3(w, (dx[0], dx[1], dx[2]))))
         column = scale6(column, by_h)
-        store(work, slot + k, column[0])
-        store(work, slot + 6 + k, column[1])
-        store(work, slot + 12 + k, column[2])
-        store(work, slot + 18 + k, column[3])
-        store(work, slot + 24 + k, column[4])
-        store(work, slot + 30 + k, column[5])
+        put_column(work, slot + k, column)
 
 
 @compiled_batch_entry
@@ -181,19 +170,9 @@ def _add_armature(tree, work, i, h, out):
         K = tree.per_link + LINK.K  # of the ground, which has none
         put_exact_slope(work, K, (m, 0.0, 0.0, 0.0, a, 0.0, 0.0, a, 0.0, a), x, (factor, other, 1.0 / h))
         for column in range(stop - first):
-            w = (
-                1.0 if column == 0 else 0.0,
-                1.0 if column == 1 else 0.0,
-                1.0 if column == 2 else 0.0,
-            )
-            u = (
-                1.0 if column == 3 else 0.0,
-                1.0 if column == 4 else 0.0,
-                1.0 if column == 5 else 0.0,
-            )
-            e = w[0], w[1], w[2], u[0], u[1], u[2]
-            w = turned_by(turn, w)
-            u = add3(turned_by(turn, u), cross3(shift, w))
+            e = unit6(column)
+            w = turned_by(turn, (e[0], e[1], e[2]))
+            u = add3(turned_by(turn, (e[3], e[4], e[5])), cross3(shift, w))
             moved = w[0], w[1], w[2], u[0], u[1], u[2]
             for row in range(stop - first):
                 of = take(work, K + 6 * row, 6)

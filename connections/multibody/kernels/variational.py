@@ -35,7 +35,7 @@ from connections.engines.inlined.simd import (
     store,
     take,
 )
-from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6, unit6
 from connections.engines.inlined.vectors import (
     add3,
     cross3,
@@ -197,26 +197,25 @@ def _put_slope(work, slot, inertia, x, y, numbers):
     a, by_h = numbers
     once = force_cross(x, y)
     for k in range(6):
-        e = (
-            1.0 if k == 0 else 0.0,
-            1.0 if k == 1 else 0.0,
-            1.0 if k == 2 else 0.0,
-            1.0 if k == 3 else 0.0,
-            1.0 if k == 4 else 0.0,
-            1.0 if k == 5 else 0.0,
-        )
+        e = unit6(k)
         turned = motion_cross(x, e)
         dx = add6(e, add6(scale6(turned, -0.5), scale6(motion_cross(x, turned), a)))
         z = momentum(inertia, dx)
         first = add6(force_cross(dx, y), force_cross(x, z))
         second = add6(force_cross(dx, once), force_cross(x, first))
         column = scale6(add6(z, add6(scale6(first, 0.5), scale6(second, a))), by_h)
-        store(work, slot + k, column[0])
-        store(work, slot + 6 + k, column[1])
-        store(work, slot + 12 + k, column[2])
-        store(work, slot + 18 + k, column[3])
-        store(work, slot + 24 + k, column[4])
-        store(work, slot + 30 + k, column[5])
+        put_column(work, slot + k, column)
+
+
+@inlined
+def put_column(work, slot, x):
+    """Write a column of a matrix (6, 6) that is stored row by row; its first entry is in `slot`."""
+    store(work, slot, x[0])
+    store(work, slot + 6, x[1])
+    store(work, slot + 12, x[2])
+    store(work, slot + 18, x[3])
+    store(work, slot + 24, x[4])
+    store(work, slot + 30, x[5])
 
 
 @inlined
