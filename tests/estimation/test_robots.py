@@ -1,5 +1,8 @@
 """Covariances of a robot are what errors are: NEES and NIS of many runs, all at once."""
 
+import runpy
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,3 +66,26 @@ def test_an_arm_with_encoders(tmp_path):
     errors, residuals = (np.asarray(a).mean(axis=0) for a in found)
     assert np.abs(errors - 1.0).max() < 4.0 * np.sqrt(2.0 / (4 * RUNS)), errors
     assert np.abs(residuals - 1.0).max() < 4.0 * np.sqrt(2.0 / (2 * RUNS)), residuals
+
+
+@pytest.mark.further
+def test_a_trunk_with_an_imu_and_feet_that_stand():
+    """The example's filter of 24 errors, with biases, and feet that are given: no robot is compiled."""
+    example = runpy.run_path(str(Path(__file__).parents[2] / "examples" / "legged_estimation.py"))
+    feet = jnp.array([[0.35, 0.25, 0.0], [0.35, -0.25, 0.0], [-0.35, 0.25, 0.0], [-0.35, -0.25, 0.0]])
+    states, imu, _ = example["truth"](0.45, feet)
+    prior, runs, deviation = example["PRIOR"].copy(), 80, 0.003
+    prior[example["ATTITUDE"]] = 0.05
+    count = example["READINGS"]
+    given = {"N": np.tile(deviation**2 * np.eye(12), (count, 1, 1))}
+    given |= {"roots": np.tile(deviation * np.eye(12), (count, 1, 1)), "states": states, "imu": imu}
+    filter = example["filter_of"]("exact", 30)
+    keys = jax.random.split(jax.random.PRNGKey(2), runs)
+    one = lambda key: example["run"](key, filter, prior, **given)  # noqa: E731
+    _, P, e = (np.asarray(a) for a in jax.jit(lambda keys: jax.lax.map(one, keys))(keys))
+    means = example["nees"](e, P, slice(0, 24)).mean(axis=0)
+    assert np.abs(means[:4] - 1.0).max() < 4.0 * np.sqrt(2.0 / (24 * runs)), means
+    assert means.max() < 1.3
+    bias = e[..., example["OF_GYRO"]]
+    assert np.sqrt((bias[:, -1] ** 2).mean()) < 0.2 * prior[example["OF_GYRO"]][0]  # it is found
+    assert example["nees"](e, 0.7 * P, slice(0, 24)).mean(axis=0)[0] > 1.0 + 8.0 * np.sqrt(2.0 / (24 * runs))
