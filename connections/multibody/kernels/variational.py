@@ -51,7 +51,6 @@ from connections.engines.inlined.vectors import (
 from connections.multibody.kernels.algebra import momentum
 from connections.multibody.kernels.armature import component, is_free
 from connections.multibody.kernels.elementary_joints import (
-    FREE,
     displace_coordinates,
     displace_further,
     displacement_velocities,
@@ -428,7 +427,7 @@ def is_base(tree, kinds, i):
 
     kinds : of the joints; where a loop holds a free joint, it is not named as free.
     """
-    return kinds[i] == FREE and tree.parent[i] == 0
+    return is_wide(kinds[i]) and is_free(tree, i) and tree.parent[i] == 0
 
 
 @inlined
@@ -523,7 +522,8 @@ def step(tree, work, h, state, velocities, count, iterations):
     result = 0.0
     if stepping:
         store(iterations, 0, load(iterations, 0) + done)
-        if end_step(tree, work, h, state, beyond(velocities, KEPT * nv), tree.kind) >= 0.0:
+        behind = end_step(tree, work, h, state, beyond(velocities, KEPT * nv), tree.kind)
+        if behind >= 0.0:
             result = TURNED
         read_velocities(tree, work, tree.scratch)
         remember(work, tree.scratch, nv, h, velocities)
