@@ -441,6 +441,9 @@ def begin_momenta(tree, state, momenta, kinds):
         if is_base(tree, kinds, i):
             q, first = beyond(state, tree.coordinate[i]), tree.first[i]
             put(momenta, tree.nv + first, take(q, 0, 3))
+            x, y, z, w = take(q, 3, 4)
+            norm = math.sqrt(x * x + y * y + z * z + w * w)  # next to one, which the caller checks
+            put(q, 3, (x / norm, y / norm, z / norm, w / norm))
             turn, P = take(q, 3, 4), beyond(state, tree.nq + first)
             put(momenta, first, (*turned_by(turn, take(P, 0, 3)), *turned_by(turn, take(P, 3, 3))))
 
