@@ -40,6 +40,7 @@ from connections.engines.inlined.vectors import (
     add3,
     cross3,
     dot3,
+    normalize,
     quaternion_product,
     rotate_columns,
     scale3,
@@ -70,7 +71,7 @@ from connections.multibody.kernels.poses import (
     way_from_root,
     world_shift,
 )
-from connections.multibody.kernels.reading import reduce_coordinates
+from connections.multibody.kernels.reading import is_unit, reduce_coordinates
 
 MOST_ITERATIONS = 30
 CLOSE = 1e-28  # the energy of the error that is left, over the kinetic energy; its root is relative to V
@@ -441,9 +442,6 @@ def begin_momenta(tree, state, momenta, kinds):
         if is_base(tree, kinds, i):
             q, first = beyond(state, tree.coordinate[i]), tree.first[i]
             put(momenta, tree.nv + first, take(q, 0, 3))
-            x, y, z, w = take(q, 3, 4)
-            norm = math.sqrt(x * x + y * y + z * z + w * w)  # next to one, which the caller checks
-            put(q, 3, (x / norm, y / norm, z / norm, w / norm))
             turn, P = take(q, 3, 4), beyond(state, tree.nq + first)
             put(momenta, first, (*turned_by(turn, take(P, 0, 3)), *turned_by(turn, take(P, 3, 3))))
 
@@ -709,6 +707,8 @@ def variational_rows(memory, y, forces, before, lengths, plan, out):
         velocities, about = beyond(state, k), beyond(state, k + known + 1)
         for i in range(k):
             store(state, i, y[row, i])
+        for i in range(tree.quaternions):
+            good &= is_unit(normalize(state, tree.quaternion_starts[i]))
         for i in range(known + 1):
             store(velocities, i, before[row, i])
         if count > 0 and velocities[known] == 0.0:
