@@ -7,13 +7,36 @@
 
 pytest imports this module in every project of an environment, so it imports nothing else until a test uses
 the fixture.
+
+Of a distribution that has a plugin, pytest rewrites the assertions of all modules, with a loader of its own.
+None of this package is a test, so Python loads them as in any other program: the same code, compiled once.
 """
 
 from __future__ import annotations
 
+import os
+import sys
+from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 import pytest
+
+
+class _AsAlways:
+    """The package's modules as Python itself finds them; another package of this name is left to pytest."""
+
+    _package = os.path.join(os.path.dirname(os.path.abspath(__file__)), "connections", "")
+
+    @classmethod
+    def find_spec(cls, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if name.partition(".")[0] != "connections":
+            return None
+        spec = PathFinder.find_spec(name, path, target)
+        ours = spec is not None and spec.origin is not None and spec.origin.startswith(cls._package)
+        return spec if ours else None
+
+
+sys.meta_path.insert(0, _AsAlways)
 
 
 class Referee:

@@ -8,12 +8,15 @@ one to the next as Numba does: by the names in a function's bytecode. What it fi
   constants, without docstrings and numbers of lines, their options, closures and defaults.
 - Numbers, tuples, arrays and the fields of named tuples: their values.
 - Modules that define types or operators (`simd`, `twofold`), which no function names: the whole module.
-  Such a module keeps a hash of itself, `THIS_MODULE`, from its import on (`module_fingerprint`).
+  Such a module keeps its own code, `THIS_MODULE = running_code()`.
 - What Numba, NumPy and Python define: its name. Numba's own index has its version and the processor.
 
 So an edit of a kernel changes the fingerprints of the functions that it is compiled into and of no others,
 and an edit of a comment or a docstring changes none. A value that is none of these is an error, so that
 nothing is overlooked.
+
+All of it is what Python runs, in memory. So it does not matter from where a module was imported, and whether
+its loader (a zip archive's, pytest's) could give its text or its code a second time.
 """
 
 from __future__ import annotations
@@ -22,7 +25,6 @@ import ast
 import dis
 import hashlib
 import importlib
-import importlib.util
 import inspect
 import sys
 from collections.abc import Iterator
@@ -60,7 +62,8 @@ def functions_within(function: Any) -> set[FunctionType]:
 def text_fingerprint(*modules: str) -> str:
     """A hash of the texts of modules, without comments and docstrings, on every machine the same.
 
-    `fingerprint` differs between versions of Python, and between widths of registers.
+    `fingerprint` differs between versions of Python, and between widths of registers. Of a program that was
+    installed without its texts, it is a hash of bytecode, which differs between versions of Python, too.
 
     Parameters
     ----------
@@ -71,8 +74,12 @@ def text_fingerprint(*modules: str) -> str:
 
 @cache
 def _code_of(module: str) -> str:
-    """The text of a module without comments and docstrings."""
-    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    """The text of a module without comments and docstrings; without a text, a hash of its bytecode."""
+    imported = importlib.import_module(module)
+    try:
+        tree = ast.parse(inspect.getsource(imported))
+    except OSError:
+        return _bytecode(imported.__loader__.get_code(module))[0]  # type: ignore[union-attr]
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
@@ -84,19 +91,23 @@ def _is_text(line: ast.stmt) -> bool:
     return isinstance(line, ast.Expr) and isinstance(line.value, ast.Constant)
 
 
-def module_fingerprint(name: str) -> str:
-    """A hash of a module that is being imported, and of those among its imports that have one.
+def running_code() -> CodeType:
+    """The code that calls this function: that of a module which is being imported."""
+    return sys._getframe(1).f_code
 
-    Parameters
-    ----------
-    name : its ``__name__``.
-    """
-    spec = importlib.util.find_spec(name)
-    assert spec is not None and spec.loader is not None
-    text, names = _bytecode(spec.loader.get_code(name))  # type: ignore[attr-defined]
+
+@cache
+def _of_module(code: CodeType) -> str:
+    """A hash of a module that keeps its code, and of those among its imports that do."""
+    text, names = _bytecode(code)
     # Of the names in the code, those of modules; one that is none may be that of a module of somebody else.
-    imported = (vars(sys.modules[each]).get("THIS_MODULE") for each in names if each in sys.modules)
-    return _digest([text, *filter(None, imported)])
+    imported = [_kept_code(sys.modules[each]) for each in names if each in sys.modules]
+    return _digest([text, *(_of_module(each) for each in imported if each is not None)])
+
+
+def _kept_code(module: ModuleType) -> CodeType | None:
+    code = vars(module).get("THIS_MODULE")
+    return code if isinstance(code, CodeType) else None
 
 
 def _digest(lines: list[str]) -> str:
@@ -176,7 +187,8 @@ class _Walk:
         text, names = _bytecode_of(function)
         known = function.__globals__
         yield text
-        yield known.get("THIS_MODULE", "")
+        whole = known.get("THIS_MODULE")
+        yield _of_module(whole) if isinstance(whole, CodeType) else ""
         for name in names:
             if name in known:
                 yield name
@@ -194,10 +206,10 @@ class _Walk:
         if issubclass(kind, tuple) and "_fields" in vars(kind):
             yield " ".join(vars(kind)["_fields"])
             return
-        whole = vars(sys.modules[kind.__module__]).get("THIS_MODULE")
+        whole = _kept_code(sys.modules[kind.__module__])
         if whole is None:
             raise TypeError(f"{kind.__module__}, which defines {kind.__qualname__}, needs THIS_MODULE")
-        yield whole
+        yield _of_module(whole)
 
     def _named(self, values: dict[Any, Any]) -> Iterator[str]:
         for name, value in values.items():

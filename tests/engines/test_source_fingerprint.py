@@ -20,7 +20,7 @@ from numba import njit
 from numba.extending import intrinsic
 
 from connections.engines.inlined.simd import inlined, slots_of
-from connections.engines.source_fingerprint import module_fingerprint
+from connections.engines.source_fingerprint import running_code
 
 SCALE, SIZES, TABLE = 2.0, (1, 2), np.array([1.0, 2.0])
 Part = namedtuple("Part", "first second")
@@ -152,7 +152,7 @@ def test_an_edit_of_another_function_of_a_module_that_defines_types_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Nothing names the functions that a module gives to Numba's operators, so that its whole text counts."""
-    whole = edited("SCALE, SIZES", "THIS_MODULE = module_fingerprint(__name__)\nSCALE, SIZES")
+    whole = edited("SCALE, SIZES", "THIS_MODULE = running_code()\nSCALE, SIZES")
     path = tmp_path / "functions_to_be_hashed.py"
     path.write_text("")
     sys.path.insert(0, str(tmp_path))

@@ -25,9 +25,9 @@ from connections.engines.internals.numba_names import (
     get_or_insert_function,
     infer_global,
 )
-from connections.engines.source_fingerprint import module_fingerprint
+from connections.engines.source_fingerprint import running_code
 
-THIS_MODULE = module_fingerprint(__name__)
+THIS_MODULE = running_code()
 # The number of doubles in the widest register of this processor.
 LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)

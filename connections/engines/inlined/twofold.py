@@ -21,9 +21,9 @@ from numba.extending import intrinsic, lower_builtin, models, register_model
 
 from connections.engines.inlined.simd import INDEX, Slots, Wide, without_reassociation
 from connections.engines.internals.numba_names import ConcreteTemplate, get_or_insert_function, infer_global
-from connections.engines.source_fingerprint import module_fingerprint
+from connections.engines.source_fingerprint import running_code
 
-THIS_MODULE = module_fingerprint(__name__)
+THIS_MODULE = running_code()
 _DOUBLE = ir.DoubleType()
 _PAIR = ir.VectorType(_DOUBLE, 2)
 # An operation that has flags gets no others: with "reassoc", LLVM would take x - y + y for x.
