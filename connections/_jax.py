@@ -29,10 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.typing import ArrayLike
 
-from connections._written import RefusedError, own_cache
-
-#: Bytes in the folder of compiled functions, above which the least recently used ones are removed.
-MOST_BYTES = 512 * 2**20
+from connections._cache_folder import cache_folder, remove_oldest
 
 #: Options of XLA with which functions compile in half the time; those of one point are as fast. JAX 0.11 has
 #: no fusion emitters that could be switched off, and refuses the option.
@@ -60,27 +57,9 @@ def unoptimized() -> str:
     return " ".join(f"--{name}={str(value).lower()}" for name, value in options.items())
 
 
-def cache_folder() -> Path | None:
-    """The folder for this version of JAX and this processor; None, and a warning, if it is another user's."""
-    base = os.environ.get("XDG_CACHE_HOME") or (Path.home() / ".cache" if _has_home() else "")
-    if not base or not Path(base).is_absolute():
-        return None
-    folder = Path(base) / "connections" / f"jax-{version('jaxlib')}-{_processor()}"
-    try:
-        return own_cache(own_cache(folder.parent) / folder.name)
-    except RefusedError as error:
-        warnings.warn(f"compiled functions are not kept: {error}", RuntimeWarning, stacklevel=2)
-    except OSError:
-        pass
-    return None
-
-
-def _has_home() -> bool:
-    try:
-        Path.home()
-    except RuntimeError:
-        return False
-    return True
+def compiled_folder() -> Path | None:
+    """The folder for this version of JAX and this processor; None if there is none that can be written."""
+    return cache_folder(f"jax-{version('jaxlib')}-{_processor()}")
 
 
 def _processor() -> str:
@@ -91,22 +70,6 @@ def _processor() -> str:
     except OSError:
         flags = platform.processor()
     return hashlib.sha256(f"{platform.machine()} {flags}".encode()).hexdigest()[:12]
-
-
-def _remove_oldest(folder: Path) -> None:
-    """Remove the least recently used files, until half of `MOST_BYTES` is left, if there are more."""
-    try:
-        files = [(entry.stat().st_atime, entry.stat().st_size, entry.path) for entry in os.scandir(folder)]
-        left = sum(size for _, size, _ in files)
-        if left <= MOST_BYTES:
-            return
-        for _, size, path in sorted(files):
-            if left <= MOST_BYTES // 2:
-                return
-            os.unlink(path)
-            left -= size
-    except OSError:
-        return  # another process is doing the same
 
 
 def _use_float64() -> None:
@@ -124,7 +87,7 @@ def _keep_compiled_functions() -> None:
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
         return
-    folder = cache_folder()
+    folder = compiled_folder()
     if folder is None:
         return
     config.update("jax_compilation_cache_dir", str(folder))
@@ -132,7 +95,7 @@ def _keep_compiled_functions() -> None:
         config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
     if "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES" not in os.environ:
         config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-    atexit.register(_remove_oldest, folder)
+    atexit.register(remove_oldest, folder)
 
 
 _use_float64()

@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from connections import _jax
+from connections import _cache_folder, _jax
 
 PROGRAM = "import connections, jax; print(jax.config.jax_compilation_cache_dir)"
 RUN = """
@@ -68,25 +68,25 @@ def test_two_processes_at_once(tmp_path):
 
 
 def test_oldest_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(_jax, "MOST_BYTES", 1000)
+    monkeypatch.setattr(_cache_folder, "MOST_BYTES", 1000)
     for number in range(12):
         path = tmp_path / f"{number:02d}-cache"
         path.write_bytes(b"x" * 100)
         os.utime(path, (number, number))
-    _jax._remove_oldest(tmp_path)
+    _cache_folder.remove_oldest(tmp_path)
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"{n:02d}-cache" for n in range(7, 12)]
-    _jax._remove_oldest(tmp_path)
+    _cache_folder.remove_oldest(tmp_path)
     assert len(list(tmp_path.iterdir())) == 5
-    _jax._remove_oldest(tmp_path / "absent")
+    _cache_folder.remove_oldest(tmp_path / "absent")
 
 
 def test_no_home(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(_jax, "_has_home", lambda: False)
-    assert _jax.cache_folder() is None
+    monkeypatch.setattr(_cache_folder, "_has_home", lambda: False)
+    assert _jax.compiled_folder() is None
 
 
 @pytest.mark.parametrize("folder", ["/proc", "/dev/null/below"])
 def test_folders_that_cannot_be_written(folder, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", folder)
-    assert _jax.cache_folder() is None
+    assert _jax.compiled_folder() is None

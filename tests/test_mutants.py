@@ -12,7 +12,7 @@ from tests.mutants import __main__ as command
 from tests.mutants.mutant import Mutant, MutantError
 from tests.mutants.operators import changed_lines, drawn, edits
 from tests.mutants.planted import MUTANTS
-from tests.mutants.trials import Verdict, trials
+from tests.mutants.trials import NOTHING, Verdict, trials
 
 ROOT = Path(__file__).parents[1]
 ROOMS = {
@@ -111,7 +111,7 @@ def test_rows_have_80_columns_and_survivors_need_a_reason(
         ([killed, Verdict(long, "", 3.0, "")], 1),
     ):
         monkeypatch.setattr(command, "trials", lambda *_, found=verdicts: iter(found))
-        monkeypatch.setattr(command, "compiled_by_jax", lambda: None)
+        monkeypatch.setattr(command, "compiled", lambda: NOTHING)
         assert command.main([]) == code
         printed = capsys.readouterr().out
         assert max(map(len, printed.splitlines())) <= 80

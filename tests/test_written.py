@@ -141,25 +141,25 @@ def test_the_cache_of_another_user_is_refused(
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     folders = {"": tmp_path / "cache", "connections": tmp_path / "cache" / "connections"}
     if place == "jax":
-        found = _jax.cache_folder()
+        found = _jax.compiled_folder()
         assert found is not None and mode(found) == "700"
         found.rmdir()
         folders["jax"] = found
     belongs_to_another(folders[place], monkeypatch)
     with pytest.warns(RuntimeWarning, match="belongs to another user"):
-        assert _jax.cache_folder() is None
+        assert _jax.compiled_folder() is None
 
 
 def test_a_cache_that_others_could_write_is_closed_and_theirs_removed(
     umask: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = _jax.cache_folder()
+    found = _jax.compiled_folder()
     assert [mode(path) for path in (found, found.parent, found.parent.parent)] == ["700"] * 3
     (found / "link").symlink_to(tmp_path / "elsewhere")
     (found / "mine").write_text("")
     found.chmod(0o777)
-    assert _jax.cache_folder() == found and mode(found) == "700"
+    assert _jax.compiled_folder() == found and mode(found) == "700"
     assert [path.name for path in found.iterdir()] == ["mine"]
 
 
@@ -174,8 +174,9 @@ def test_machine_code_is_of_this_user_alone(
     compiled = njit(function)
     numba_names.set_cache(compiled, disk_cache.cache_of(function))
     assert compiled() == 2
-    (folder,) = (tmp_path / "cache").iterdir()
-    assert mode(folder) == "700" and {mode(path) for path in folder.iterdir()} == {"600"}
+    (folder,) = (tmp_path / "cache" / "connections").iterdir()
+    assert mode(folder) == mode(folder.parent) == "700"
+    assert {mode(path) for path in folder.iterdir()} == {"600"}
     assert len(list(folder.iterdir())) == 2
 
 

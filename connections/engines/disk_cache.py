@@ -3,32 +3,38 @@
 Numba runs machine code after an edit of a function that is compiled into it, and machine code that was
 changed on disk; it raises its own errors if no folder can be written or if a file of its cache is damaged.
 Here every file contains the name of its function, the hash of all that is compiled into it
-(`source_fingerprint`), and a checksum. If a file does not match, is cut off, or belongs to another program,
-the function is compiled again and the file is overwritten. If no folder can be written, functions are
-compiled in each process, and one warning says so.
+(`source_fingerprint`), which is in the file's name, too, and a checksum. So several versions of the sources
+share a folder, the user's, and nothing is written where the package is installed. If a file does not match,
+is cut off, or belongs to another program, the function is compiled again and the file is overwritten. If no
+folder can be written, functions are compiled in each process, and one warning says so.
 """
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import functools
 import hashlib
 import io
+import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from connections._written import RefusedError, own_cache, write_file
+from connections._cache_folder import cache_folder, remove_oldest
+from connections._written import write_file
 from connections.engines.internals.numba_names import (
     CompileResultCacheImpl,
     FunctionCache,
     NullCache,
+    cache_folder_by_variable,
     compiled_from,
     dumps,
     index_key,
-    locators,
+    locator,
     stamp,
     write_by,
 )
@@ -44,20 +50,28 @@ def cache_of(function: Any) -> Any:
     """
     try:
         return _Cache(function)
-    except RuntimeError:  # none of Numba's folders can be written
+    except RuntimeError:  # no folder can be written
         _warn_once()
         return _NoCache()
 
 
-def _require_own(folder: str) -> None:
-    """See that a folder is of this user alone; that of the sources is trusted as they are."""
-    if Path(folder).name == "__pycache__":
-        return
-    try:
-        own_cache(Path(folder))
-    except RefusedError as error:
-        warnings.warn(f"compiled functions are not kept there: {error}", RuntimeWarning, stacklevel=2)
-        raise
+def machine_code_folder() -> Path | None:
+    """The folder of machine code, of this user alone; None if there is none that can be written."""
+    chosen = cache_folder_by_variable()
+    return cache_folder(f"numba-{version('numba')}", os.path.abspath(chosen) if chosen else "")
+
+
+def _folder() -> str | None:
+    path = machine_code_folder()
+    if path is None:
+        return None
+    _remove_at_exit(path)
+    return str(path)
+
+
+@functools.cache
+def _remove_at_exit(path: Path) -> None:
+    atexit.register(remove_oldest, path)
 
 
 @contextlib.contextmanager
@@ -71,7 +85,7 @@ def _writing(path: str) -> Iterator[io.BytesIO]:
 class _Sealed(CompileResultCacheImpl):
     """The content of a file: the file's own name, the hash of the sources, a checksum, and the code."""
 
-    _locator_classes = locators(_require_own)
+    _locator_classes = (locator(_folder),)
     stamp: str
 
     def reduce(self, compiled: Any) -> tuple[str, str, bytes, bytes]:
@@ -99,8 +113,8 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__((compiled_from(function) or {"function": function})["function"])
-        write_by(self, _writing)
         stamp(self, fingerprint(function))
+        write_by(self, _writing)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return index_key(sig, codegen)

@@ -11,7 +11,6 @@ import gc
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -54,13 +53,6 @@ class Registry:
     def function(self, name: str) -> Any:
         """The function `name`, which need not be compiled."""
         return self._find(name)[0]
-
-    def folder(self, name: str) -> Path | None:
-        """The folder of the cached machine code of the function `name`; None if no folder can be written."""
-        from connections.engines.disk_cache import cache_of
-
-        path = cache_of(self.function(name)).cache_path
-        return None if path is None else Path(path)
 
     def is_kept(self, name: str) -> bool:
         """Whether machine code of the function `name` from the present sources is in memory or on disk."""

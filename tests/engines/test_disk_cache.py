@@ -90,12 +90,13 @@ def another_function(functions: Functions, kind: str) -> None:
 
 
 def of_other_sources(functions: Functions, kind: str) -> None:
-    """Its index is of the present ones, as when another process replaces a file between two readings."""
-    index = functions.file("nbi").read_bytes()
+    """As when somebody gives a file the name of another one, in which the hash of the sources is."""
+    present = functions.file("nbc")
     functions.module.double.__defaults__ = (1.0,)
     functions.run()
     functions.module.double.__defaults__ = None
-    functions.file("nbi").write_bytes(index)
+    (other,) = set(functions.folder.rglob("functions.double-*.nbc")) - {present}
+    shutil.copyfile(other, present)
 
 
 def without_a_seal(functions: Functions, kind: str) -> None:
@@ -123,6 +124,15 @@ def test_a_damaged_file_is_compiled_again(functions: Functions, damage, kind: st
     damage(functions, kind)
     assert functions.run() == 0
     assert functions.run() == 1
+
+
+def test_versions_of_the_sources_share_a_folder(functions: Functions) -> None:
+    """Two checkouts, or Python with and without -O, by turns: neither replaces what the other compiled."""
+    hits = []
+    for defaults in (None, (1.0,), None, (1.0,)):
+        functions.module.double.__defaults__ = defaults
+        hits.append(functions.run())
+    assert hits == [0, 0, 1, 1]
 
 
 def test_code_of_an_edited_function_is_not_run_and_numba_alone_runs_it(

@@ -1,6 +1,8 @@
 """What counts in the hash of a function that Numba compiles, and what does not."""
 
+import importlib.abc
 import importlib.util
+import py_compile
 import sys
 import types
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 from numba import njit
 
+from connections.engines import source_fingerprint
 from connections.engines.source_fingerprint import fingerprint
 
 SOURCE = '''"""A module."""
@@ -165,6 +168,42 @@ def test_an_edit_of_another_function_of_a_module_that_defines_types_counts(
         assert fingerprint_of(whole.replace("x + SCALE * 11.0", "x + SCALE * 12.0"), tmp_path) != first
     finally:
         sys.path.remove(str(tmp_path))
+
+
+class OfItsOwn(importlib.abc.Loader):
+    """Executes a module, and can give neither its text nor its code again, like pytest's loader."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        exec(compile(self._text, module.__name__, "exec"), vars(module))
+
+
+def test_no_loader_is_asked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A module that defines types, from a file and from a loader of its own: the same hash."""
+    whole = edited("SCALE, SIZES", "THIS_MODULE = running_code()\nSCALE, SIZES")
+    spec = importlib.util.spec_from_loader("functions_to_be_hashed", OfItsOwn(whole))
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, spec.name, module)
+    spec.loader.exec_module(module)
+    assert fingerprint(module.outer) == fingerprint_of(whole, tmp_path)
+
+
+def test_texts_that_are_not_installed_are_hashed_by_their_bytecode(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.syspath_prepend(tmp_path)
+    hashes = []
+    for number in (1, 1, 2):
+        path = tmp_path / "without_text.py"
+        path.write_text(f"def one():\n    return {number}\n")
+        py_compile.compile(str(path), cfile=str(tmp_path / "without_text.pyc"))
+        path.unlink()
+        importlib.invalidate_caches()
+        sys.modules.pop("without_text", None)
+        source_fingerprint._code_of.cache_clear()
+        hashes.append(source_fingerprint.text_fingerprint("without_text"))
+    sys.modules.pop("without_text", None)
+    assert hashes[0] == hashes[1] != hashes[2]
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from pathlib import Path
 from tests.mutants.mutant import Mutant, MutantError
 from tests.mutants.operators import drawn
 from tests.mutants.planted import MUTANTS
-from tests.mutants.trials import Verdict, trials, unharmed
+from tests.mutants.trials import Compiled, Verdict, trials, unharmed
 
 ROOT = Path(__file__).parents[2]
 DAILY = 12
@@ -70,7 +70,7 @@ def _report(chosen: argparse.Namespace) -> int:
         for mutant in mutants:
             print(f"{mutant.name:<32} {mutant.file}\n    {mutant.breaks}")
         return 0
-    kept, tested = compiled_by_jax(), [mutant for mutant in mutants if mutant.tests]
+    kept, tested = compiled(), [mutant for mutant in mutants if mutant.tests]
     if chosen.unharmed or chosen.changed:
         for verdict in unharmed(dict.fromkeys(mutant.tests for mutant in tested), ROOT, chosen.jobs, kept):
             if verdict.killed:
@@ -131,13 +131,13 @@ def table(verdicts: Sequence[Verdict]) -> str:
     return "\n".join(lines)
 
 
-def compiled_by_jax() -> Path | None:
-    """The folder of JAX's compiled code of this environment."""
-    if chosen := os.environ.get("JAX_COMPILATION_CACHE_DIR"):
-        return Path(chosen)
-    from connections._jax import cache_folder
+def compiled() -> Compiled:
+    """The folders of compiled code of this environment."""
+    from connections._jax import compiled_folder
+    from connections.engines.disk_cache import machine_code_folder
 
-    return cache_folder()
+    chosen = os.environ.get("JAX_COMPILATION_CACHE_DIR")
+    return Compiled(Path(chosen) if chosen else compiled_folder(), machine_code_folder())
 
 
 def _commit() -> str:

@@ -1,15 +1,14 @@
 """Mutants on trial: each in a copy of the checkout with compiled code of its own.
 
 A mutant must neither meet machine code of the right sources nor leave code of wrong ones behind. So each copy
-is made for one trial. Numba's files come along, and are used for what does not contain the mutated lines
-(`connections/engines/source_fingerprint.py`). JAX's are found by what was traced, so that all trials of one
-run share a folder, which begins with links to the user's files; JAX replaces none.
+is made for one trial. Numba's files are found by a hash of all that is compiled into them
+(`connections/engines/source_fingerprint.py`), JAX's by what was traced, so that all trials of one run share
+folders, which begin with links to the user's files; none is replaced.
 """
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
@@ -21,12 +20,22 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.mutants.forks import LOADED
 from tests.mutants.mutant import Mutant, MutantError
 
 LIMIT = 600  # seconds of a trial
-_MACHINE_CODE = (".nbi", ".nbc")
+
+
+class Compiled(NamedTuple):
+    """Folders of compiled code, or None."""
+
+    jax: Path | None
+    numba: Path | None  #: as `engines.disk_cache.machine_code_folder` names it
+
+
+NOTHING = Compiled(None, None)
 
 
 @dataclass(frozen=True)
@@ -51,7 +60,7 @@ class Verdict:
 
 
 def trials(
-    mutants: Sequence[Mutant], root: Path, jobs: int, kept: Path | None = None, loaded: Sequence[str] = LOADED
+    mutants: Sequence[Mutant], root: Path, jobs: int, kept: Compiled = NOTHING, loaded: Sequence[str] = LOADED
 ) -> Iterator[Verdict]:
     """The verdicts, as they come in.
 
@@ -59,7 +68,7 @@ def trials(
     ----------
     root : a checkout.
     jobs : trials at the same time.
-    kept : the folder of JAX's cached code, which is only read; None if there is none.
+    kept : the folders of cached code, which are only read.
     loaded : what is imported once for all trials.
     """
     sources = [mutant.source(root) for mutant in mutants]  # all of them fit before the first one runs
@@ -71,7 +80,7 @@ def trials(
 
 
 def unharmed(
-    tests: Iterable[tuple[str, ...]], root: Path, jobs: int, kept: Path | None = None
+    tests: Iterable[tuple[str, ...]], root: Path, jobs: int, kept: Compiled = NOTHING
 ) -> Iterator[Verdict]:
     """The same for the sources as they are: nothing must fail."""
     yield from _run([(None, each, {}) for each in tests], root, jobs, kept, LOADED)
@@ -81,7 +90,7 @@ def _run(
     tasks: Sequence[tuple[Mutant | None, tuple[str, ...], dict[str, str]]],
     root: Path,
     jobs: int,
-    kept: Path | None,
+    kept: Compiled,
     loaded: Sequence[str],
 ) -> Iterator[Verdict]:
     files, waiting, began = _files(root), list(range(len(tasks)))[::-1], {}
@@ -109,17 +118,21 @@ def _run(
 
 
 @contextlib.contextmanager
-def _forks(place: Path, kept: Path | None, loaded: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
-    """The process of `forks.py`, whose compiled code of JAX is in a folder of its own."""
-    jax = place / "jax"
-    jax.mkdir(mode=0o700)
-    for path in [] if kept is None else kept.glob("*-cache"):
-        _link(path, jax / path.name)
+def _forks(place: Path, kept: Compiled, loaded: Sequence[str]) -> Iterator[subprocess.Popen[str]]:
+    """The process of `forks.py`, whose compiled code is in folders of its own."""
+    jax, numba = place / "jax", place / "numba"
+    for new, old in ((jax, kept.jax), (numba / "connections", kept.numba)):
+        new.mkdir(mode=0o700, parents=True)
+        if old is not None:
+            shutil.copytree(
+                old, new if old == kept.jax else new / old.name, copy_function=_link, dirs_exist_ok=True
+            )
     environment = {
         **{name: value for name, value in os.environ.items() if name not in _OTHERS},
         **_OF_TESTS,
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "JAX_COMPILATION_CACHE_DIR": str(jax),
+        "NUMBA_CACHE_DIR": str(numba),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0.05",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
@@ -139,31 +152,22 @@ def _files(root: Path) -> list[str]:
 
 
 def _copy(root: Path, tree: Path, files: list[str], changed: dict[str, str]) -> None:
-    """A copy of the checkout with other texts of some files, and with the compiled code that fits it."""
+    """A copy of the checkout with other texts of some files, and with Python's bytecode that fits it."""
     for name in files:
         (tree / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(root / name, tree / name)  # with its time, by which Python knows its files
     for folder in {(root / name).parent for name in files if name.endswith(".py")}:
         beside = tree / folder.relative_to(root) / "__pycache__"
-        others = {".pyc": folder / "__pycache__", **dict.fromkeys(_MACHINE_CODE, _machine_code(folder))}
-        for suffix, place in others.items():
-            for path in place.glob(f"*{suffix}"):
-                beside.mkdir(exist_ok=True)
-                _link(path, beside / path.name)
+        for path in (folder / "__pycache__").glob("*.pyc"):
+            beside.mkdir(exist_ok=True)
+            _link(path, beside / path.name)
     for name, text in changed.items():
         (tree / name).write_text(text, encoding="utf-8")
         for path in (tree / name).parent.glob(f"__pycache__/{Path(name).stem}.*.pyc"):
             path.unlink()
 
 
-def _machine_code(folder: Path) -> Path:
-    """Where Numba keeps what it compiled of a folder's files; if it is not there, it is compiled again."""
-    if chosen := os.environ.get("NUMBA_CACHE_DIR"):
-        return Path(chosen) / f"{folder.name}_{hashlib.sha1(str(folder).encode()).hexdigest()}"
-    return folder / "__pycache__"
-
-
-def _link(path: Path, new: Path) -> None:
+def _link(path: Path | str, new: Path | str) -> None:
     """The same file under another name. Whoever writes it replaces it."""
     with contextlib.suppress(FileNotFoundError):  # another process has removed it
         try:

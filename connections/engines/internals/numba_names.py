@@ -14,11 +14,12 @@ types of our own. `numba.extending.type_callable` would replace them.
 `get_or_insert_function`, `unpack_tuple` (numba.core.cgutils): LLVM's declaration of a function, the parts of
 a tuple.
 
-`_locator_classes`, `ensure_cache_path`, `_cache_file`, `_open_for_write`: which folders Numba may use, what
-it does to have one, and how it writes a file there; so that both are of the user alone. `_source_stamp`,
-`get_source_stamp`, `get_disambiguator`, `_impl`: by what Numba tells whether a file is current, and what it
-adds to a file's name. That is the content of the function's file and the number of its line, in whose place
-`stamp` puts a hash of all that is compiled into the function.
+`_locator_classes`, `from_function`, `get_cache_path`, `ensure_cache_path`, `get_source_stamp`,
+`get_disambiguator`: in which folder Numba keeps a function, in place of those where it looks by itself.
+`IndexDataCacheFile` (numba.core.caching), `_cache_file`, `_open_for_write`, `_impl`, `filename_base`: the
+names of the files, by what Numba tells whether they are current, and how it writes them. That is the content
+of the function's file and the number of its line, in whose place `stamp` puts a hash of all that is compiled
+into the function; so that files are of the user alone, and of each version of the sources.
 
 `CPUDispatcher`, `_Intrinsic` (numba.core.registry, .extending), `targetoptions`, `_defn`, `_prefer_literal`,
 `_ctor_kwargs`: what Numba makes of functions, and what it is told about them (`compiled_from`).
@@ -43,7 +44,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from numba.core import cgutils, config
-from numba.core.caching import CompileResultCacheImpl, FunctionCache, NullCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.ccallback import CFunc
 from numba.core.extending import _Intrinsic
 from numba.core.registry import CPUDispatcher
@@ -60,6 +61,7 @@ __all__ = [
     "NullCache",
     "address",
     "c_function",
+    "cache_folder_by_variable",
     "call_symbol",
     "compile_for",
     "compiled_from",
@@ -67,7 +69,7 @@ __all__ = [
     "get_or_insert_function",
     "index_key",
     "infer_global",
-    "locators",
+    "locator",
     "refuse_other_types",
     "set_cache",
     "stamp",
@@ -95,11 +97,13 @@ def write_by(cache: Any, writing: Any) -> None:
 
 
 def stamp(cache: Any, text: str) -> None:
-    """Let a cache take a file for current if it was written by one with the same text.
+    """Let a cache have files of its own for this text, which stands in them and in their names.
 
     Its `_impl`, which writes and reads what is in the file, gets the text, too.
     """
-    cache._cache_file._source_stamp = cache._impl.stamp = text
+    cache._impl.stamp = text
+    name = f"{cache._impl.filename_base}-{text[:32]}"
+    cache._cache_file = IndexDataCacheFile(cache.cache_path, name, text)
 
 
 def index_key(signature: Any, codegen: Any) -> Any:
@@ -119,24 +123,40 @@ def compiled_from(value: Any) -> dict[str, Any] | None:
     return None
 
 
-def locators(require: Callable[[str], None]) -> list[Any]:
-    """The classes by which Numba finds a folder, in which `require` sees to it or raises `OSError`.
+def locator(folder: Callable[[], str | None]) -> Any:
+    """The class by which Numba finds the one folder of all functions, made by `folder` if it is not there.
 
-    A file has its function's name alone, wherever that stands in its module, and is current by its `stamp`.
+    If `folder` gives None, none can be written. The names of files are those of `stamp`.
     """
 
-    class Required:
-        def ensure_cache_path(self: Any) -> None:
-            require(self.get_cache_path())
-            super().ensure_cache_path()  # type: ignore[misc]
+    class Locator:
+        def __init__(self, path: str) -> None:
+            self._path = path
 
-        def get_source_stamp(self: Any) -> str:
+        @classmethod
+        def from_function(cls, function: Any, file: str) -> Any:
+            path = folder()
+            return None if path is None else cls(path)
+
+        def get_cache_path(self) -> str:
+            return self._path
+
+        def ensure_cache_path(self) -> None:
+            folder()
+
+        def get_source_stamp(self) -> str:
             return ""
 
-        def get_disambiguator(self: Any) -> str:
+        def get_disambiguator(self) -> str:
             return "all"
 
-    return [type(kind.__name__, (Required, kind), {}) for kind in CompileResultCacheImpl._locator_classes]
+    return Locator
+
+
+def cache_folder_by_variable() -> str:
+    """The folder that ``NUMBA_CACHE_DIR`` names, or nothing."""
+    found: str = config.CACHE_DIR
+    return found
 
 
 def compile_for(function: Any, types: Sequence[Any]) -> None:

@@ -64,14 +64,16 @@ def processes_given(processes: int | None) -> int:
 
 
 def cache_folder() -> Path:
-    """The folder below which machine code is cached. Raises `OSError` if none can be written."""
-    found = [folder for folder in map(compiled.folder, compiled.names) if folder is not None]
-    if len(found) < len(compiled.names):
+    """The folder in which machine code is cached. Raises `OSError` if none can be written."""
+    from connections.engines.disk_cache import machine_code_folder  # imports Numba
+
+    folder = machine_code_folder()
+    if folder is None:
         raise OSError(
             "no folder can be written in which compiled functions could be cached: let the variable "
             "NUMBA_CACHE_DIR name one"
         )
-    return Path(os.path.commonpath(found))
+    return folder
 
 
 def not_compiled() -> list[str]:
