@@ -160,7 +160,7 @@ class MatrixLieGroup(FrameField):
         g, p = jnp.abs(self._matrix(q)), self._matrix(self.project_at(q))
         sizes = jnp.minimum(jnp.max(g, axis=0)[None, :], jnp.max(g, axis=1)[:, None])
         close = jnp.all(jnp.abs(p - self._matrix(q)) <= POINT_TOLERANCE * sizes)
-        return jnp.asarray(close & (jnp.linalg.det(p) > 0.0))
+        return jnp.asarray(close & (jnp.linalg.det(p) > _round_off(p)))
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
         """g exp(xi), or exp(xi) g in the right-invariant frame."""
@@ -180,8 +180,9 @@ class MatrixLieGroup(FrameField):
     def require_near(self, name: str, q: Any) -> np.ndarray:
         """The element of the group next to `q` (m^2,), or `PointError` for a matrix that is not in it."""
         q = np.asarray(q)
-        determinant = float(np.linalg.det(q.reshape(self.basis.shape[1:])))
-        if not determinant > 0.0:
+        matrix = q.reshape(self.basis.shape[1:])
+        determinant = float(np.linalg.det(matrix))
+        if not determinant > _round_off(matrix):
             what = f"{name}: the matrix has determinant {determinant:.2g}, which no element of {self} has,"
             raise_at(PointError, what, q)
         p = np.asarray(self.project_at(jnp.asarray(q)))
@@ -310,6 +311,12 @@ class MatrixLieGroup(FrameField):
         what = "q: the matrix has no logarithm of less than half a turn"
         negative = [x.real for x in np.linalg.eigvals(g) if x.real < 0.0 and abs(x.imag) <= 1e-7 * abs(x)]
         raise_at(PointError, what + (f" (eigenvalue {negative[0]:.3g})" if negative else "") + ",", q)
+
+
+def _round_off(g: Any) -> Any:
+    """The round-off of the determinant of g (m, m): m^2 units of Hadamard's bound, by its rows or its columns."""
+    lengths = [jnp.prod(jnp.sqrt(jnp.sum(g * g, axis=axis))) for axis in (0, 1)]
+    return g.shape[0] ** 2 * jnp.finfo(jnp.float64).eps * jnp.minimum(*lengths)
 
 
 def _checked_basis(basis: Any) -> np.ndarray:

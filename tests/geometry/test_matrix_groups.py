@@ -58,6 +58,18 @@ GROUPS = {name: cn.MatrixLieGroup(basis) for name, basis in BASES.items()}
 SL2, SE3 = GROUPS["sl2"], GROUPS["se3"]
 
 
+@pytest.mark.parametrize("name", ["sl2", "se3"])
+def test_a_singular_matrix_is_in_no_group(name):
+    """The determinant of what it is projected to is round-off, of either sign."""
+    group = GROUPS[name]
+    m = group.basis.shape[1]
+    for matrix in (np.ones((m, m)), np.outer(np.arange(1.0, m + 1.0), [0.1] * m), 1e-9 * np.ones((m, m))):
+        assert not group.valid_at(jnp.asarray(matrix.reshape(-1)))
+    moved = np.eye(m)
+    moved[0, -1] = 1e9
+    assert group.valid_at(jnp.asarray(moved.reshape(-1)))
+
+
 def element(group, rng, size=0.7):
     """Components xi and the entries of exp(xi), by SciPy."""
     xi = size * rng.standard_normal(group.dim)
