@@ -314,7 +314,7 @@ class MatrixLieGroup(FrameField):
 
 
 def _round_off(g: Any) -> Any:
-    """The round-off of the determinant of g (m, m): m^2 units of Hadamard's bound, by its rows or its columns."""
+    """Round-off of the determinant of g (m, m): m^2 units of Hadamard's bound, by rows or columns."""
     lengths = [jnp.prod(jnp.sqrt(jnp.sum(g * g, axis=axis))) for axis in (0, 1)]
     return g.shape[0] ** 2 * jnp.finfo(jnp.float64).eps * jnp.minimum(*lengths)
 
