@@ -3,7 +3,7 @@
 Importing sets two things for the whole process, unless the environment says otherwise: JAX computes in
 float64 (``JAX_ENABLE_X64``), and compiled functions are kept in the user's cache folder
 (``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``). The logger ``connections`` says so at its
-level INFO.
+level INFO. No module of the package holds tests, so pytest is to leave it as it is: PYTEST_DONT_REWRITE.
 """
 
 # The first import, so that nothing else is searched in the current folder.
