@@ -4,14 +4,30 @@ Whatever the umask, a new folder has the mode 0700 and a new file 0600, so that 
 neither read results nor put machine code into a cache. A folder of a stranger may contain links to the user's
 own files. So a link in the place of the file or the folder is refused; and a file is written under another
 name and renamed, which would replace a link that is made in the meantime, and leave what it names as it is.
+A device or a pipe is not replaced, either: `Output` writes into one that a user names, all else refuses it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
+import re
 import stat
 from pathlib import Path
+from typing import IO
+
+_KINDS = {
+    stat.S_IFDIR: "a folder",
+    stat.S_IFBLK: "a device",
+    stat.S_IFCHR: "a device",
+    stat.S_IFIFO: "a pipe",
+    stat.S_IFSOCK: "a socket",
+}
+_INTO = (stat.S_IFCHR, stat.S_IFIFO)  # what programs are expected to write into
+_STREAMS = {"/dev/stdout": 1, "/dev/stderr": 2}
+_DESCRIPTOR = re.compile(r"/(?:dev|proc/self)/fd/([0-9]{1,9})")
 
 
 class RefusedError(OSError):
@@ -23,10 +39,10 @@ def write_file(path: Path, content: str | bytes) -> Path:
 
     Raises
     ------
-    OSError : it cannot be written, or is a symbolic link; the former file is then as it was.
+    OSError : it cannot be written, or is no regular file; what was there is then as it was.
     """
     data = content.encode() if isinstance(content, str) else content
-    require_no_link(path)
+    require_file(path)
     # Its folder is opened once: what replaces the folder in the meantime is not written to.
     folder = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
     other = f".{path.name[:100]}.{os.urandom(8).hex()}"
@@ -46,6 +62,71 @@ def write_file(path: Path, content: str | bytes) -> Path:
     return path
 
 
+class Output:
+    """The place of a result that a user names: a file, or a device, a pipe or a descriptor to write into.
+
+    Descriptors are ``/dev/stdout``, and ``/dev/fd/63`` for a shell's ``>(program)``. What is written into is
+    opened at once, so that a pipe's reader waits for the result.
+
+    Parameters
+    ----------
+    path : of the place.
+
+    Raises
+    ------
+    OSError : it is a symbolic link or a folder, or cannot be opened: a pipe from which no program reads.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self._stream = path, _opened(path)
+        self.is_file = self._stream is None  # or nothing is there
+
+    def write(self, text: str) -> None:
+        """Write the result, once."""
+        if self._stream is None:
+            write_file(self.path, text)
+            return
+        try:
+            with self._stream as stream:
+                stream.write(text.encode())
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, str(self.path)) from None
+
+
+def _opened(path: Path) -> IO[bytes] | None:
+    """A device, a pipe or a descriptor, opened; None if there is a file, or nothing."""
+    name = os.path.abspath(path)
+    number = _DESCRIPTOR.fullmatch(name)
+    if number is not None or name in _STREAMS:
+        return _duplicate(path, _STREAMS[name] if number is None else int(number[1]))
+    kind = _kind(path)
+    if kind not in _INTO:
+        require_file(path)
+        return None
+    try:
+        file = os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY)
+    except OSError as error:
+        if error.errno == errno.ENXIO and kind == stat.S_IFIFO:
+            raise RefusedError(f"{path} is a pipe from which no program reads") from None
+        raise
+    stream = open(file, "wb")
+    if stat.S_IFMT(os.fstat(file).st_mode) not in _INTO:  # it was replaced before it was opened
+        stream.close()
+        raise RefusedError(f"{path} was replaced by another file")
+    os.set_blocking(file, True)
+    return stream
+
+
+def _duplicate(path: Path, number: int) -> IO[bytes]:
+    """What this process has opened with a number, whose name is a link, but not a stranger's."""
+    try:
+        if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
+            return open(os.dup(number), "wb")
+    except OSError:  # it is closed
+        pass
+    raise RefusedError(f"{path} is not open for writing")
+
+
 def make_folder(path: Path) -> Path:
     """Make a folder, with those above it, unless it exists. Returns its path.
 
@@ -61,6 +142,33 @@ def make_folder(path: Path) -> Path:
     if not path.is_dir():
         raise NotADirectoryError(f"{path} is a file, not a folder")
     return path
+
+
+def _kind(path: Path) -> int | None:
+    """The kind of what is at a path, as `stat.S_IFMT` has it; None if there is nothing."""
+    try:
+        return stat.S_IFMT(os.lstat(path).st_mode)
+    except OSError:
+        return None
+
+
+def require_file(path: Path) -> None:
+    """Raise `OSError` unless a path is of a regular file, or of nothing."""
+    require_no_link(path)
+    kind = _kind(path)
+    if kind not in (stat.S_IFREG, None):
+        raise RefusedError(f"{path} is {_KINDS.get(kind, 'no file')}: no file is put in its place")
+
+
+def require_files(path: Path) -> None:
+    """Raise `OSError` unless a path is of a regular file, of a folder of such, or of nothing."""
+    if _kind(path) != stat.S_IFDIR:
+        require_file(path)
+        return
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if not entry.is_file(follow_symlinks=False):
+                require_files(Path(entry))
 
 
 def require_no_link(path: Path) -> None:

@@ -1,10 +1,13 @@
 """What is written is of this user alone, whatever the umask, and nothing is written through a link."""
 
 import ast
+import contextlib
 import os
 import re
+import socket
 import stat
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -15,8 +18,8 @@ from numba import njit
 
 from connections import _jax, _written, cli
 from connections import multibody as mb
+from connections.cli import options as arguments
 from connections.cli import printing
-from connections.cli.options import require_writable_file
 from connections.engines import disk_cache
 from connections.engines.internals import numba_names
 from connections.multibody.description.mjcf import mujoco_for
@@ -106,7 +109,7 @@ def test_a_report_is_not_written_through_a_link(tmp_path: Path, capsys: pytest.C
         assert cli.main([*folder, str(tmp_path / "folder")]) == 2
         assert "symbolic link" in capsys.readouterr().err
         (tmp_path / "folder").unlink()
-    require_writable_file(tmp_path / "another")
+    assert arguments.output(tmp_path / "another").is_file
     assert [path.name for path in tmp_path.iterdir()] == ["report"]
 
 
@@ -122,6 +125,145 @@ def test_a_store_is_not_written_through_a_link(place: str, tmp_path: Path) -> No
     with pytest.raises(StoreError, match="symbolic link"):
         make_sweep(store)
     assert {path: path.stat().st_mtime_ns for path in (away, *away.rglob("*"))} == before
+
+
+# --- devices and pipes ----------------------------------------------------------------------------
+
+
+def make_pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def make_device(path: Path) -> None:
+    """One of our own, which takes everything."""
+    try:
+        os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+        os.close(os.open(path, os.O_WRONLY))
+    except PermissionError:
+        pytest.skip("only root makes devices, and not in every container")
+
+
+def make_socket(path: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.bind(str(path))
+
+
+MAKERS = {"pipe": make_pipe, "device": make_device, "socket": make_socket, "folder": Path.mkdir}
+
+
+@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("name", ["generate_c", "tables", "write_file"])
+def test_no_file_is_put_in_the_place_of_anything_else(name: str, kind: str, tmp_path: Path) -> None:
+    write, file = {**FOLDERS, "write_file": (lambda path: _written.write_file(path / "a", "1"), "a")}[name]
+    MAKERS[kind](tmp_path / file)
+    before = (tmp_path / file).lstat()
+    with pytest.raises(OSError, match=f"{file} is a {kind}"):
+        write(tmp_path)
+    after = (tmp_path / file).lstat()
+    assert (before.st_ino, before.st_mode, before.st_rdev) == (after.st_ino, after.st_mode, after.st_rdev)
+
+
+def test_files_of_an_earlier_call_are_no_pipes(tmp_path: Path) -> None:
+    """They are read, which would take for ever."""
+    make_pipe(tmp_path / "arm_old.c")
+    FOLDERS["generate_c"][0](tmp_path)
+    assert (tmp_path / "arm_old.c").is_fifo() and (tmp_path / "arm.h").is_file()
+
+
+@pytest.mark.parametrize("place", ["zarr.json", "x/zarr.json", "x/c/0/0", "checksums/c/0/0"])
+def test_a_store_has_no_pipes(place: str, tmp_path: Path) -> None:
+    """To read one takes for ever; and Zarr would rename a file over it."""
+    store = tmp_path / "store"
+    make_sweep(store)
+    (store / place).unlink()
+    make_pipe(store / place)
+    with pytest.raises(StoreError, match=f"{place} is a pipe"):
+        make_sweep(store)
+    assert (store / place).is_fifo()
+
+
+REPORTS = {
+    "verify": "verify --json",
+    "audit": "audit --joints revolute --library pinocchio --json",
+    "audit of a corpus": "audit --corpus --library pinocchio --json",
+    "its table": "audit --corpus --library pinocchio --markdown",
+    "audit of a filter": "audit-filter no_such_file.py:thing --json",
+}
+
+
+@pytest.mark.parametrize("kind", ["pipe", "socket", "folder"])
+@pytest.mark.parametrize("command", REPORTS)
+def test_a_report_into_a_place_without_a_reader_is_refused_before_any_work(
+    command: str, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture
+) -> None:
+    MAKERS[kind](tmp_path / "report")
+    before = (tmp_path / "report").stat()
+    assert cli.main([*REPORTS[command].split(), str(tmp_path / "report")]) == 2
+    assert f"report is a {kind}" in capsys.readouterr().err
+    assert (tmp_path / "report").stat().st_ino == before.st_ino
+
+
+def test_an_output_is_written_into_a_device(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
+    make_device(tmp_path / "null")
+    printing.write_output(arguments.output(tmp_path / "null"), "text")
+    assert (tmp_path / "null").is_char_device() and "null" in capsys.readouterr().out
+
+
+def test_a_pipe_waits_for_the_output_and_has_all_of_it(tmp_path: Path) -> None:
+    path, text = tmp_path / "pipe", "x" * 1_000_000  # more than a pipe holds
+    make_pipe(path)
+    with subprocess.Popen(["wc", "-c"], stdin=os.open(path, os.O_RDONLY | os.O_NONBLOCK)) as nobody:
+        output = arguments.output(path)
+        nobody.kill()
+    with subprocess.Popen(["cat", path], stdout=subprocess.PIPE) as reader:
+        threading.Timer(0.1, output.write, [text]).start()
+        assert reader.stdout.read().decode() == text
+    assert path.is_fifo()
+
+
+def test_an_output_whose_reader_has_ended_is_an_error_with_its_name(tmp_path: Path) -> None:
+    make_pipe(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    output = arguments.output(tmp_path / "pipe")
+    os.close(reader)
+    with pytest.raises(BrokenPipeError, match="pipe"):
+        output.write("text")
+
+
+def test_a_pipe_that_is_replaced_before_it_is_opened_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "precious").write_text("mine")
+    monkeypatch.setattr(_written, "_kind", lambda path: stat.S_IFIFO)
+    with pytest.raises(OSError, match="replaced"):
+        arguments.output(tmp_path / "precious")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.mark.parametrize("folder", ["/dev/fd", "/proc/self/fd", "../../../../../../../../dev/fd"])
+def test_an_output_into_what_the_shell_has_opened(folder: str, tmp_path: Path) -> None:
+    """Such as `>(program)`, which is the name of a link to a pipe."""
+    if not os.path.exists(folder):
+        pytest.skip("this system has no such folder")
+    reader, writer = os.pipe()
+    arguments.output(Path(folder) / str(writer)).write("text")
+    assert os.read(reader, 10) == b"text"
+    for number, refused in ((reader, "for writing"), (99_999_999, "for writing")):
+        with pytest.raises(OSError, match=refused):
+            arguments.output(Path(folder) / str(number))
+    (tmp_path / "link").symlink_to(f"/dev/fd/{writer}")  # a stranger's
+    with pytest.raises(OSError, match="symbolic link"):
+        arguments.output(tmp_path / "link")
+    os.close(reader)
+    os.close(writer)
+
+
+def test_an_output_into_standard_output_comes_in_order(capfd: pytest.CaptureFixture) -> None:
+    """Also where it is a file, as here, which keeps what it has."""
+    with open(1, "w", closefd=False) as buffered, contextlib.redirect_stdout(buffered):
+        print("before")
+        printing.write_output(arguments.output(Path("/dev/stdout")), "text\n")
+    assert capfd.readouterr().out == "before\ntext\nwritten: /dev/stdout\n"
 
 
 def belongs_to_another(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

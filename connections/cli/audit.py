@@ -9,10 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
-from connections._shown import shown
-from connections._written import write_file
 from connections.cli import options as arguments
-from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph
+from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph, write_output
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -93,8 +91,7 @@ def run(options: argparse.Namespace) -> int:
 
     robots = _robots(options)
     names = _libraries(options.library)
-    if options.json is not None:
-        arguments.require_writable_file(options.json)
+    output = arguments.output(options.json)
     results: list[dict[str, Any]] = []
     for name in names:
         request = Request(
@@ -110,9 +107,8 @@ def run(options: argparse.Namespace) -> int:
         for library in LIBRARIES.values():
             if not library.installed:
                 print_paragraph(f"Not audited, as it is not installed: {library.name}. {library.how_to_get}")
-    if options.json is not None:
-        write_file(options.json, json.dumps(results, indent=1, allow_nan=False) + "\n")
-        print(f"written: {shown(options.json)}")
+    if output is not None:
+        write_output(output, json.dumps(results, indent=1, allow_nan=False) + "\n")
     return _status(results, bool(options.library), options.joints is not None)
 
 

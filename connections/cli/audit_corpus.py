@@ -7,10 +7,9 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from connections._shown import as_markdown, shown
-from connections._written import write_file
+from connections._shown import as_markdown
 from connections.cli import options as arguments
-from connections.cli.printing import cell, console, new_table, print_paragraph
+from connections.cli.printing import cell, console, new_table, print_paragraph, write_output
 from connections.cli.progress import progress
 
 _COLUMNS = ("robot", "verdict", "H", "C v", "what fails, or why there is no audit")
@@ -27,9 +26,7 @@ def run_corpus(options: argparse.Namespace) -> int:
         )
     for name in options.corpus or ():
         robot(name)
-    for path in (options.json, options.markdown):
-        if path is not None:
-            arguments.require_writable_file(path)
+    output, table = arguments.output(options.json), arguments.output(options.markdown)
     with_files = [name for name in robots() if robot(name).urdf or robot(name).mjcf]
     results: list[dict[str, Any]] = []
     for library in options.library:
@@ -38,12 +35,10 @@ def run_corpus(options: argparse.Namespace) -> int:
                 results.append(result)
                 steps.advance()
     _print(results)
-    if options.json is not None:
-        write_file(options.json, json.dumps(results, indent=1, allow_nan=False) + "\n")
-        print(f"written: {shown(options.json)}")
-    if options.markdown is not None:
-        write_file(options.markdown, markdown(results))
-        print(f"written: {shown(options.markdown)}")
+    if output is not None:
+        write_output(output, json.dumps(results, indent=1, allow_nan=False) + "\n")
+    if table is not None:
+        write_output(table, markdown(results))
     return _status(results, bool(options.corpus))
 
 

@@ -7,11 +7,9 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from connections._shown import shown
-from connections._written import write_file
 from connections.checks import SubjectError
 from connections.cli import options as arguments
-from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph
+from connections.cli.printing import WIDE, cell, console, new_table, print_paragraph, write_output
 
 if TYPE_CHECKING:
     from connections.referee import RefereeReport
@@ -62,8 +60,7 @@ def run(options: argparse.Namespace) -> int:
     reference = arguments.python_reference(options.file)
     if reference is None:
         raise SubjectError(f"{options.file} names no Python code: write my_filter.py:attitude")
-    if options.json is not None:
-        arguments.require_writable_file(options.json)
+    output = arguments.output(options.json)
     wanted = Wanted(
         lambda thing: isinstance(thing, BlackBoxFilter),
         "audit",
@@ -73,9 +70,8 @@ def run(options: argparse.Namespace) -> int:
     with explained(reference[0], f"{found.name} cannot be judged"):
         report = audit_filter(found.thing, options.tol, found.name)
     _print(report)
-    if options.json is not None:
-        write_file(options.json, json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n")
-        print(f"written: {shown(options.json)}")
+    if output is not None:
+        write_output(output, json.dumps(report.to_dict(), indent=1, allow_nan=False) + "\n")
     if report.failing:
         return 1
     return 3 if {"unknown", "empty"} & set(report.verdicts.values()) else 0

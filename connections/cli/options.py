@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from connections._shown import MOST_OF_MESSAGE, shown
-from connections._written import require_no_link
+from connections._written import Output
 from connections.checks import require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
@@ -130,9 +130,13 @@ def in_columns(text: str, indent: str = "", later: str | None = None, width: int
     )
 
 
-def require_writable_file(path: Path) -> None:
-    """Raise an error if the file cannot be written, before the work rather than after it."""
-    require_no_link(path)
-    if path.is_dir() or not path.resolve().parent.is_dir():
-        raise OSError(f"cannot write {path}: it is a directory, or its directory does not exist")
-    require_writable(path.resolve().parent)
+def output(path: Path | None) -> Output | None:
+    """The place of a result; an error if it cannot be written, before the work rather than after it."""
+    if path is None:
+        return None
+    found = Output(path)
+    if found.is_file:
+        if not path.resolve().parent.is_dir():
+            raise OSError(f"cannot write {path}: its directory does not exist")
+        require_writable(path.resolve().parent)
+    return found

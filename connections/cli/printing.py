@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from connections._shown import MOST_OF_MESSAGE, shown, shown_lines
-from connections._written import write_file
+from connections._written import Output, write_file
 from connections.cli.options import COLUMNS, in_columns
 
 if TYPE_CHECKING:
@@ -151,6 +151,13 @@ def write_rows(path: Path, rows: Sequence[Row]) -> Path:
         console(stream).print(_table_of_rows(name, here, controls=True, name_system=False, wide=True))
         stream.write("\n")
     return write_file(path, stream.getvalue())
+
+
+def write_output(output: Output, text: str) -> None:
+    """Write a result to its place, and say so."""
+    print(end="", flush=True)  # its place may be this output
+    output.write(text)
+    print(f"written: {shown(output.path)}")
 
 
 def print_tracking(results: Sequence[TrackingResult]) -> None:

@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._shown import shown
-from connections._written import write_file
 from connections.checks import SubjectError
 from connections.cli import options as arguments
-from connections.cli.printing import print_rates, print_report, status
+from connections.cli.printing import print_rates, print_report, status, write_output
 from connections.cli.progress import progress
 
 if TYPE_CHECKING:
@@ -81,8 +80,7 @@ def add(commands: Any) -> None:
 def run(options: argparse.Namespace) -> int:
     """Verify, print, and write the rows."""
     given = arguments.fill_report_options(options)
-    if options.json is not None:
-        arguments.require_writable_file(options.json)
+    output = arguments.output(options.json)
     subjects, python = _subjects(options)
     if python is None:
         rows = run_all(subjects, options.tol)
@@ -95,7 +93,7 @@ def run(options: argparse.Namespace) -> int:
     print_report(rows, subjects, options)
     found = _rates(subjects) if options.rates else []
     verdicts = [row.verdict for row in rows] + [rates.verdict for rates in found]
-    if options.json is not None:
+    if output is not None:
         report = {
             "tol": options.tol,
             "samples": max(len(subject.q) for subject in subjects),
@@ -104,8 +102,7 @@ def run(options: argparse.Namespace) -> int:
         }
         if options.rates:
             report["rates"] = [rates.to_dict() for rates in found]
-        write_file(options.json, json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
-        print(f"written: {shown(options.json)}")
+        write_output(output, json.dumps(report, indent=1, allow_nan=False, default=str) + "\n")
     return status(verdicts)
 
 

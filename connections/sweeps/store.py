@@ -8,7 +8,6 @@ read means that the chunk is damaged. Any program that reads Zarr 3 can read the
 
 from __future__ import annotations
 
-import os
 import shutil
 import uuid
 from collections.abc import Iterator, Mapping
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections._labelled import xarray
-from connections._written import make_folder, require_no_link
+from connections._written import make_folder, require_files
 from connections.checks import require_writable
 from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import identity, versions
@@ -94,7 +93,7 @@ class Store:
         import zarr
 
         self.path = Path(path)
-        _require_no_link(self.path)
+        _require_files(self.path)
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not the store of a sweep: it is not a folder")
         zarr.config.set({"array.write_empty_chunks": True})  # so that a missing file means a lost chunk
@@ -111,9 +110,6 @@ class Store:
         self.arrays: dict[str, Any] = {name: self.group[name] for name in self.names}
         self._checksums: Any = self.group[CHECKSUMS]
         self._columns = columns_of(self.described)
-        for name in (*self.names, CHECKSUMS):
-            _require_no_link(self.path / name)
-            _require_no_link(self.path / name / "c")
 
     @classmethod
     def create(cls, path: Any, sweep: Sweep, described: Mapping[str, Any], compress: bool = False) -> Store:
@@ -249,9 +245,7 @@ class Store:
 
     @contextmanager
     def _writing(self, number: int, name: str) -> Iterator[None]:
-        for folder, _, _ in os.walk(self.path / name / "c" / str(number)):
-            for entry in Path(folder), *Path(folder).iterdir():
-                _require_no_link(entry)
+        _require_files(self.path / name / "c" / str(number))
         try:
             yield
         except OSError as error:
@@ -312,10 +306,10 @@ class Store:
         return sorted(self.path.rglob("*.partial"))
 
 
-def _require_no_link(path: Path) -> None:
-    """Raise `StoreError` if a path is a symbolic link, through which a chunk would be written elsewhere."""
+def _require_files(path: Path) -> None:
+    """Raise `StoreError` if there is a link, which leads elsewhere, or a pipe, which may have no end."""
     try:
-        require_no_link(path)
+        require_files(path)
     except OSError as error:
         raise StoreError(str(error)) from None
 

@@ -18,7 +18,7 @@ import numpy as np
 
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
-from connections._written import make_folder, require_no_link, write_file
+from connections._written import make_folder, require_file, require_no_link, write_file
 from connections.checks import ModelError, require_bool, require_names, require_writable
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
@@ -151,7 +151,7 @@ def generate_c(
     files = _files(model, made, own, real, joints, loops, digest, cuda)
     make_folder(folder)
     for file in files:
-        require_no_link(folder / file)
+        require_file(folder / file)
     _remove_earlier(folder, own)
     for file, text in files.items():
         write_file(folder / file, text)
@@ -180,7 +180,7 @@ def _made(model: Model, function: Any, name: str, real: Real) -> CFunction:
 def _remove_earlier(folder: Path, name: str) -> None:
     """Remove the C and CUDA files that an earlier call wrote for this name, perhaps of other functions."""
     for file in [*folder.glob(f"{name}_*.c"), *folder.glob(f"{name}.cuh")]:
-        if file.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY):
+        if file.is_file() and file.read_text(encoding="utf-8", errors="replace").startswith(_WRITTEN_BY):
             file.unlink()
 
 
