@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
+from itertools import chain
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -364,6 +365,8 @@ def html_table(
 def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     """`value` as a float64 array whose trailing axes are `core_shape`; leading axes are batch axes.
 
+    Here is decided what real numbers are; docs/errors.md has the list.
+
     Parameters
     ----------
     name : the name of the argument in errors.
@@ -381,30 +384,12 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         tail = value.shape[value.ndim - count :]
         if tail == tuple(core_shape):
             return value
-    elif not isinstance(value, jax.Array):
-        given = value
-        if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-            raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
-        if value is None:  # NumPy would convert it to NaN
-            raise TypeError(f"{name}: expected an array of real numbers, got None")
-        try:
-            value = np.asarray(value)
-            numbers = value.dtype.kind in "biufO"
-            value = np.asarray(value, dtype=np.float64) if numbers else value
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: expected an array of real numbers, got {words_of(given)}") from error
-        except OverflowError as error:  # integers of Python have no limit
-            raise NonFiniteError(f"{name}: an integer is too large for float64") from error
-    if np.issubdtype(value.dtype, np.complexfloating) or value.dtype.kind in "mMSUV":
-        words = "text" if value.dtype.kind in "SU" else value.dtype
-        if (
-            jnp.issubdtype(value.dtype, np.number) and value.dtype.kind == "V"
-        ):  # bfloat16, float8 and the like
-            words = f"{words}, which is too narrow; convert it, as by x.astype(np.float32)"
-        raise TypeError(f"{name}: expected an array of real numbers, got {words}")
-    if value.dtype != np.float64:  # arrays of JAX are float32 at most if JAX_ENABLE_X64 is off
-        wide = jax.dtypes.canonicalize_dtype(np.float64) if isinstance(value, jax.Array) else np.float64
-        value = value.astype(wide)
+    elif isinstance(value, jax.Array):
+        _require_real(name, value)
+        if value.dtype != np.float64:  # float32 is the widest if JAX_ENABLE_X64 is off
+            value = value.astype(jax.dtypes.canonicalize_dtype(np.float64))
+    else:
+        value = _as_floats(name, value)
     shape = value.shape
     tail = shape[len(shape) - count :] if count else ()
     if len(tail) != count or any(
@@ -412,6 +397,51 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     ):
         raise ShapeError(name, ("...", *("k" if size is None else size for size in core_shape)), shape)
     return value
+
+
+# What NumPy converts to floats, and is no real number: text by its digits, None as NaN, a complex number by
+# its real part, a time by its count of units, a masked entry by what is under the mask.
+_NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetime64, np.timedelta64)
+
+
+def _as_floats(name: str, value: Any) -> np.ndarray:
+    """What is no array of JAX as an array of float64."""
+    if _is_masked(value):
+        raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
+    try:
+        array = np.asarray(value)
+        if array.dtype != object:
+            _require_real(name, array)
+        elif any(isinstance(part, _NO_NUMBERS) or _is_masked(part) for part in array.flat):
+            raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
+        return np.asarray(array, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        if str(error).startswith(f"{name}: "):
+            raise
+        raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}") from error
+    except OverflowError as error:  # integers of Python have no limit
+        raise NonFiniteError(f"{name}: an integer is too large for float64") from error
+
+
+def _is_masked(value: Any) -> bool:
+    """Whether an entry of an array, or of arrays in a list, is masked."""
+    if not isinstance(value, list | tuple):
+        return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
+    while (kinds := set(map(type, value))) and kinds <= {list, tuple}:  # rows, as quickly as NumPy reads them
+        value = list(chain.from_iterable(value))
+    return not kinds <= {float, int} and any(map(_is_masked, value))
+
+
+def _require_real(name: str, array: Any) -> None:
+    """Raise `TypeError` unless an array is of booleans, integers or floats of 16 bits or more."""
+    kind = array.dtype
+    letter = kind.kind if isinstance(kind, np.dtype) else "V"  # keys of JAX have a type of their own
+    if letter in "biuf":
+        return
+    words = "text" if letter in "SU" else kind
+    if jnp.issubdtype(kind, np.number) and letter == "V":  # bfloat16, float8 and the like
+        words = f"{words}, which is too narrow; convert it, as by x.astype(np.float32)"
+    raise TypeError(f"{name}: expected an array of real numbers, got {words}")
 
 
 def as_number(name: str, value: Any) -> float:
@@ -487,7 +517,8 @@ def finite_result(what: str, value: Any) -> Any:
 
 def require_positive_int(name: str, value: Any) -> None:
     """Raise `ShapeError` unless `value` is a positive integer."""
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < 1:
+    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+    if not whole or value < 1:
         raise ShapeError(name, "a positive integer", value)
 
 

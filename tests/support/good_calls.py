@@ -1,0 +1,202 @@
+"""Every public callable, and a call of it with arguments that are right.
+
+Such calls stand in the examples of docstrings and, of methods that these do not call, in `method_calls`.
+Both are programs; `recorded` runs one and notes its calls: each of them is made through a `Recorder`.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import doctest
+import inspect
+import tempfile
+from collections.abc import Callable
+from contextlib import chdir
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jax
+from method_calls import PROGRAMS
+from names import called
+
+from connections import multibody as mb
+
+HERE = Path(__file__).parent
+RECORDER = "__recorder__"
+
+
+@cache
+def public_callables() -> dict[str, Any]:
+    """Functions, classes and methods by their full names; a method has that of the class that defines it.
+
+    Left out are exceptions, which the library raises, and definitions at one point, ``matrix_at``, which are
+    called inside JAX with what the public function has judged.
+    """
+    found = {}
+    for name, thing in called().items():
+        if not inspect.isclass(thing):
+            found[name] = thing
+        elif not issubclass(thing, BaseException):
+            found[name] = thing
+            found |= methods_of(thing)
+    return found
+
+
+def methods_of(kind: type) -> dict[str, Any]:
+    """The public methods of a class, also inherited ones."""
+    found = {}
+    for name in dir(kind):
+        static = inspect.getattr_static(kind, name)
+        method = getattr(static, "__func__", static)
+        public = (not name.startswith("_") or name == "__call__") and not name.endswith("_at")
+        if public and inspect.isfunction(method) and method.__module__.startswith("connections"):
+            found[f"{method.__module__}.{method.__qualname__}"] = method
+    return found
+
+
+@dataclass
+class GoodCall:
+    """A call that was made: of `called`, which is bound to its object if it is a method."""
+
+    name: str
+    called: Callable[..., Any]
+    arguments: dict[str, Any]
+    program: str
+    number: int  # of the call in its program
+
+    def parameters(self) -> dict[str, inspect.Parameter]:
+        return dict(inspect.signature(self.called).parameters)
+
+    def __call__(self, **others: Any) -> Any:
+        """The call, with other values in place of some arguments; a mechanism is built from where it was."""
+        owner = getattr(self.called, "__self__", None)
+        function = self.called
+        if isinstance(owner, mb.Mechanism):
+            function = getattr(copy.deepcopy(owner), self.called.__name__)
+        return called_with(function, self.arguments | others)
+
+
+def called_with(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
+    """The function of arguments by name, of which those of ``*args`` and ``**kwargs`` are one each."""
+    given: list[Any] = []
+    named: dict[str, Any] = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        if name not in arguments:
+            continue
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            given += arguments[name]
+        elif parameter.kind is parameter.VAR_KEYWORD:
+            named |= arguments[name]
+        elif parameter.kind is parameter.POSITIONAL_ONLY or (
+            parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not named and _before_all(function, name)
+        ):
+            given.append(arguments[name])
+        else:
+            named[name] = arguments[name]
+    return function(*given, **named)
+
+
+def _before_all(function: Callable[..., Any], name: str) -> bool:
+    """Whether a parameter has to be positional, because those of ``*args`` follow."""
+    kinds = [each.kind for each in inspect.signature(function).parameters.values()]
+    return inspect.Parameter.VAR_POSITIONAL in kinds
+
+
+@dataclass
+class Recorder:
+    """Makes the calls of a program, and notes those of public callables, the first of each.
+
+    Parameters
+    ----------
+    program : its name.
+    replaced : the number of a call, and what its arguments are replaced by.
+    """
+
+    program: str
+    replaced: tuple[int, dict[str, Any]] | None = None
+    found: dict[str, GoodCall] = field(default_factory=dict)
+    count: int = 0
+
+    def __call__(self, function: Any, /, *args: Any, **named: Any) -> Any:
+        name = _names().get(id(getattr(function, "__func__", function)))
+        if name is None or any(
+            isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, named))
+        ):
+            return function(*args, **named)
+        self.count += 1
+        number = self.count
+        try:
+            given = dict(inspect.signature(function).bind(*args, **named).arguments)
+        except TypeError:  # an example of a wrong call
+            return function(*args, **named)
+        if self.replaced and number == self.replaced[0]:
+            return called_with(function, given | self.replaced[1])
+        made = GoodCall(name, function, given, self.program, number)
+        owner = getattr(function, "__self__", None)
+        if isinstance(owner, mb.Mechanism):
+            made.called = getattr(copy.deepcopy(owner), function.__name__)
+        result = function(*args, **named)
+        self.found.setdefault(name, made)
+        return result
+
+
+@cache
+def _names() -> dict[int, str]:
+    return {id(thing): name for name, thing in public_callables().items()}
+
+
+class _Through(ast.NodeTransformer):
+    """Each call ``f(x)`` becomes ``__recorder__(f, x)``."""
+
+    def visit_Call(self, node: ast.Call) -> ast.AST:
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name) and node.func.id in ("super", "locals"):
+            return node
+        return ast.copy_location(
+            ast.Call(ast.Name(RECORDER, ast.Load()), [node.func, *node.args], node.keywords), node
+        )
+
+
+def compiled(source: str, name: str) -> Any:
+    tree = ast.fix_missing_locations(_Through().visit(ast.parse(source)))
+    return compile(tree, f"<{name}>", "exec")
+
+
+def statements(program: str) -> list[tuple[str, bool]]:
+    """The pieces of a program, and whether each raises an error, as examples of errors do."""
+    if program in PROGRAMS:
+        return [(PROGRAMS[program], False)]
+    text = inspect.getdoc(public_callables()[program]) or ""
+    return [
+        (each.source, each.exc_msg is not None)
+        for each in doctest.DocTestParser().get_examples(text, program)
+    ]
+
+
+@cache
+def programs() -> tuple[str, ...]:
+    """The names of all programs: docstrings with examples, and those of `method_calls`."""
+    texts = {name: inspect.getdoc(thing) or "" for name, thing in public_callables().items()}
+    return (*(name for name, text in texts.items() if ">>> " in text), *PROGRAMS)
+
+
+def run(program: str, recorder: Recorder) -> None:
+    """Run a program in an empty folder; errors that its text does not announce come through."""
+    space: dict[str, Any] = {"__name__": program, RECORDER: recorder}
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        for source, fails in statements(program):
+            try:
+                exec(compiled(source, program), space)
+            except Exception:
+                if not fails:
+                    raise
+
+
+@cache
+def recorded(program: str) -> dict[str, GoodCall]:
+    recorder = Recorder(program)
+    run(program, recorder)
+    return recorder.found
