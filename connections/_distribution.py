@@ -10,8 +10,11 @@ NAME = "affine-connections"  # as in pyproject.toml
 
 
 def version() -> str:
-    """The installed version."""
-    return metadata.version(NAME)
+    """The installed version; "unknown" in an archive or a frozen program that holds the modules alone."""
+    try:
+        return metadata.version(NAME)
+    except metadata.PackageNotFoundError:
+        return "unknown"
 
 
 def how_to_install(extra: str) -> str:

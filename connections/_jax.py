@@ -20,12 +20,12 @@ import os
 import platform
 import warnings
 from collections.abc import Callable
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
+import jaxlib
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -59,7 +59,7 @@ def unoptimized() -> str:
 
 def compiled_folder() -> Path | None:
     """The folder for this version of JAX and this processor; None if there is none that can be written."""
-    return cache_folder(f"jax-{version('jaxlib')}-{_processor()}")
+    return cache_folder(f"jax-{jaxlib.__version__}-{_processor()}")
 
 
 def _processor() -> str:

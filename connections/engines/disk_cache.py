@@ -20,9 +20,10 @@ import os
 import pickle
 import warnings
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+
+import numba
 
 from connections._cache_folder import cache_folder, remove_oldest
 from connections._written import write_file
@@ -58,7 +59,7 @@ def cache_of(function: Any) -> Any:
 def machine_code_folder() -> Path | None:
     """The folder of machine code, of this user alone; None if there is none that can be written."""
     chosen = cache_folder_by_variable()
-    return cache_folder(f"numba-{version('numba')}", os.path.abspath(chosen) if chosen else "")
+    return cache_folder(f"numba-{numba.__version__}", os.path.abspath(chosen) if chosen else "")
 
 
 def _folder() -> str | None:
