@@ -11,6 +11,10 @@ import numpy as np
 from connections.checks import ShapeError, as_array
 
 
+class OtherTypes(TypeError):
+    """The arguments are not exactly of the types that a function was compiled for."""
+
+
 def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
     """Whether an argument is a Dask array.
 
@@ -48,8 +52,10 @@ def as_rows(vector: np.ndarray, batch: tuple[int, ...]) -> np.ndarray:
     return base_ndarray(vector.reshape(math.prod(batch), vector.shape[-1]))
 
 
-def copied_if_overlapping(given: Iterable[Any], out: np.ndarray) -> list[Any]:
+def copied_if_overlapping(given: Iterable[Any], out: Any) -> list[Any]:
     """The values; arrays that may overlap `out` are copied, because they are read while `out` is filled."""
+    if not isinstance(out, np.ndarray):  # which is refused later
+        return [*given]
     return [x.copy() if isinstance(x, np.ndarray) and np.may_share_memory(x, out) else x for x in given]
 
 

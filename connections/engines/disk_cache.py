@@ -49,8 +49,9 @@ def cache_of(function: Any) -> Any:
     ----------
     function : of `numba.njit`, or a Python function. All that it refers to has to be defined.
     """
+    sources = fingerprint(function)
     try:
-        return _Cache(function)
+        return _Cache(function, sources)
     except RuntimeError:  # no folder can be written
         _warn_once()
         return _NoCache()
@@ -112,9 +113,9 @@ class _Cache(FunctionCache):
     _impl_class = _Sealed
     on_missing: Callable[[], None] | None = None
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, sources: str) -> None:
         super().__init__((compiled_from(function) or {"function": function})["function"])
-        stamp(self, fingerprint(function))
+        stamp(self, sources)
         write_by(self, _writing)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:

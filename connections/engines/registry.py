@@ -1,7 +1,7 @@
 """Compiled functions by name, each compiled (or read from Numba's cache) at its first use.
 
-If the arguments are not exactly of the types that a function was compiled for, a call raises `TypeError`; the
-caller then converts them, or raises the error that says what is wrong.
+If the arguments are not exactly of the types that a function was compiled for, a call raises `OtherTypes`;
+the caller then converts them, or raises the error that says what is wrong.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+
+from connections.engines.arguments import OtherTypes
 
 _lock = threading.Lock()
 
@@ -117,5 +119,5 @@ def _show_foreign_arrays(function: Any, count: int) -> None:
     swapped = np.dtype(np.float64).newbyteorder()
     for dimensions in (1, 2, 3):
         foreign = np.zeros((1,) * dimensions, swapped)
-        with contextlib.suppress(TypeError):
+        with contextlib.suppress(OtherTypes):
             function(*[foreign] * count)

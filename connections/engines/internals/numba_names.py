@@ -52,6 +52,7 @@ from numba.core.serialize import dumps
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
 
 from connections._current_folder import NUMBA_IS_THE_PROGRAMS
+from connections.engines.arguments import OtherTypes
 
 __all__ = [
     "AbstractTemplate",
@@ -160,12 +161,16 @@ def cache_folder_by_variable() -> str:
 
 
 def compile_for(function: Any, types: Sequence[Any]) -> None:
-    """Compile a function of `njit` for arguments of these types, or read it from its cache."""
-    function.compile(tuple(types))
+    """Compile a function of `njit` for arguments of these types, or read it from its cache.
+
+    It is so already if what follows failed, or was interrupted; another attempt would be an error.
+    """
+    if not function.signatures:
+        function.compile(tuple(types))
 
 
 def refuse_other_types(function: Any) -> None:
-    """From now on, a call with arguments of other types raises `TypeError`, at once.
+    """From now on, a call with arguments of other types raises `OtherTypes`, at once.
 
     Numba would look for conversions of their types, and then for words: 40 us.
     """
@@ -179,7 +184,7 @@ def _no_conversions(*arguments: Any) -> bool:
 
 
 def _refuse_types(*arguments: Any) -> NoReturn:
-    raise TypeError("other types than the function was compiled for")
+    raise OtherTypes("other types than the function was compiled for")
 
 
 def c_function(function: Any, result: Any, arguments: Sequence[Any], cache: Any) -> Any:

@@ -1,9 +1,10 @@
 """Calls of recursions: as fast as Python can be if all is as compiled code takes it, complete otherwise.
 
 A call takes ``(q, vectors..., choice, out)``. One configuration and vectors in NumPy's arrays go straight to
-compiled code, which raises `TypeError` for arrays of other types and returns whether the input was good. If
+compiled code, which raises `OtherTypes` for arrays of other types and returns whether the input was good. If
 that fails, `otherwise` takes over: it tries copies that compiled code accepts, and then `Program.evaluate`,
-which converts, broadcasts, and raises the error that says what is wrong.
+which converts, broadcasts, and raises the error that says what is wrong. An error of anything but the
+arguments comes through: nothing else is in a ``try``.
 
 A call takes about a microsecond, in which Python has no time to loop over arguments. So there is a function
 for each number of vectors, with and without a choice.
@@ -18,14 +19,13 @@ import numpy as np
 from numpy import empty, ndarray
 
 from connections.checks import NonFiniteError, require_finite
-from connections.engines.arguments import copied_if_overlapping
+from connections.engines.arguments import OtherTypes, copied_if_overlapping
 from connections.multibody.program.closed import Closed
-from connections.multibody.program.closed_definition import InputRefused
 
 Call = Callable[..., ndarray]
-#: Errors of a direct call after which `otherwise` looks at the arguments. Numba raises TypeError, but
-#: ValueError for empty lists; an unknown choice is a KeyError, an argument without `ndim` AttributeError.
-NOT_AS_THEY_ARE = (TypeError, ValueError, KeyError, AttributeError, InputRefused)
+#: Errors of arguments, after which `otherwise` looks at them: of a function that is compiled already, Numba
+#: raises ValueError if `out` is an empty list; a choice that is not hashable is a TypeError.
+NOT_AS_THEY_ARE = (TypeError, ValueError)
 
 
 _REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to float64
@@ -58,19 +58,19 @@ def _no_vector(direct: Direct) -> Call:
 
     def call(q: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        (q,) = copied_if_overlapping((q,), out)
+        if q.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    (q,) = copied_if_overlapping((q,), out)
+            try:
                 if at(memory, q, result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q,), (), out, refused)
 
     return call
@@ -81,19 +81,19 @@ def _no_vector_and_choice(direct: Direct) -> Call:
 
     def call(q: Any, choice: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        (q,) = copied_if_overlapping((q,), out)
+        if q.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    (q,) = copied_if_overlapping((q,), out)
+            try:
                 if at(memory, q, choices[choice], result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q,), choice, out, refused)
 
     return call
@@ -104,19 +104,19 @@ def _one_vector(direct: Direct) -> Call:
 
     def call(q: Any, x: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        q, x = copied_if_overlapping((q, x), out)
+        if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    q, x = copied_if_overlapping((q, x), out)
+            try:
                 if at(memory, q, x, result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q, x), (), out, refused)
 
     return call
@@ -127,19 +127,19 @@ def _one_vector_and_choice(direct: Direct) -> Call:
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        q, x = copied_if_overlapping((q, x), out)
+        if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    q, x = copied_if_overlapping((q, x), out)
+            try:
                 if at(memory, q, x, choices[choice], result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q, x), choice, out, refused)
 
     return call
@@ -150,19 +150,19 @@ def _two_vectors(direct: Direct) -> Call:
 
     def call(q: Any, x: Any, y: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        q, x, y = copied_if_overlapping((q, x, y), out)
+        if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    q, x, y = copied_if_overlapping((q, x, y), out)
+            try:
                 if at(memory, q, x, y, result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q, x, y), (), out, refused)
 
     return call
@@ -173,19 +173,19 @@ def _two_vectors_and_choice(direct: Direct) -> Call:
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        q, x, y = copied_if_overlapping((q, x, y), out)
+        if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    q, x, y = copied_if_overlapping((q, x, y), out)
+            try:
                 if at(memory, q, x, y, choices[choice], result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q, x, y), choice, out, refused)
 
     return call
@@ -196,19 +196,19 @@ def _three_vectors(direct: Direct) -> Call:
 
     def call(q: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
         refused = False
-        try:
-            if q.__class__ is x.__class__ is y.__class__ is z.__class__ is ndarray and q.ndim == 1:
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = out
-                    if inverse:
-                        q, x, y, z = copied_if_overlapping((q, x, y, z), out)
+        if q.__class__ is x.__class__ is y.__class__ is z.__class__ is ndarray and q.ndim == 1:
+            if out is None:
+                result = empty(core)
+            else:
+                result = out
+                if inverse:
+                    q, x, y, z = copied_if_overlapping((q, x, y, z), out)
+            try:
                 if at(memory, q, x, y, z, result):
                     return result
                 refused = out is not None
-        except NOT_AS_THEY_ARE:
-            pass
+            except NOT_AS_THEY_ARE:
+                pass
         return otherwise((q, x, y, z), (), out, refused)
 
     return call
@@ -241,6 +241,31 @@ def plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
             return None
         found.append(value)
     return found
+
+
+def array_of(out: Any) -> ndarray:
+    """`out` if it is an array.
+
+    Raises
+    ------
+    OtherTypes : it is none.
+    """
+    if not isinstance(out, ndarray):
+        raise OtherTypes
+    return out
+
+
+def chosen_by(choices: Any, choice: Any) -> Any:
+    """What compiled code takes for a choice, `Direct.choices`.
+
+    Raises
+    ------
+    OtherTypes : it is not hashable, or no text.
+    """
+    try:
+        return choices[choice]
+    except TypeError as error:
+        raise OtherTypes from error
 
 
 def require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:

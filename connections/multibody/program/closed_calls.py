@@ -1,7 +1,8 @@
 """Calls of recursions of closed chains, which take a `Closed` in place of q, or solve the loops first.
 
 They are as those of trees (`calls`), one for each number of vectors, with and without a choice, and with and
-without bias rates, which compiled code takes behind the vectors.
+without bias rates, which compiled code takes behind the vectors. Solving the loops may compile, and may call
+functions of users, so only the two errors of arguments that nothing else raises are caught.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from typing import Any, NamedTuple
 from numpy import empty, ndarray
 
 from connections.checks import ClosureError
-from connections.engines.arguments import copied_if_overlapping
-from connections.multibody.program.calls import NOT_AS_THEY_ARE, Call, Direct, require_finite_each
+from connections.engines.arguments import OtherTypes, copied_if_overlapping
+from connections.multibody.program.calls import Call, Direct, array_of, chosen_by, require_finite_each
 from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed_definition import InputRefused
 
 
 class OfLoops(NamedTuple):
@@ -45,7 +47,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -55,7 +57,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q,))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q,), (), out, refused)
 
@@ -73,17 +75,17 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, choices[choice], result):
+                if at(memory, closure, clusters, solved, point, chosen_by(choices, choice), result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q,))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q,), choice, out, refused)
 
@@ -101,7 +103,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -111,7 +113,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x), (), out, refused)
 
@@ -129,17 +131,17 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, choices[choice], result):
+                if at(memory, closure, clusters, solved, point, x, chosen_by(choices, choice), result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x), choice, out, refused)
 
@@ -159,7 +161,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -169,7 +171,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x, y))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x, y), (), out, refused)
 
@@ -189,17 +191,17 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, choices[choice], result):
+                if at(memory, closure, clusters, solved, point, x, y, chosen_by(choices, choice), result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x, y))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x, y), choice, out, refused)
 
@@ -219,7 +221,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x, y, z = copied_if_overlapping((q, x, y, z), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -229,7 +231,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x, y, z))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x, y, z), (), out, refused)
 
@@ -249,7 +251,7 @@ def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -259,7 +261,7 @@ def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x, y))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x, y), (), out, refused)
 
@@ -279,7 +281,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
                 if out is None:
                     result = empty(core)
                 else:
-                    result = out
+                    result = array_of(out)
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
@@ -292,7 +294,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
                     x,
                     y,
                     bias_rates(point, x),
-                    choices[choice],
+                    chosen_by(choices, choice),
                     result,
                 ):
                     return result
@@ -300,7 +302,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(direct.names, (q, x, y))
             raise
-        except NOT_AS_THEY_ARE:
+        except (OtherTypes, InputRefused):
             pass
         return otherwise((q, x, y), choice, out, refused)
 

@@ -25,7 +25,7 @@ from connections.multibody.program.loop_packing import pack_closure, slots_of_re
 from connections.multibody.program.solution_layout import SolutionLayout
 from connections.multibody.tolerances import NEARLY_SINGULAR
 
-_REFERENCE = np.zeros(0)  # as the start of a path
+REFERENCE = np.zeros(0)  #: as the start of a path
 
 
 class Loops:
@@ -59,7 +59,7 @@ class Loops:
         self.copies = Workspaces(lambda: with_workspace(self.closure, slots_of_rows(self.closure)))
 
     def solve(
-        self, q: np.ndarray, start: np.ndarray = _REFERENCE, out: np.ndarray | None = None
+        self, q: np.ndarray, start: np.ndarray = REFERENCE, out: np.ndarray | None = None
     ) -> np.ndarray:
         """The solutions (size,) or (m, size) at q (nq,) or (m, nq), by paths from `start`.
 
@@ -74,12 +74,12 @@ class Loops:
         ------
         InputRefused : q has another shape or is not finite.
         ClosureError : a loop does not close or is singular.
-        TypeError : q has another dtype (raised by Numba).
+        OtherTypes : q has another dtype.
         """
         solution = np.empty((*q.shape[:-1], self.size)) if out is None else out
         if not self.solvable:
             # JAX would accept other shapes and dtypes; the direct call must leave them to `Program.evaluate`.
-            _accept(q.shape[-1:] == (self.closed.nq,) and q.dtype == np.float64)
+            _accept(q.shape[-1:] == (self.closed.nq,) and _are_alike(q, start if start.size else q))
             solution[...] = self.definition.solve(q, start if start.size else self.closed.reference)
             return solution
         failed = self._solve(q, start, solution)
@@ -111,6 +111,7 @@ class Loops:
             return self._nothing if v.ndim == 1 else np.zeros((len(v), self.layout.G_size))
         _accept(v.shape[-1:] == (self.closed.nv,))
         if not self.solvable:
+            _accept(_are_alike(solution, v))
             return self.definition.bias_rates(solution, v)
         result = np.empty((*v.shape[:-1], self.layout.G_size))
         if v.ndim == 1:
@@ -184,7 +185,7 @@ class Loops:
 
     def failure(self, q: np.ndarray) -> Failure | None:
         """Why the loops do not close at q (nq,); None if they do."""
-        failed = self._solve(base_ndarray(q), _REFERENCE, np.empty(self.size))
+        failed = self._solve(base_ndarray(q), REFERENCE, np.empty(self.size))
         return failed and failed[1]
 
     @cached_property
@@ -267,6 +268,13 @@ class Loops:
 def _accept(good: bool) -> None:
     if not good:
         raise InputRefused
+
+
+def _are_alike(*arrays: Any) -> bool:
+    """Whether arrays are NumPy's of float64, with as many axes."""
+    return all(
+        x.__class__ is np.ndarray and x.dtype == np.float64 and x.ndim == arrays[0].ndim for x in arrays
+    )
 
 
 def _constant(at: Any, along: Any) -> jax.Array:

@@ -29,6 +29,7 @@ from connections.checks import (
     text_of_point,
 )
 from connections.engines.arguments import (
+    OtherTypes,
     as_float64,
     as_rows,
     base_ndarray,
@@ -47,7 +48,6 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.kernels.layout import CLUSTERS, TREE
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.calls import (
-    NOT_AS_THEY_ARE,
     Call,
     Direct,
     direct_call,
@@ -67,7 +67,7 @@ from connections.multibody.program.closed_definition import InputRefused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
-from connections.multibody.program.loop_solver import Loops
+from connections.multibody.program.loop_solver import REFERENCE, Loops
 from connections.multibody.program.polarization import POLARIZED, polarized
 from connections.multibody.program.regularity import induced_matrix, irregular, massive_motions, remedy
 from connections.multibody.program.solution_layout import Solution
@@ -264,7 +264,7 @@ class Program:
         choice = self.choice(name, chosen)
         try:
             good = self._fill(name, [*given], choice, result.reshape(count, math.prod(core)), None)
-        except (TypeError, InputRefused):  # compiled code takes no arrays of other types
+        except (OtherTypes, InputRefused):
             return None
         return result if good else None
 
@@ -277,15 +277,17 @@ class Program:
     def close_directly(self, q: Any, guess: Any) -> Closed | None:
         """`close` for one configuration in a float64 array; None if q, or the guess, is anything else."""
         loops, kinematics = self.loops, self._kinematics
-        try:
-            if loops is None or q.__class__ is not np.ndarray or q.ndim != 1:
+        if loops is None or q.__class__ is not np.ndarray or q.ndim != 1:
+            return None
+        start = REFERENCE
+        if guess is not None:
+            if guess.__class__ is not Closed:
                 return None
-            if guess is None:
-                return Closed(kinematics, q.copy(), loops.solve(q))
-            return Closed(
-                kinematics, q.copy(), loops.solve(q, solution_of(guess, kinematics)[: loops.layout.nq])
-            )
-        except NOT_AS_THEY_ARE:
+            coordinates_of(guess, kinematics, "guess")  # of this robot
+            start = solution_of(guess, kinematics)[..., : loops.layout.nq]
+        try:
+            return Closed(kinematics, q.copy(), loops.solve(q, start))
+        except (OtherTypes, InputRefused):
             return None
 
     def close(self, q: Any, guess: Any = None) -> Closed:
@@ -498,12 +500,10 @@ class Program:
 
     def _batch(self, name: str) -> _Batch:
         """The recursion `name` for rows of configurations, made at the first call."""
-        try:
-            return self._batches[name]
-        except KeyError:
+        if name not in self._batches:
             function = compiled.require(f"{name}_rows" if self.loops is None else f"closed_{name}_rows")
             self._batches[name] = _Batch(function, *self.batch_layout(name))
-            return self._batches[name]
+        return self._batches[name]
 
     def batch_layout(self, name: str, lanes: int = LANES) -> tuple[np.ndarray, int]:
         """What the compiled function for rows takes besides: the result's nonzero blocks, and its slots.
@@ -671,25 +671,27 @@ class _Calls(dict[str, Call]):
 
     def __missing__(self, name: str) -> Call:
         """The call until compiled code is called for the first time, which may never be."""
-
-        def first_call(*arguments: Any) -> bool:
-            at = compiled.require(f"{name}_at" if self._program.loops is None else f"closed_{name}_at")
-            self[name] = self._made(name, at)
-            return bool(at(*arguments))
-
-        self[name] = self._made(name, first_call)
-        return self[name]
-
-    def _made(self, name: str, at: Callable[..., bool]) -> Call:
         program, row = self._program, RECURSIONS[name]
-        loops, arrays = program.loops, program.arrays_of(name)
-        otherwise, names = self._otherwise(program, name), ("q", *row.vectors)
+        otherwise, count = self._otherwise(program, name), 1 + len(row.vectors)
+        by_definition = program.loops is not None and row.closed is None
+
+        def first_call(*given: Any) -> Any:
+            if by_definition or not _is_one(*given[:count]):
+                return otherwise(given[:count], *_chosen_before(given[count:]), False)
+            self[name] = self._made(name, otherwise)  # compiles, where errors are none of the arguments
+            return self[name](*given)
+
+        self[name] = first_call
+        return first_call
+
+    def _made(self, name: str, otherwise: Callable[..., Any]) -> Call:
+        program, row = self._program, RECURSIONS[name]
+        loops, arrays, names = program.loops, program.arrays_of(name), ("q", *row.vectors)
+        at = compiled.require(f"{name}_at" if loops is None else f"closed_{name}_at")
         choices = program.choices[row.choice] if row.choice else None
         direct = Direct(at, arrays[0], program.cores[name], choices, row.inverse, otherwise, names)
         if loops is None:
             return direct_call(len(row.vectors), choices is not None, direct)
-        if row.closed is None:
-            return lambda *given: otherwise(given[: len(names)], *_chosen_before(given[len(names) :]), False)
         of_loops = OfLoops(
             arrays[1],
             arrays[2],
@@ -700,6 +702,12 @@ class _Calls(dict[str, Call]):
             loops.closed,
         )
         return closed_call(len(row.vectors), choices is not None, row.bias_rates, direct, of_loops)
+
+
+def _is_one(q: Any, *vectors: Any) -> bool:
+    """Whether this may be one configuration and vectors as compiled code takes them."""
+    arrays = vectors if q.__class__ is Closed else (q, *vectors)
+    return all(x.__class__ is np.ndarray and x.ndim == 1 for x in arrays)
 
 
 def _chosen_before(rest: tuple[Any, ...]) -> tuple[Any, Any]:
