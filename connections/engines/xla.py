@@ -41,7 +41,7 @@ from connections.engines.notices import announce_callbacks
 from connections.engines.registry import is_good
 from connections.engines.source_fingerprint import fingerprint
 
-_handlers: dict[str, Any] = {}  # name of an operation -> what XLA calls for it
+_handlers: dict[tuple[str, Form], Any] = {}  # name and form of an operation -> what XLA calls for it
 _ready: dict[str, str] = {}  # the same -> its name in XLA, where that is registered
 _lock = threading.Lock()
 #: Values of LANES that machines have. What differs between them is in an operation for each of them, because
@@ -213,6 +213,11 @@ class Form:
     axes: int
     calls: str
 
+    @property
+    def fills(self) -> bool:
+        """Whether the last vector of a call is for a `FilledCopy`."""
+        return any(_LETTERS[letter] is FilledCopy for letter in self.before)
+
     def __str__(self) -> str:
         return f"{self.before},{self.vectors},{self.after},{self.axes},{self.calls}"
 
@@ -254,8 +259,8 @@ def _register(name: str, function: Any, form: Form, write: Write | None = None) 
     _ready[name] = target
 
 
-def handler(name: str, function: Any, form: str, write: Write) -> int:
-    """The address of what XLA calls for an operation.
+def checked_handler(name: str, function: Any, form: str, write: Write) -> Callable[[int], int]:
+    """What computes a frame of an exported program, zero, unless its arrays have other sizes than it says.
 
     Parameters
     ----------
@@ -265,15 +270,19 @@ def handler(name: str, function: Any, form: str, write: Write) -> int:
     """
     with _lock:
         read = Form.of(form)
-        filled = FilledCopy in map(_LETTERS.__getitem__, read.before)
-        address: int = _handler(name, function, read, write if filled else None).address
-        return address
+        address = _handler(name, function, read, write if read.fills else None).address
+        return functools.partial(_checked().ctypes, address)
+
+
+@functools.cache
+def _checked() -> Any:
+    return _c_function(_checked_call, "checked_call", types.int64, [types.int64, types.int64])
 
 
 def _handler(name: str, function: Any, form: Form, write: Write | None) -> Any:
     """What XLA calls for an operation, compiled at the first time."""
-    if name in _handlers:
-        return _handlers[name]
+    if (name, form) in _handlers:
+        return _handlers[name, form]
     symbol = f"connections_{name}"
     llvm.add_symbol(symbol, numba_names.address(function))
     piece_of = _piece_of_rows if form.calls == "rows" else _piece_of_each
@@ -285,8 +294,8 @@ def _handler(name: str, function: Any, form: Form, write: Write | None) -> Any:
         llvm.add_symbol(f"{symbol}_piece", _c_function(piece, f"{name}_piece", types.void, arguments).address)
         _add_pieces()
         handler = _in_many_pieces(_address(f"{symbol}_piece"), form.axes)
-    _handlers[name] = _c_function(handler, name, types.int64, [_POINTER])
-    return _handlers[name]
+    _handlers[name, form] = _c_function(handler, name, types.int64, [_POINTER])
+    return _handlers[name, form]
 
 
 def _c_function(function: Any, name: str, result: Any, arguments: Sequence[Any]) -> Any:
@@ -306,9 +315,12 @@ def _direct_call(
     """The operation by XLA's call of a registered function."""
     parts = [attribute for constant in (*before, *after) for attribute in _attributes_of(constant)]
     attributes = {f"a{number:02}": part for number, part in enumerate(parts)}
+    for_all = form.calls == "rows" and form.fills
+    lengths = [vector.shape[-1] for vector in vectors]
 
     def exported() -> tuple[str, Mapping[str, Any]]:
-        return exported_call(name, str(form), attributes)
+        bounds = np.array([len(vectors), for_all, *lengths, *shape], np.int64)
+        return exported_call(name, str(form), attributes, bounds)
 
     found: jax.Array = foreign_call(ForeignCall(_ready[name], shape, attributes, exported), *vectors)
     return found
@@ -754,6 +766,43 @@ def _in_many_pieces(address: Any, axes: int) -> Any:
         return 0
 
     return handler
+
+
+# --- exported programs --------------------------------------------------------------------------------------
+
+
+def _checked_call(handler, frame):
+    """Call a handler by its address if the arrays of a frame fit its `exported.BOUNDS`; -1 if they do not."""
+    return _call_api(handler, frame) if _fits(_words(frame)) else -1
+
+
+@_internal
+def _fits(frame):
+    """Whether arguments and result have the lengths that the attribute before the last says."""
+    bounds = _whole_numbers(frame, frame[call_frame.FRAME_ATTRIBUTE_COUNT] - 2)
+    vectors, for_all, lengths = bounds[0], bounds[1], bounds[2:]
+    if frame[call_frame.FRAME_ARGUMENT_COUNT] != vectors or frame[call_frame.FRAME_RESULT_COUNT] != 1:
+        return False
+    rows = _rows_with(_result_buffer(frame), lengths[vectors:])
+    for number in range(vectors):
+        argument = _words(_words(frame[call_frame.FRAME_ARGUMENTS])[number])
+        expected = rows if number < vectors - for_all else 1
+        if _rows_with(argument, lengths[number : number + 1]) != expected:
+            return False
+    return rows >= 0
+
+
+@_internal
+def _rows_with(buffer, shape):
+    """The number of rows of float64 that have this shape in an argument or a result; -1 if it is another."""
+    axes = buffer[call_frame.BUFFER_RANK] - len(shape)
+    if axes < 0 or buffer[call_frame.BUFFER_KIND] & 0xFFFFFFFF != call_frame.FLOAT64:
+        return -1
+    dimensions = _words(buffer[call_frame.BUFFER_DIMENSIONS])
+    for axis in range(len(shape)):
+        if dimensions[axes + axis] != shape[axis]:
+            return -1
+    return _size(buffer, 0, axes)
 
 
 # --- pieces of rows, in the threads of XLA ------------------------------------------------------------------

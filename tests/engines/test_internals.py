@@ -281,7 +281,7 @@ TEXT = structure(data=POINTER, size=INT64)
 ERROR = structure(**HEAD, message=POINTER, code=INT)
 EXTENSION = structure(struct_size=INT64, type=INT, next=POINTER, metadata=POINTER)
 METADATA = structure(struct_size=INT64, api_version=VERSION)
-F64 = 12
+F64 = call_frame.FLOAT64
 
 
 def test_words_by_the_rules_of_c() -> None:
@@ -289,10 +289,15 @@ def test_words_by_the_rules_of_c() -> None:
     for word, byte in (
         (call_frame.FRAME_EXTENSION, FRAME.extension_start.offset),
         (call_frame.FRAME_API, FRAME.api.offset),
+        (call_frame.FRAME_ARGUMENT_COUNT, FRAME.args.offset + ITEMS.size.offset),
+        (call_frame.FRAME_RESULT_COUNT, FRAME.rets.offset + ITEMS.size.offset),
         (call_frame.FRAME_ARGUMENTS, FRAME.args.offset + ITEMS.items.offset),
         (call_frame.FRAME_RESULTS, FRAME.rets.offset + ITEMS.items.offset),
         (call_frame.FRAME_ATTRIBUTE_COUNT, FRAME.attrs.offset + NAMED.size.offset),
+        (call_frame.FRAME_ATTRIBUTE_KINDS, FRAME.attrs.offset + NAMED.types.offset),
         (call_frame.FRAME_ATTRIBUTES, FRAME.attrs.offset + NAMED.items.offset),
+        (call_frame.BUFFER_KIND, BUFFER.dtype.offset),
+        (call_frame.ARRAY_KIND, ARRAY.dtype.offset),
         (call_frame.BUFFER_DATA, BUFFER.data.offset),
         (call_frame.BUFFER_RANK, BUFFER.rank.offset),
         (call_frame.BUFFER_DIMENSIONS, BUFFER.dims.offset),
@@ -327,8 +332,13 @@ def test_xla_calls_with_such_a_frame() -> None:
         buffers = [BUFFER.from_address(items.items[0]) for items in (frame.args, frame.rets)]
         seen["dtypes"] = [buffer.dtype for buffer in buffers]
         seen["shapes"] = [buffer.dims[: buffer.rank] for buffer in buffers]
-        arrays = [ARRAY.from_address(frame.attrs.items[k]) for k in range(frame.attrs.size)]
-        seen["attributes"] = [(ctypes.c_double * a.size).from_address(a.data)[:] for a in arrays]
+        seen["kinds"] = (INT * frame.attrs.size).from_address(frame.attrs.types)[:]
+        *arrays, text = [frame.attrs.items[k] for k in range(frame.attrs.size)]
+        arrays = [ARRAY.from_address(array) for array in arrays]
+        types = {F64: ctypes.c_double, call_frame.INT64: INT64}
+        seen["attributes"] = [(types[a.dtype] * a.size).from_address(a.data)[:] for a in arrays]
+        text = TEXT.from_address(text)
+        seen["text"] = ctypes.string_at(text.data, text.size)
         given, out = ((ctypes.c_double * 6).from_address(buffer.data) for buffer in buffers)
         out[:] = [2.0 * number for number in given]
         return 0
@@ -337,13 +347,15 @@ def test_xla_calls_with_such_a_frame() -> None:
     jax.ffi.register_ffi_target("connections_test_frame", jax.ffi.pycapsule(handler), platform="cpu")
     call = jax.ffi.ffi_call("connections_test_frame", jax.ShapeDtypeStruct((3, 2), np.float64))
     x = np.arange(6.0).reshape(3, 2)
-    found = jax.jit(lambda x: call(x, a01=np.array([5.0, 6.0]), a00=np.array([4.0])))(x)
+    found = jax.jit(lambda x: call(x, b="text", a01=np.array([5, 6]), a00=np.array([4.0])))(x)
     assert np.array_equal(found, 2.0 * x)
     assert seen == {
         "registered": (call_frame.METADATA, call_frame.MAJOR_VERSION),
         "dtypes": [F64, F64],
         "shapes": [[3, 2], [3, 2]],
-        "attributes": [[4.0], [5.0, 6.0]],
+        "kinds": [call_frame.IS_ARRAY, call_frame.IS_ARRAY, call_frame.IS_TEXT],
+        "attributes": [[4.0], [5, 6]],
+        "text": b"text",
     }
 
 
@@ -354,6 +366,7 @@ def test_the_header_of_jaxlib_is_as_assumed() -> None:
 CHANGED = {
     "another major version": ("API_MAJOR 0", "API_MAJOR 1"),
     "another type of extension": ("XLA_FFI_Extension_Metadata = 1", "XLA_FFI_Extension_Metadata = 2"),
+    "another number of a type": ("XLA_FFI_DataType_F64 = 12", "XLA_FFI_DataType_F64 = 13"),
     "a field goes": ("XLA_FFI_ExecutionStage stage;\n  XLA_FFI_Args", "XLA_FFI_Args"),
     "a field comes": ("XLA_FFI_Args args;", "int64_t more; XLA_FFI_Args args;"),
     "a field within a field": ("XLA_FFI_RetType* types;", "XLA_FFI_RetType* types; void* more;"),
@@ -559,7 +572,7 @@ def test_the_reason_is_said_once(operation, monkeypatch, caplog) -> None:
             for _ in range(2):
                 assert "pure_callback" in str(jax.make_jaxpr(operation)(np.ones(2), np.ones(3)))
         (message,) = caplog.messages
-        assert "XLA_FFI_CallFrame.args.args" in message
+        assert "XLA_FFI_CallFrame.args." in message
     finally:
         xla._objection.cache_clear()
 

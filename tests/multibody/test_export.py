@@ -13,17 +13,18 @@ from jax import export
 from recursion_functions import FUNCTIONS, SOME, call, model, states
 
 from connections import multibody as mb
-from connections.engines import xla
+from connections.engines import exported, xla
 from connections.engines.exported import TARGET
 from connections.engines.inlined.simd import LANES
+from connections.multibody.program.compiled_functions import compiled
 
 CHECKS = mb.export_checks()
 
 
 def written(function, *arguments, derivatives: int = 0) -> bytes:
     """What is exported of a function, as bytes."""
-    exported = export.export(jax.jit(function), disabled_checks=CHECKS)(*arguments)
-    return bytes(exported.serialize(vjp_order=derivatives))
+    made = export.export(jax.jit(function), disabled_checks=CHECKS)(*arguments)
+    return bytes(made.serialize(vjp_order=derivatives))
 
 
 def loaded(content: bytes):
@@ -89,19 +90,98 @@ def test_without_the_line_nothing_is_exported():
         export.export(jax.jit(partial(mb.mass_matrix, robot)))(robot.neutral())
 
 
-def test_a_program_of_other_sources_is_refused():
+@pytest.mark.parametrize("name", ["mass_matrix_at", "moss_matrix_at"])
+def test_a_program_of_other_sources_is_refused(name, monkeypatch):
     """By name, when it is loaded; also one of a function that is no more."""
     robot = mb.example("arm")
-    content = written(partial(mb.mass_matrix, robot), robot.neutral())
-    name = b"mass_matrix_at"
-    stamp = content.split(name + b" ")[1][:16]
-    assert content.count(stamp) and content.count(name)
-    for other in (content.replace(stamp, b"0" * 16), content.replace(name, b"moss_matrix_at")):
-        with pytest.raises(
-            RuntimeError, match=r"another version of connections calls m.ss_matrix_at of sources"
-        ):
-            loaded(other)(robot.neutral())
-    assert loaded(content)(robot.neutral()).shape == (6, 6)  # a refusal is not remembered
+    right = written(partial(mb.mass_matrix, robot), robot.neutral())
+    with monkeypatch.context() as patch:
+        patch.setattr(exported, "_functions", [exported.Functions(lambda name: "0" * 16, lambda *_: None)])
+        patch.setattr(xla, "exported_call", lambda _, *parts: exported.exported_call(name, *parts))
+        content = written(partial(mb.mass_matrix, robot), robot.neutral())
+    with pytest.raises(RuntimeError, match=f"another version of connections calls {name} of sources"):
+        loaded(content)(robot.neutral())
+    assert loaded(right)(robot.neutral()).shape == (6, 6)  # it is not remembered
+
+
+DAMAGED = """
+import sys
+import jax, numpy as np
+from functools import partial
+from jax import export
+from connections import multibody as mb
+from connections.engines import exported, xla
+
+calls = []
+def recorded(*parts):
+    calls.append(exported.exported_call(*parts))
+    return calls[-1]
+xla.exported_call = recorded
+
+def written(function, *x):
+    calls.clear()
+    return export.export(jax.jit(function), disabled_checks=mb.export_checks())(*x).serialize()
+
+def outcome(content, *x):
+    try:
+        found = jax.jit(export.deserialize(bytearray(content)).call)(*x)
+    except Exception as error:
+        return "damaged" if "is damaged" in str(error) else str(error)
+    return bytes(np.asarray(found))
+
+def outcome_of_call(attributes, *x):
+    call = jax.ffi.ffi_call(exported.TARGET, jax.ShapeDtypeStruct((len(x[0]),) * 2, float))
+    try:
+        return np.asarray(jax.jit(lambda *x: call(*x, **attributes))(*x)).shape
+    except Exception as error:
+        return "other sizes" if "of other sizes" in str(error) else str(error)
+
+robot, rng = mb.example("arm"), np.random.default_rng(int(sys.argv[1]))
+q, v, a = rng.standard_normal((3, 2, robot.nv))
+pi = mb.inertial_parameters(robot)
+def forces(pi, q, v, a):
+    return mb.inverse_dynamics(robot.with_inertial_parameters(pi), q, v, a)
+for function, x in (
+    (partial(mb.mass_matrix, robot), (q[0],)),
+    (jax.vmap(forces, (None, 0, 0, 0)), (pi, q, v, a)),
+):
+    content = bytes(written(function, *x))
+    (call,) = calls
+    places = {}  # of the first byte of each attribute that is there once
+    for name, value in call[1].items():
+        value = value.encode() if isinstance(value, str) else value.tobytes()
+        if content.count(value) == 1:
+            places[name] = content.index(value), len(value)
+    assert {"a00", "a01", "bounds", "function"} <= {*places}
+    right = outcome(content, *x)
+    assert isinstance(right, bytes)
+    values = [0.0, -1.0, 7.0, 300.0, 1e9, 2.0**40, np.nan]
+    for trial in range(40):
+        name = [*places][trial % len(places)]
+        begin, size = places[name]
+        if name == "function":
+            begin, new = begin + int(rng.integers(size)), bytes([rng.integers(33, 127)])
+        else:
+            begin += 8 * int(rng.integers(size // 8))
+            new = np.float64(rng.choice(values)).tobytes() if trial % 3 else rng.bytes(8)
+        changed = content[:begin] + new + content[begin + len(new) :]
+        expected = right if changed == content else "damaged"
+        assert outcome(changed, *x) == expected, (name, begin, new, outcome(changed, *x))
+        print("tried", flush=True)
+
+content = written(partial(mb.mass_matrix, robot), q[0])
+(_, attributes), = calls
+assert outcome_of_call(attributes, q[0]) == (6, 6)
+for x in ((np.zeros(7),), (np.zeros(5),), (q[0], q[0]), (np.zeros((2, 6)),), (np.zeros(6, np.float32),)):
+    assert outcome_of_call(attributes, *x) == "other sizes", [part.shape for part in x]
+print("all")
+"""
+
+
+def test_a_damaged_program_is_refused():
+    """Words of the numbers and of the text, changed at random; arrays of other sizes: no crash, no number."""
+    lines = in_a_new_process(DAMAGED, "20261201").split()
+    assert lines == ["tried"] * 80 + ["all"]
 
 
 def test_an_error_of_ours_reaches_the_caller(monkeypatch):
@@ -109,9 +189,32 @@ def test_an_error_of_ours_reaches_the_caller(monkeypatch):
     robot = mb.example("arm")
     content = written(partial(mb.coriolis_matrix, robot), *[robot.neutral()] * 2)
     monkeypatch.setattr("connections.engines.exported._handlers", {})
-    monkeypatch.setattr(xla, "handler", lambda *_: 1 / 0)
+    monkeypatch.setattr(xla, "checked_handler", lambda *_: 1 / 0)
     with pytest.raises(RuntimeError, match="ZeroDivisionError: division by zero"):
         loaded(content)(*[robot.neutral()] * 2)
+
+
+def test_an_error_before_compiled_code_begins_leaves_no_numbers(monkeypatch):
+    """Such as that of Ctrl-C."""
+    robot = mb.example("arm")
+    function = loaded(written(partial(mb.mass_matrix, robot), robot.neutral()))
+    assert np.isfinite(function(robot.neutral())).all()
+
+    def interrupted(frame):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(exported, "_handlers", dict.fromkeys(exported._handlers, interrupted))
+    with pytest.raises((RuntimeError, ValueError), match="KeyboardInterrupt"):
+        np.asarray(function(robot.neutral()))
+
+
+def test_each_form_of_an_operation_has_code_of_its_own():
+    """A program that another version exported may write the constants of a function in another form."""
+    function = compiled.require("mass_matrix_at")
+    first, second = (
+        xla.checked_handler("mass_matrix_at", function, form, None) for form in ("W,1,,2,one", "R,1,,2,one")
+    )
+    assert first.args != second.args
 
 
 def test_a_width_of_registers_is_one_of_those_exported():
@@ -181,8 +284,8 @@ def test_every_recursion_in_a_new_process(of, part, rng, tmp_path):
             ("one", partial(call, name, of=robot), [x[0] for x in arguments]),
             ("rows", jax.vmap(partial(call, name, of=robot)), arguments),
         ):
-            exported = export.export(jax.jit(function), disabled_checks=CHECKS)(*x)
-            (tmp_path / f"{name} {kind}.exported").write_bytes(exported.serialize())
+            content = export.export(jax.jit(function), disabled_checks=CHECKS)(*x).serialize()
+            (tmp_path / f"{name} {kind}.exported").write_bytes(content)
             given[f"{name} {kind}"] = np.asarray(jax.jit(function)(*x))
             given |= {f"{name} {kind} {k}": part for k, part in enumerate(x)}
     np.savez(tmp_path / "given.npz", **given)

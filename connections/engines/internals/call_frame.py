@@ -19,19 +19,35 @@ from pathlib import Path
 import jax
 
 MAJOR_VERSION = 0
-METADATA = 1  # type of the extension by which XLA asks for the version of the interface
+NUMBERS = {
+    "XLA_FFI_Extension_Metadata": 1,  # the extension by which XLA asks for the version of the interface
+    "XLA_FFI_AttrType_ARRAY": 1,
+    "XLA_FFI_AttrType_STRING": 4,
+    "XLA_FFI_DataType_S64": 5,
+    "XLA_FFI_DataType_F64": 12,
+}
+METADATA = NUMBERS["XLA_FFI_Extension_Metadata"]
+IS_ARRAY = NUMBERS["XLA_FFI_AttrType_ARRAY"]
+IS_TEXT = NUMBERS["XLA_FFI_AttrType_STRING"]
+INT64 = NUMBERS["XLA_FFI_DataType_S64"]
+FLOAT64 = NUMBERS["XLA_FFI_DataType_F64"]
 
 WORDS = {
     "XLA_FFI_CallFrame.extension_start": 1,
     "XLA_FFI_CallFrame.api": 2,
     "XLA_FFI_CallFrame.ctx": 3,
+    "XLA_FFI_CallFrame.args.size": 7,
     "XLA_FFI_CallFrame.args.args": 9,
+    "XLA_FFI_CallFrame.rets.size": 12,
     "XLA_FFI_CallFrame.rets.rets": 14,
     "XLA_FFI_CallFrame.attrs.size": 17,
+    "XLA_FFI_CallFrame.attrs.types": 18,
     "XLA_FFI_CallFrame.attrs.attrs": 20,
+    "XLA_FFI_Buffer.dtype": 2,
     "XLA_FFI_Buffer.data": 3,
     "XLA_FFI_Buffer.rank": 4,
     "XLA_FFI_Buffer.dims": 5,
+    "XLA_FFI_Array.dtype": 0,
     "XLA_FFI_Array.size": 1,
     "XLA_FFI_Array.data": 2,
     "XLA_FFI_ByteSpan.ptr": 0,
@@ -62,14 +78,19 @@ HALVES = {
 FRAME_EXTENSION = WORDS["XLA_FFI_CallFrame.extension_start"]
 FRAME_API = WORDS["XLA_FFI_CallFrame.api"]
 FRAME_CONTEXT = WORDS["XLA_FFI_CallFrame.ctx"]
+FRAME_ARGUMENT_COUNT = WORDS["XLA_FFI_CallFrame.args.size"]
 FRAME_ARGUMENTS = WORDS["XLA_FFI_CallFrame.args.args"]
+FRAME_RESULT_COUNT = WORDS["XLA_FFI_CallFrame.rets.size"]
 FRAME_RESULTS = WORDS["XLA_FFI_CallFrame.rets.rets"]
 FRAME_ATTRIBUTE_COUNT = WORDS["XLA_FFI_CallFrame.attrs.size"]
+FRAME_ATTRIBUTE_KINDS = WORDS["XLA_FFI_CallFrame.attrs.types"]  # half a word each
 FRAME_ATTRIBUTES = WORDS["XLA_FFI_CallFrame.attrs.attrs"]  # in the order of their names
+BUFFER_KIND = WORDS["XLA_FFI_Buffer.dtype"]  # the lower half of the word
 BUFFER_DATA = WORDS["XLA_FFI_Buffer.data"]  # an argument or a result
 BUFFER_RANK = WORDS["XLA_FFI_Buffer.rank"]
 BUFFER_DIMENSIONS = WORDS["XLA_FFI_Buffer.dims"]
-ARRAY_SIZE = WORDS["XLA_FFI_Array.size"]  # an attribute
+ARRAY_KIND = WORDS["XLA_FFI_Array.dtype"]  # an attribute; the lower half of the word
+ARRAY_SIZE = WORDS["XLA_FFI_Array.size"]
 ARRAY_DATA = WORDS["XLA_FFI_Array.data"]
 TEXT_DATA = WORDS["XLA_FFI_ByteSpan.ptr"]  # an attribute that is a text
 TEXT_LENGTH = WORDS["XLA_FFI_ByteSpan.len"]
@@ -106,8 +127,9 @@ def objection(source: str) -> str:
     version = re.search(r"#define\s+XLA_FFI_API_MAJOR\s+(\d+)", source)
     if version is None or int(version[1]) != MAJOR_VERSION:
         return f"XLA_FFI_API_MAJOR is {version and version[1]}, not {MAJOR_VERSION}"
-    if not re.search(rf"\bXLA_FFI_Extension_Metadata\s*=\s*{METADATA}\b", source):
-        return f"XLA_FFI_Extension_Metadata is not {METADATA}"
+    for name, number in NUMBERS.items():
+        if not re.search(rf"\b{name}\s*=\s*{number}\b", source):
+            return f"{name} is not {number}"
     enumerations = re.findall(r"typedef\s+enum\s*\{[^}]*\}\s*(\w+)\s*;", source)
     structures = dict(re.findall(r"\bstruct\s+(\w+)\s*\{([^}]*)\}", source))
     sizes = _BYTES | dict.fromkeys(enumerations, 4)

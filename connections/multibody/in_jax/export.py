@@ -6,6 +6,7 @@ compiled when a program that calls them is loaded (`engines.exported`).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -64,10 +65,10 @@ def _version(name: str) -> str:
     return text_fingerprint(*_LAYOUT, *(name for name in within if name.startswith("connections.")))[:16]
 
 
-def _handler(name: str, form: str) -> int:
+def _handler(name: str, form: str) -> Callable[[int], int]:
     from connections.engines import xla  # imports Numba
 
-    return xla.handler(name, compiled.require(_entry(name)), form, write_data)
+    return xla.checked_handler(name, compiled.require(_entry(name)), form, write_data)
 
 
 register(Functions(_version, _handler))

@@ -334,6 +334,22 @@ MUTANTS = (
         "an exported program reads numbers of a robot by the layout of other sources",
     ),
     Mutant(
+        "exported-and-damaged",
+        "engines/exported.py",
+        "if _checksum(text, parts).encode() == checksum:",
+        "if True:",
+        ("multibody/test_export.py::test_a_damaged_program_is_refused",),
+        "a damaged exported program crashes, or gives other numbers",
+    ),
+    Mutant(
+        "exported-of-other-sizes",
+        "engines/xla.py",
+        "if dimensions[axes + axis] != shape[axis]:",
+        "if dimensions[axes + axis] < shape[axis]:",
+        ("multibody/test_export.py::test_a_damaged_program_is_refused",),
+        "an exported program reads longer vectors than it was written for",
+    ),
+    Mutant(
         "exported-error-into-xla",
         "engines/exported.py",
         "if text in _handlers:",
