@@ -312,6 +312,13 @@ class Check:
     scale: float
     tol: float
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.name, str):
+            raise TypeError(f"name: expected a text, got {words_of(self.name)}")
+        for what in ("residual", "scale"):  # which may be NaN
+            object.__setattr__(self, what, float(as_scalar(what, getattr(self, what))))
+        object.__setattr__(self, "tol", as_number("tol", self.tol))
+
     @property
     def relative(self) -> float:
         """Residual over scale; zero if both are zero, NaN if one is NaN."""
@@ -406,13 +413,13 @@ _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetim
 
 def _as_floats(name: str, value: Any) -> np.ndarray:
     """What is no array of JAX as an array of float64."""
-    if _is_masked(value):
+    if is_masked(value):
         raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
     try:
         array = np.asarray(value)
         if array.dtype != object:
             _require_real(name, array)
-        elif any(isinstance(part, _NO_NUMBERS) or _is_masked(part) for part in array.flat):
+        elif any(isinstance(part, _NO_NUMBERS) or is_masked(part) for part in array.flat):
             raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
         return np.asarray(array, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -423,13 +430,13 @@ def _as_floats(name: str, value: Any) -> np.ndarray:
         raise NonFiniteError(f"{name}: an integer is too large for float64") from error
 
 
-def _is_masked(value: Any) -> bool:
+def is_masked(value: Any) -> bool:
     """Whether an entry of an array, or of arrays in a list, is masked."""
     if not isinstance(value, list | tuple):
         return isinstance(value, np.ma.MaskedArray) and bool(np.ma.is_masked(value))
     while (kinds := set(map(type, value))) and kinds <= {list, tuple}:  # rows, as quickly as NumPy reads them
         value = list(chain.from_iterable(value))
-    return not kinds <= {float, int} and any(map(_is_masked, value))
+    return not kinds <= {float, int} and any(map(is_masked, value))
 
 
 def _require_real(name: str, array: Any) -> None:
@@ -451,14 +458,25 @@ def as_number(name: str, value: Any) -> float:
     ------
     TypeError : it is not one real number. NonFiniteError : it is not finite.
     """
+    number = as_scalar(name, value)
+    require_finite(name, number)
+    return float(number)
+
+
+def as_scalar(name: str, value: Any) -> Any:
+    """`value` as a float64 array without axes, of any number or of a tracer.
+
+    Raises
+    ------
+    TypeError : it is not one real number.
+    """
     try:
         number = as_array(name, value, ())
     except TypeError:
         number = None
     if number is None or number.ndim:
         raise TypeError(f"{name}: expected a real number, got {words_of(value)}")
-    require_finite(name, number)
-    return float(number)
+    return number
 
 
 def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tuple[int, ...]:
@@ -554,6 +572,16 @@ def require_bool(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected True or False, got {words_of(value)}")
 
 
+def require_choice(
+    name: str, value: Any, choices: Iterable[str], error: type[Exception] = ValueError
+) -> None:
+    """Raise `TypeError` unless `value` is a text, and `error` unless it is one of the choices."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected one of {sorted(choices)}, got {words_of(value)}")
+    if value not in choices:
+        raise error(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+
+
 def require_names(name: str, value: Any) -> tuple[str, ...]:
     """`value` as a tuple; `TypeError` unless it is a list or another sequence of texts, and not one text."""
     listed = isinstance(value, Sequence) and not isinstance(value, str)
@@ -613,12 +641,33 @@ def require_shape(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
     ------
     TypeError : the result is not an array of numbers. ShapeError : it has another shape.
     """
-    if value is None or isinstance(value, str | bytes):
-        raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
-    array = jnp.asarray(value)
+    array = as_result(name, value)
     if array.shape != shape and not (shape == () and array.size == 1):
         raise ShapeError(name, shape, array.shape)
     return array.reshape(shape)
+
+
+def as_result(name: str, value: Any) -> jax.Array:
+    """The result of a user's function as an array of real numbers, of any shape.
+
+    Parameters
+    ----------
+    name : the function with its arguments, such as ``"force(t, q, v)"``.
+    value : its result; in a list, tracers too.
+
+    Raises
+    ------
+    TypeError : the result is not an array of real numbers.
+    """
+    if not isinstance(value, jax.Array | float | int) and not is_traced(value):
+        value = _as_floats(name, value)
+    try:
+        array = jnp.asarray(value)
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}") from error
+    _require_real(name, array)
+    exact = array.dtype.kind in "biu"  # of which JAX takes no derivative
+    return array.astype(jax.dtypes.canonicalize_dtype(np.float64)) if exact else array
 
 
 def require_each(name: str, values: Sequence[Any], expected: type, call: str) -> None:

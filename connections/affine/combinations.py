@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.affine.connection import AffineConnection
-from connections.checks import ShapeError, require_each, require_function, require_type
+from connections.checks import require_each, require_function, require_shape, require_type
 from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
@@ -217,7 +217,4 @@ class ProductConnection(AffineConnection):
 
 def require_cube(name: str, value: Any, n: int) -> jax.Array:
     """`value` as an array, or `ShapeError` unless it is (n, n, n)."""
-    array = jnp.asarray(value)
-    if array.shape != (n, n, n):
-        raise ShapeError(name, (n, n, n), array.shape)
-    return array
+    return require_shape(name, value, (n, n, n))

@@ -29,10 +29,12 @@ from connections.checks import (
     Check,
     NonFiniteError,
     as_array,
+    as_result,
     raise_at,
     require_finite,
     require_function,
     require_same_frame,
+    require_shape,
     require_type,
 )
 from connections.evaluation.boundary import Argument, InCommonFrame, evaluate
@@ -115,8 +117,9 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
 
     def covariant_derivative_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
         """(nabla_X Y)^i = X^j L_j Y^i + Gamma^i_jk X^j Y^k."""
-        x = X(q)
-        return x @ self.frame.lie_derivative_at(Y, q) + self.apply_at(q, x, Y(q))
+        n = self.frame.dim
+        x, y = (require_shape(name, field(q), (n,)) for name, field in (("X(q)", X), ("Y(q)", Y)))
+        return x @ self.frame.lie_derivative_at(Y, q) + self.apply_at(q, x, y)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the connection is defined at q; one boolean."""
@@ -564,7 +567,7 @@ class ConnectionOfMetric(AffineConnection):
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """H^-1 F^T, (n, p)."""
-        return solve_definite(self.metric.matrix_at(q), forms(q).T)
+        return solve_definite(self.metric.matrix_at(q), as_result("forms(q)", forms(q)).T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -32,6 +32,7 @@ from connections.checks import (
     SymmetryError,
     as_array,
     raise_at,
+    require_choice,
     require_finite,
     require_function,
     require_type,
@@ -146,10 +147,8 @@ class ContorsionConnection(ConnectionWithContorsion):
     ) -> None:
         require_type("metric", metric, Metric)
         require_function("contorsion", contorsion, "q -> D (n, n, n)")
-        if symmetry is not None and symmetry not in CONTORSION_SYMMETRIES:
-            raise SymmetryError(
-                f"symmetry: expected one of {sorted(CONTORSION_SYMMETRIES)}, got {symmetry!r}"
-            )
+        if symmetry is not None:
+            require_choice("symmetry", symmetry, CONTORSION_SYMMETRIES, SymmetryError)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "contorsion_function", with_parameters(contorsion, parameters))
         object.__setattr__(self, "symmetry", symmetry)
@@ -256,6 +255,8 @@ class ContorsionFamily(Described, Parametrized):
             require_function("beta", beta, "q -> beta (k,)")
             beta = with_parameters(beta, parameters)
         else:
+            if parameters is not None:
+                raise TypeError("parameters: expected None, because beta is no function")
             beta = as_array("beta", beta, ())
             if beta.ndim == 0 and self.dimension == 1:
                 beta = beta.reshape(1)

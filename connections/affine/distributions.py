@@ -22,6 +22,7 @@ from connections.checks import (
     ConstraintError,
     FrameError,
     ShapeError,
+    as_result,
     raise_at,
     require_function,
     require_type,
@@ -144,12 +145,12 @@ class SpannedDistribution(Distribution):
 
     def basis_at(self, q: jax.Array) -> jax.Array:
         """The user's A(q), (n, m)."""
-        return jnp.asarray(self.basis(q))
+        return as_result("basis of the distribution", self.basis(q))
 
     def forms_at(self, q: jax.Array) -> jax.Array:
         """The user's W(q), or rows that annihilate the basis, (n - m, n)."""
         if self.forms is not None:
-            return jnp.asarray(self.forms(q))
+            return as_result("constraint forms", self.forms(q))
         if self.rank == self.metric.frame.dim:
             return jnp.zeros((0, self.rank))
         return null_basis(self.fields_at(q).T)[0].T * lengths_of(self.metric.matrix_at(q))
@@ -241,7 +242,7 @@ class AnnihilatedDistribution(Distribution):
 
     def forms_at(self, q: jax.Array) -> jax.Array:
         """The user's W(q), (p, n)."""
-        return jnp.asarray(self.forms(q))
+        return as_result("constraint forms", self.forms(q))
 
     def basis_at(self, q: jax.Array) -> jax.Array:
         """Null basis of the forms, orthonormal in the metric, (n, m)."""

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ConstraintError, ShapeError, as_array, raise_at, require_finite
+from connections.checks import ConstraintError, ShapeError, as_array, as_result, raise_at, require_finite
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
 
@@ -40,7 +39,7 @@ class SelectedForms:
 
     def __call__(self, q: jax.Array) -> jax.Array:
         """The selected rows, (len(rows), n)."""
-        return jnp.asarray(self.forms(q))[np.array(self.rows, dtype=int)]
+        return as_result("forms(q)", self.forms(q))[np.array(self.rows, dtype=int)]
 
 
 def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:

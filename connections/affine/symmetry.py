@@ -25,8 +25,13 @@ from connections.checks import (
     ShapeError,
     SymmetryError,
     as_array,
+    as_number,
+    as_result,
     raise_at,
     require_finite,
+    require_function,
+    require_shape,
+    require_type,
     require_untraced,
 )
 from connections.evaluation.boundary import Argument, evaluate, projected_point
@@ -96,6 +101,8 @@ class GroupAction(Parametrized):
     identity: Any
 
     def __post_init__(self) -> None:
+        require_function("action", self.action, "(q, g) -> Phi_g(q) (nq,)", more=0)
+        require_function("product", self.product, "(g, h) -> g h (k,)", more=0)
         identity = np.asarray(as_array("identity", self.identity, (None,)))
         if identity.ndim != 1:
             raise ShapeError("identity", ("k",), identity.shape)
@@ -109,14 +116,11 @@ class GroupAction(Parametrized):
 
     def act_at(self, q: jax.Array, g: jax.Array) -> jax.Array:
         """Phi_g(q), (nq,)."""
-        moved = jnp.asarray(self.action(q, g))
-        if moved.shape != q.shape:
-            raise ShapeError("action of the group", q.shape, moved.shape)
-        return moved
+        return require_shape("action of the group", self.action(q, g), q.shape)
 
     def product_at(self, g: jax.Array, h: jax.Array) -> jax.Array:
         """g h, (k,)."""
-        return jnp.asarray(self.product(g, h))
+        return as_result("product of the group", self.product(g, h))
 
     def tangent_at(self, q: jax.Array, g: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Phi_g(q) and its derivative T, (nq,) and (nq, nq)."""
@@ -176,6 +180,7 @@ class GroupAction(Parametrized):
         metric : in any frame.
         q, v : (..., nq) points and (..., n) velocities, components in the metric's frame.
         """
+        require_type("metric", metric, Metric)
         point = Argument("q", q, (metric.frame.ambient_dim,))
         velocity = Argument("v", v, (metric.frame.dim,))
         return evaluate(metric, PytreePartial(_momenta_at, self, metric), point, velocity)
@@ -207,6 +212,7 @@ class GroupAction(Parametrized):
         tol : as for `check_action`.
         """
         require_untraced(q=q, g=g, h=h)
+        tol = as_number("tol", tol)
         if h is None:
             g = as_array("g", g, self.identity.shape)
             h = np.roll(np.reshape(g, (-1, *self.identity.shape)), -1, axis=0).reshape(g.shape)
@@ -345,7 +351,10 @@ class GroupAction(Parametrized):
     def _function_change_at(
         self, function: PointFunction, p: jax.Array, element: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        return compared(lambda p, g: function(self.act_at(p, g)), lambda p, g: function(p), p, element)
+        def read(p: jax.Array) -> jax.Array:
+            return as_result("function(q)", function(p))
+
+        return compared(lambda p, g: read(self.act_at(p, g)), lambda p, g: read(p), p, element)
 
     def _metric_change_at(
         self, metric: Metric, p: jax.Array, element: jax.Array
@@ -367,7 +376,7 @@ class GroupAction(Parametrized):
         self, frame: FrameField, forms: PointFunction, p: jax.Array, element: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         moved, B, terms = self._pushed_at(frame, p, element)
-        here, there = jnp.asarray(forms(p)), jnp.asarray(forms(moved))
+        here, there = (as_result("forms(q)", forms(point)) for point in (p, moved))
         return worst(there @ B - here, sizes_of_columns((jnp.abs(there) @ terms + jnp.abs(here)).T).T)
 
     def _distribution_change_at(
@@ -391,7 +400,7 @@ class GroupAction(Parametrized):
         self, nabla: ConnectionOfMetric, forms: PointFunction, p: jax.Array, element: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         def raised(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            covectors = jnp.asarray(forms(p))
+            covectors = as_result("forms(q)", forms(p))
             if isinstance(nabla, ConstrainedConnection):
                 covectors = covectors @ nabla.basis_at(p)
             H = nabla.metric.matrix_at(p)

@@ -29,6 +29,7 @@ from connections.checks import (
     ConstraintError,
     NonFiniteError,
     ShapeError,
+    as_result,
     raise_at,
     require_function,
     require_shape,
@@ -161,7 +162,7 @@ class NonholonomicSystem(Described, Parametrized):
     def inputs_at(self, q: jax.Array) -> jax.Array:
         """The covectors that the controls multiply, (a, n); without inputs, the dual basis of the frame."""
         n = self.connection.ambient.frame.dim
-        return jnp.eye(n) if self.inputs is None else jnp.asarray(self.inputs(q))
+        return jnp.eye(n) if self.inputs is None else as_result("inputs(q)", self.inputs(q))
 
     def potential_at(self, q: jax.Array) -> jax.Array:
         """V(q), a scalar; zero without a potential."""
@@ -170,7 +171,7 @@ class NonholonomicSystem(Described, Parametrized):
     def drift_at(self, q: jax.Array) -> jax.Array:
         """v_0(q), (n,); zero without a drift."""
         n = self.connection.ambient.frame.dim
-        return jnp.zeros(n) if self.drift is None else jnp.asarray(self.drift(q))
+        return jnp.zeros(n) if self.drift is None else as_result("drift(q)", self.drift(q))
 
     def velocity_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """A vbar + v_0, (n,)."""

@@ -19,7 +19,7 @@ from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Conserved, Momenta, energy_of, momenta_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
-from connections.checks import Check, ShapeError, SymmetryError, require_shape
+from connections.checks import Check, ShapeError, SymmetryError, as_result, require_shape
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.evaluation.boundary import Argument, admit_at, evaluate, require_admissible
@@ -112,11 +112,11 @@ class ReducedSystem(Parametrized):
 
     def shape_at(self, q: jax.Array) -> jax.Array:
         """The shape r of q, (s,)."""
-        return jnp.asarray(self.shape(q))
+        return as_result("shape(q)", self.shape(q))
 
     def section_at(self, r: jax.Array) -> jax.Array:
         """A point of shape r, (nq,)."""
-        return jnp.asarray(self.section(r))
+        return as_result("section(r)", self.section(r))
 
     def rates_at(self, r: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> tuple[jax.Array, jax.Array]:
         """(rdot, vdot) at the section, (s,) and (m,)."""

@@ -25,7 +25,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Value
-from connections._words import with_article
+from connections._words import with_article, words_of
+from connections.checks import is_masked
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.content import ByContent
 
@@ -64,7 +65,13 @@ class Function:
         if trace_state_clean() and not any(isinstance(part, jax.Array) for part in parts):
             return self.function(*arguments, **keywords)
         if all(isinstance(part, _ARRAYS) for part in parts):
-            return self._traced(*arguments, **keywords)
+            try:
+                return self._traced(*arguments, **keywords)
+            except (TypeError, ValueError) as error:
+                refused = error
+            # Either it raises an error of its own again, or JAX has refused what it returns.
+            _require_arrays(self, self.function(*arguments, **keywords))
+            raise refused
         # Networks of equinox have functions among their leaves, which are structure.
         arguments, keywords = jax.tree_util.tree_map(
             lambda part: part if isinstance(part, _ARRAYS) else Static(part), (arguments, keywords)
@@ -97,6 +104,14 @@ class Function:
 
 
 jax.tree_util.register_static(Function)
+
+
+def _require_arrays(function: Function, result: Any) -> None:
+    """Raise `TypeError` naming a user's function that returns what JAX does not take, such as text."""
+    for leaf in jax.tree_util.tree_leaves(result):
+        if not isinstance(leaf, _ARRAYS) or is_masked(leaf) or not _of_numbers(leaf):
+            what = f"the function {function.__name__!r} returns {words_of(leaf)}"
+            raise TypeError(f"{what}: expected arrays of numbers")
 
 
 def unwrap(function: Any) -> Any:
@@ -391,10 +406,19 @@ def _as_number(value: Any) -> Any:
     """A parameter: integers, and arrays of them, as floats."""
     if isinstance(value, str | bytes):
         raise TypeError(f"parameters: expected numbers, got text {value!r}")
+    if is_masked(value) or not _of_numbers(value):
+        raise TypeError(f"parameters: expected numbers, got {words_of(value)}")
     if isinstance(value, int) and not isinstance(value, bool):
         return float(value)
     array = isinstance(value, np.ndarray | np.integer | jax.Array)  # keys of JAX have no `dtype.kind`
     return value.astype(np.float64) if array and jnp.issubdtype(value.dtype, np.integer) else value
+
+
+def _of_numbers(value: Any) -> bool:
+    """Whether an array or number of NumPy is one that JAX takes; anything else is."""
+    if not isinstance(value, np.ndarray | np.generic):
+        return True
+    return value.dtype == np.bool_ or jnp.issubdtype(value.dtype, np.number)
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -22,10 +22,12 @@ from connections.checks import (
     NonFiniteError,
     PointError,
     ShapeError,
+    as_result,
     html_table,
     raise_at,
     require_finite,
     require_function,
+    require_shape,
     require_type,
 )
 from connections.evaluation.boundary import Argument, evaluate
@@ -93,7 +95,7 @@ class FrameField(Parametrized, abc.ABC):
         X = self.matrix_at(q)
 
         def along(direction: jax.Array) -> tuple[jax.Array, jax.Array]:
-            value, rate = jax.jvp(f, (q,), (direction,))
+            value, rate = jax.jvp(lambda p: as_result("f(q)", f(p)), (q,), (direction,))
             return value, rate
 
         value, rates = jax.vmap(along, in_axes=1, out_axes=(None, 0))(X)
@@ -109,7 +111,7 @@ class FrameField(Parametrized, abc.ABC):
 
     def bracket_at(self, X: PointFunction, Y: PointFunction, q: jax.Array) -> jax.Array:
         """Components of [X, Y], (n,): X^i L_i Y^k - Y^i L_i X^k + s^k_ij X^i Y^j."""
-        x, y = X(q), Y(q)
+        x, y = (require_shape(name, field(q), (self.dim,)) for name, field in (("X(q)", X), ("Y(q)", Y)))
         along = x @ self.lie_derivative_at(Y, q) - y @ self.lie_derivative_at(X, q)
         return along + jnp.einsum("kij,i,j->k", self.structure_functions_at(q), x, y)
 
@@ -353,10 +355,7 @@ class ChangedFrame(FrameOnPoints):
 
     def change_at(self, q: jax.Array) -> jax.Array:
         """A(q), (n, n)."""
-        A = jnp.asarray(self.change_matrix(q))
-        if A.shape != (self.dim, self.dim):
-            raise ShapeError("change of frame", (self.dim, self.dim), A.shape)
-        return A
+        return require_shape("matrix of the change of frame", self.change_matrix(q), (self.dim, self.dim))
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
         """A^-1 (L_{X'_i} A_j - L_{X'_j} A_i + s(A_i, A_j))."""

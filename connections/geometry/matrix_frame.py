@@ -9,7 +9,14 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections.checks import FrameError, ShapeError, raise_at, require_function, require_positive_int
+from connections.checks import (
+    FrameError,
+    ShapeError,
+    raise_at,
+    require_function,
+    require_positive_int,
+    require_shape,
+)
 from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.numerics.scales import full_rank, sizes_of_columns
@@ -68,14 +75,11 @@ class MatrixFrame(FrameField):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The user's matrix X(q), (nq, n)."""
-        X = jnp.asarray(self.matrix_function(q))
-        if X.shape != (self.ambient_dim, self.dim):
-            raise ShapeError("frame matrix", (self.ambient_dim, self.dim), X.shape)
-        return X
+        return require_shape("frame matrix", self.matrix_function(q), (self.ambient_dim, self.dim))
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """The user's projection, or q itself."""
-        return q if self.project is None else self.project(q)
+        return q if self.project is None else require_shape("project(q)", self.project(q), q.shape)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Full rank, q on the manifold (if there is a projection), and brackets inside the span."""

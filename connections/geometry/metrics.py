@@ -22,9 +22,11 @@ from connections.checks import (
     NonFiniteError,
     ShapeError,
     as_array,
+    as_result,
     raise_at,
     require_finite,
     require_function,
+    require_shape,
     require_type,
 )
 from connections.evaluation.boundary import Argument, evaluate
@@ -174,10 +176,7 @@ class MatrixMetric(Metric):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The user's H(q), (n, n)."""
-        H = jnp.asarray(self.matrix_function(q))
-        if H.shape != (self.frame.dim, self.frame.dim):
-            raise ShapeError("metric matrix", (self.frame.dim, self.frame.dim), H.shape)
-        return H
+        return require_shape("metric matrix", self.matrix_function(q), (self.frame.dim, self.frame.dim))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -280,7 +279,7 @@ class PullbackMetric(Metric):
         return half + half.T
 
     def _derivative_at(self, q: jax.Array) -> jax.Array:
-        return self.frame.lie_derivative_at(self.embedding, q)
+        return self.frame.lie_derivative_at(lambda q: as_result("embedding(q)", self.embedding(q)), q)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -339,14 +338,15 @@ class InducedMetric(Metric):
 
     def embed_at(self, q: jax.Array) -> jax.Array:
         """Ambient coordinates of the submanifold's point q, (nq,)."""
-        return q if self.embedding is None else self.embedding(q)
+        if self.embedding is None:
+            return q
+        return require_shape("embedding(q)", self.embedding(q), (self.ambient_metric.frame.ambient_dim,))
 
     def inclusion_at(self, q: jax.Array) -> jax.Array:
         """A(q), (n, m)."""
-        A, shape = jnp.asarray(self.inclusion(q)), (self.ambient_metric.frame.dim, self.frame.dim)
-        if A.shape != shape:
-            raise ShapeError("inclusion A", shape, A.shape)
-        return A
+        return require_shape(
+            "inclusion A", self.inclusion(q), (self.ambient_metric.frame.dim, self.frame.dim)
+        )
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """A^T H A, (m, m)."""

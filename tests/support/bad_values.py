@@ -103,6 +103,9 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+USERS = "TypeError: the function '"  # of a user, which is named
+
+
 def is_number(value: Any) -> bool:
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)
 
@@ -126,9 +129,13 @@ def bad_values(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, 
     ----------
     value : that of a good call; `inspect.Parameter.empty` if the call does not say it.
     """
-    absent = value is parameter.empty
-    value = parameter.default if absent else value
     words = str(parameter.annotation)
+    value = parameter.default if value is parameter.empty else value
+    if parameter.kind is parameter.VAR_POSITIONAL:
+        value = value or (None,)
+        found = _of_kind(value[0], words)
+        yield from ((name, (bad, *value[1:])) for name, bad in found.items() if bad is not None)
+        return
     for name, bad in _of_kind(value, words).items():
         if bad is None and ("None" in words or parameter.default is None):
             continue
@@ -153,13 +160,25 @@ def _of_kind(value: Any, words: str) -> dict[str, Any]:
             | {"None": None, "no number": [], "bytes": b"abc", "another text": "no such text"}
         )
     if value is None:
-        return NOTHING | text
+        return NOTHING | text | _of_words(words)
     if isinstance(value, Mapping) and value:
         return NOTHING | text | OF_NO_TEXT | {"None": None} | _inside_mapping(value, words)
     if isinstance(value, list | tuple) and value and not hasattr(value, "_fields"):
         return NOTHING | text | {"a number": 3.5, "None": None} | _inside_list(value, words)
     numbers = {} if "Array" in words or "float" in words else OF_NO_TEXT
     return NOTHING | text | numbers | {"None": None}
+
+
+def _of_words(words: str) -> dict[str, Any]:
+    """Bad values for what is None if it is not said, by its annotation."""
+    kinds = set(re.findall(r"\w+", words)) - {"None"}
+    if kinds == {"float"} or kinds == {"int"}:
+        return NUMBERS
+    if kinds == {"bool"}:
+        return OF_NO_TEXT | {"two": 2}
+    if kinds and kinds <= {"str", "Path"}:
+        return OF_NO_TEXT
+    return {}
 
 
 def _inside_mapping(value: Mapping[Any, Any], words: str) -> dict[str, Any]:
@@ -192,7 +211,10 @@ def limited(seconds: int = SECONDS) -> Iterator[None]:
 
 
 def verdict(name: str, call: Callable[[], Any]) -> str | None:
-    """What is wrong with what a call does with a bad value of its argument `name`; None if it is refused."""
+    """What is wrong with what a call does with a bad value of its argument `name`; None if it is refused.
+
+    Without a name, any error of the library will do.
+    """
     try:
         with limited(), warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
@@ -200,19 +222,24 @@ def verdict(name: str, call: Callable[[], Any]) -> str | None:
     except Endless:
         return f"no end within {SECONDS} s"
     except Exception as error:  # the point of it
+        if is_ours(error) and name == "":
+            return None
         return unclear(name, error)
     return "accepted"
+
+
+def is_ours(error: Exception) -> bool:
+    return type(error).__module__.startswith("connections")
 
 
 def unclear(name: str, error: Exception) -> str | None:
     """Why an error is none of a user's words: not raised by the library, or not about the argument."""
     text = f"{type(error).__name__}: {error}"
-    ours = type(error).__module__.startswith("connections")
-    if not ours and type(error) not in (TypeError, ValueError, OSError, FileNotFoundError):
+    if not is_ours(error) and type(error) not in (TypeError, ValueError, OSError, FileNotFoundError):
         return f"not clear: {text}"
     if not _innermost(error.__traceback__).startswith(PACKAGE):
         return f"raised elsewhere: {text}"
-    if not re.search(rf"\b{re.escape(name)}\b", text):
+    if not (re.search(rf"\b{re.escape(name)}\b", text) or text.startswith(USERS)):
         return f"unnamed: {text}"
     return None
 

@@ -14,7 +14,10 @@ NOT_CALLED: dict[str, str] = {
 
 #: What is accepted, or refused in other words: (callable, argument, kind), (callable, argument), (callable,),
 #: or (argument, kind) of all callables.
-ACCEPTED: dict[tuple[str, ...], str] = {}
+ACCEPTED: dict[tuple[str, ...], str] = {
+    ("parameters", "complex"): "of a user's function, which may return real numbers",
+    ("parameters", "complex numbers"): "of a user's function, which may return real numbers",
+}
 
 #: (callable, argument): the word by which its errors name an argument.
 NAMES: dict[tuple[str, str], str] = {}

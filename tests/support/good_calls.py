@@ -10,8 +10,10 @@ import ast
 import copy
 import doctest
 import inspect
+import re
+import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
 from functools import cache
@@ -67,8 +69,18 @@ class GoodCall:
     program: str
     number: int  # of the call in its program
 
-    def parameters(self) -> dict[str, inspect.Parameter]:
-        return dict(inspect.signature(self.called).parameters)
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Those of the signature; those of ``**options`` one by one, as their type lists them."""
+        for parameter in inspect.signature(self.called).parameters.values():
+            if parameter.kind is not parameter.VAR_KEYWORD:
+                yield parameter
+                continue
+            listed = re.fullmatch(r"Unpack\[(\w+)\]", str(parameter.annotation))
+            if listed:
+                options = vars(sys.modules[inspect.unwrap(self.called).__module__])[listed[1]]
+                for name, kind in options.__annotations__.items():
+                    words = getattr(kind, "__forward_arg__", str(kind))
+                    yield inspect.Parameter(name, parameter.KEYWORD_ONLY, default=None, annotation=words)
 
     def __call__(self, **others: Any) -> Any:
         """The call, with other values in place of some arguments; a mechanism is built from where it was."""
@@ -84,12 +96,13 @@ def called_with(function: Callable[..., Any], arguments: dict[str, Any]) -> Any:
     given: list[Any] = []
     named: dict[str, Any] = {}
     for name, parameter in inspect.signature(function).parameters.items():
+        if parameter.kind is parameter.VAR_KEYWORD:
+            known = inspect.signature(function).parameters
+            named |= {key: value for key, value in arguments.items() if key not in known}
         if name not in arguments:
             continue
         if parameter.kind is parameter.VAR_POSITIONAL:
             given += arguments[name]
-        elif parameter.kind is parameter.VAR_KEYWORD:
-            named |= arguments[name]
         elif parameter.kind is parameter.POSITIONAL_ONLY or (
             parameter.kind is parameter.POSITIONAL_OR_KEYWORD and not named and _before_all(function, name)
         ):
@@ -130,6 +143,7 @@ class Recorder:
         number = self.count
         try:
             given = dict(inspect.signature(function).bind(*args, **named).arguments)
+            given |= given.pop("options", {})
         except TypeError:  # an example of a wrong call
             return function(*args, **named)
         if self.replaced and number == self.replaced[0]:

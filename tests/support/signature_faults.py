@@ -56,8 +56,8 @@ def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
 
 def faults(call: GoodCall) -> Iterator[str]:
     """What is wrong with a call, one line for each bad value."""
-    for name, parameter in call.parameters().items():
-        right = call.arguments.get(name, parameter.empty)
+    for parameter in call.parameters():
+        name, right = parameter.name, call.arguments.get(parameter.name, parameter.empty)
         for kind, bad in bad_values(parameter, right):
             if not is_excepted(call.name, name, kind):
                 found = verdict(named_by(call.name, name), lambda given=name, bad=bad: call(**{given: bad}))
@@ -72,7 +72,8 @@ def faults_of_results(call: GoodCall, name: str, right: object) -> Iterator[str]
     for kind, change in RESULTS.items():
         wrong = WrongResult(right, change)
         recorder = Recorder(call.program, (call.number, {name: wrong.function}))
-        found = verdict(named_by(call.name, name), lambda recorder=recorder: run(call.program, recorder))
+        subject = "" if kind == "NaN" else named_by(call.name, name)  # where it is noticed depends on its use
+        found = verdict(subject, lambda recorder=recorder: run(call.program, recorder))
         if found and wrong.calls and not is_excepted(call.name, name, f"returns {kind}"):
             yield f"{call.name}({name} that returns {kind}): {found}"
 
