@@ -25,7 +25,6 @@ from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
-import jaxlib
 import numpy as np
 from jax.typing import ArrayLike
 
@@ -59,7 +58,7 @@ def unoptimized() -> str:
 
 def compiled_folder() -> Path | None:
     """The folder for this version of JAX and this processor; None if there is none that can be written."""
-    return cache_folder(f"jax-{jaxlib.__version__}-{_processor()}")
+    return cache_folder(f"jax-{jax.__version__}-{_processor()}")
 
 
 def _processor() -> str:

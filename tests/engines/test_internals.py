@@ -181,7 +181,7 @@ def test_numba_does_not_search_for_a_refused_type(monkeypatch) -> None:
 def test_the_types_of_a_compiled_function() -> None:
     assert numba_names.types_of(compiled(doubled)) == ((VECTOR, VECTOR), types.boolean)
     several = compiled(doubled)
-    numba_names.compile_for(several, [types.int64[::1], VECTOR])
+    several.compile((types.int64[::1], VECTOR))
     with pytest.raises(ValueError):
         numba_names.types_of(several)
 

@@ -107,9 +107,9 @@ class Loops:
         ------
         InputRefused : a loop is singular, or v has another size.
         """
+        _accept(v.shape[-1:] == (self.closed.nv,))
         if self.linear:
             return self._nothing if v.ndim == 1 else np.zeros((len(v), self.layout.G_size))
-        _accept(v.shape[-1:] == (self.closed.nv,))
         if not self.solvable:
             _accept(_are_alike(solution, v) and solution.shape[:-1] == v.shape[:-1])
             return self.definition.bias_rates(solution, v)
