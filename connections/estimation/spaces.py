@@ -330,8 +330,7 @@ class Phase(Space):
         end = nodes[-1][0]
         if self._is_flat:  # M = 1
             return Predicted(end, _spread(P, Phi, half, noises, step), Phi, jnp.concatenate(gap))
-        ends = (x, found[0][0]), (end, found[-1][0])
-        before, after = (self._deviation_at(q, v, A) for (q, v), A in ends)
+        before, after = (self._deviation_at(q, v) for q, v in (x, end))
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
         back = 2.0 * jnp.eye(2 * n) - before
         spread = _spread(_carried(back, P), Phi, half, noises, step)
@@ -356,13 +355,12 @@ class Phase(Space):
             return -0.5 * (self.nabla.geodesic_slopes_at(q, v)[1] + brackets_at(self.nabla, q, v))
         return deviation_map_at(self.nabla, q, v)[self.frame.dim :, : self.frame.dim]
 
-    def _deviation_at(self, q: jax.Array, v: jax.Array, A: jax.Array) -> jax.Array:
-        """[[1, 0], [Gamma(., v), 1]]; of a tree from its linearization A, whose forces do not depend on v."""
+    def _deviation_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """[[1, 0], [Gamma(., v), 1]]."""
         if not is_tree(self.nabla):
             return deviation_map_at(self.nabla, q, v)
         n = self.frame.dim
-        turned = -0.5 * (A[n:, n:] - A[:n, :n])
-        return jnp.block([[jnp.eye(n), jnp.zeros((n, n))], [turned, jnp.eye(n)]])
+        return jnp.block([[jnp.eye(n), jnp.zeros((n, n))], [self._turned_at(q, v), jnp.eye(n)]])
 
 
 def linearized_at(system: MechanicalSystem, q: jax.Array, v: jax.Array, tau: Any, t: Any) -> Any:

@@ -66,7 +66,8 @@ def passive_on_tree(kinematics: Kinematics, q: Any, v: Any, numbers: ModuleType 
         lower, upper = np.array([spring.rest for spring in springs]).T
         k = np.array([spring.stiffness for spring in springs])
         length = lengths @ q
-        tension = k * (length - numbers.clip(length, lower, upper))
+        # Where lower = length = upper, JAX takes half of each slope, so k; of a clip, 3/4 of k.
+        tension = k * (numbers.maximum(length - upper, 0.0) + numbers.minimum(length - lower, 0.0))
         tension = tension + np.array([spring.damping for spring in springs]) * (rates @ v)
         tau = tau - rates.T @ tension
     return tau

@@ -7,7 +7,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy.linalg import expm
 
+import connections as cn
 from connections import estimation
 from connections import multibody as mb
 
@@ -28,6 +30,32 @@ URDF = """<robot name="arm"><link name="base"/>
 <joint name="b" type="continuous"><parent link="upper"/><child link="lower"/><origin xyz="1 0 0"/>
 <axis xyz="0 1 0"/></joint></robot>"""
 STEP, DEVIATIONS = 0.02, np.array([0.05, 0.05, 0.5, 0.5])
+
+
+def test_the_covariance_of_a_damped_spring_at_rest():
+    """Two slides, one on the other, with a spring and dampers, beside the exponential of a matrix."""
+    mechanism, k, d, noise = mb.Mechanism(), 3.0, np.array([0.7, 0.2]), np.diag([0.04, 0.01])
+    for parent, body in (("world", "one"), ("one", "two")):
+        mechanism.add_body(body, mass=1.0, inertia=np.eye(3))
+        mechanism.add_joint(body, parent, body, mb.Prismatic((1, 0, 0)))
+    spring = mb.Spring("spring", {"two": 1.0}, stiffness=k)
+    robot = mechanism.build().with_passive(mb.Passive((spring,), damping={"one": d[0], "two": d[1]}))
+    inverse = np.linalg.inv([[2.0, 1.0], [1.0, 1.0]])
+    A = np.block([[np.zeros((2, 2)), np.eye(2)], [-inverse @ np.diag([0.0, k]), -inverse * d]])
+    Q = np.kron(np.diag([0.0, 1.0]), inverse @ noise @ inverse)
+    P, h = np.diag([0.01, 0.02, 0.05, 0.04]), 0.05
+    both = expm(np.block([[-A, Q], [np.zeros((4, 4)), A.T]]) * h)
+    Phi = both[4:, 4:].T
+    exact = Phi @ P @ Phi.T + Phi @ both[:4, 4:]
+
+    def force(t, q, v):
+        return jnp.array([0.0, -k]) * q - d * v
+
+    of_function = cn.MechanicalSystem(robot.metric, forces=force, connection=robot.connection)
+    for system in (robot.system(passive=True), of_function):
+        estimate = estimation.Estimate(np.zeros(2), P, v=np.zeros(2))
+        found = estimation.Filter(system, noise=noise).predict(estimate, None, t=h).P
+        assert np.abs(found - exact).max() < 1e-5 * np.abs(exact).max()
 
 
 @pytest.mark.further
