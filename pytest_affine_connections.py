@@ -6,7 +6,8 @@
         referee.check(mass_matrix=lib.H, bias=lib.c, layout=layout, robot="hard_floating", require={"bias"})
 
 pytest imports this module in every project of an environment, so it imports nothing else until a test uses
-the fixture.
+the fixture. JAX stays as the project has set it: importing `connections` elsewhere switches float64 on, and
+names a folder for compiled functions, for the whole process.
 
 Of a distribution that has a plugin, pytest rewrites the assertions of all modules, with a loader of its own.
 None of this package is a test, so Python loads them as in any other program: the same code, compiled once.
@@ -16,10 +17,14 @@ from __future__ import annotations
 
 import os
 import sys
+from contextvars import ContextVar
 from importlib.machinery import ModuleSpec, PathFinder
 from typing import Any
 
 import pytest
+
+#: Whether this module is importing `connections`, which then leaves JAX as it is (`connections._jax`).
+AS_GUEST: ContextVar[bool] = ContextVar("as_guest", default=False)
 
 
 class _AsAlways:
@@ -43,8 +48,14 @@ class Referee:
     """`connections.referee`, imported at the first use of one of its names, and `check`."""
 
     def __getattr__(self, name: str) -> Any:
-        from connections import referee
+        import jax
 
+        token = AS_GUEST.set(True)
+        try:
+            with jax.enable_x64(True):  # in this thread, for arrays that are made by the import
+                from connections import referee
+        finally:
+            AS_GUEST.reset(token)
         return getattr(referee, name)
 
     def check(

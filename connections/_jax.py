@@ -9,6 +9,9 @@ that the second process does not compile what the first one has compiled. It is 
 configured, as by ``JAX_COMPILATION_CACHE_DIR``; ``JAX_ENABLE_COMPILATION_CACHE=false`` switches it off. There
 is none without a folder that can be written. Machine code depends on the processor, so the folder does, too.
 
+Nothing is set if the fixture of `pytest_affine_connections` imports the package, for a project whose tests
+are about another library.
+
 What was set is a line of the logger ``connections``, level INFO. What all rooms need for the types of arrays
 is here, too.
 """
@@ -18,6 +21,7 @@ import hashlib
 import logging
 import os
 import platform
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -97,8 +101,10 @@ def _keep_compiled_functions() -> None:
     atexit.register(remove_oldest, folder)
 
 
-_use_float64()
-_keep_compiled_functions()
+_plugin = sys.modules.get("pytest_affine_connections")
+if _plugin is None or not _plugin.AS_GUEST.get():
+    _use_float64()
+    _keep_compiled_functions()
 logging.getLogger("connections").info(
     "connections: JAX computes in %s; compiled functions are kept in %s",
     "float64" if getattr(jax.config, "jax_enable_x64", False) else "float32",

@@ -27,7 +27,7 @@ from connections.checks import (
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
-from connections.referee.black_boxes import BlackBoxes
+from connections.referee.black_boxes import BlackBoxes, in_float32
 from connections.referee.corpus_robots import CorpusRobot, robot_named
 from connections.referee.layouts import Layout, LayoutFrame
 from connections.referee.measurements import (
@@ -183,7 +183,11 @@ def audit_samples(
     subject: str,
     references: list[Reference] | None = None,
 ) -> RefereeReport:
-    """The report over all samples."""
+    """The report over all samples, in float64; where functions are called, JAX is as the caller has it."""
+    if not getattr(jax.config, "jax_enable_x64", False):
+        given = {name: function and in_float32(function) for name, function in functions.items()}
+        with jax.enable_x64(True):
+            return audit_samples(given, frame, q, v, tolerance, precision, subject, references)
     if precision is not None and precision not in TOLERANCES:
         raise ValueError(f"precision: expected one of {', '.join(TOLERANCES)}, got {precision!r}")
     if tolerance is not None and not 0.0 < tolerance < 1.0:

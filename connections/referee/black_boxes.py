@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +30,16 @@ class BlackBoxError(Shown, RuntimeError):
         ...
     connections.referee.black_boxes.BlackBoxError: mass_matrix raised ZeroDivisionError...
     """
+
+
+def in_float32(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is called with JAX's float64 off, as by a program that has not switched it on."""
+
+    def called(*arguments: Any) -> Any:
+        with jax.enable_x64(False):
+            return function(*arguments)
+
+    return called
 
 
 class BlackBoxes:

@@ -60,4 +60,20 @@ MUTANTS = (
         ("referee/test_filters.py::test_a_right_filter_is_right",),
         "a filter's covariance is compared with the transposed transition",
     ),
+    Mutant(
+        "project-s-float64",
+        "_jax.py",
+        "if _plugin is None or not _plugin.AS_GUEST.get():",
+        "if True:",
+        ("referee/test_pytest_plugin.py::test_a_project_in_float32_is_judged_and_left_in_it",),
+        "the fixture switches float64 on for all tests of a project",
+    ),
+    Mutant(
+        "float32-judged-in-float64",
+        "referee/black_boxes.py",
+        "with jax.enable_x64(False):",
+        "with jax.enable_x64(True):",
+        ("referee/test_pytest_plugin.py::test_the_referee_s_own_arithmetic_is_float64",),
+        "a library is judged in another precision than its users have",
+    ),
 )
