@@ -493,7 +493,7 @@ def _keys(thing: Any) -> Iterator[str]:
     classes = own.__mro__ if isinstance(own, type) else (own,)
     sources = [each for each in (*classes, inspect.getmodule(own)) if each is not None and _is_ours(each)]
     if not sources:
-        raise TypeError(f"{own!r} is not of connections: give functions, classes or objects of this library")
+        raise TypeError(f"used: {own!r} is not of connections: give its functions, classes or objects")
     for text in (source.__doc__ or "" for source in sources):
         keys = set(re.findall(r"\[([A-Z][A-Za-z]*2?)\]", text))
         yield from (

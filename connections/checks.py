@@ -313,8 +313,7 @@ class Check:
     tol: float
 
     def __post_init__(self) -> None:
-        if not isinstance(self.name, str):
-            raise TypeError(f"name: expected a text, got {words_of(self.name)}")
+        require_text("name", self.name)
         for what in ("residual", "scale"):  # which may be NaN
             object.__setattr__(self, what, float(as_scalar(what, getattr(self, what))))
         object.__setattr__(self, "tol", as_number("tol", self.tol))
@@ -533,10 +532,14 @@ def finite_result(what: str, value: Any) -> Any:
     return value
 
 
+def is_whole(value: Any) -> bool:
+    """Whether `value` is an integer of Python or NumPy: no truth value, and no span of time."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
+
+
 def require_positive_int(name: str, value: Any) -> None:
     """Raise `ShapeError` unless `value` is a positive integer."""
-    whole = isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
-    if not whole or value < 1:
+    if not is_whole(value) or value < 1:
         raise ShapeError(name, "a positive integer", value)
 
 
@@ -570,6 +573,12 @@ def require_bool(name: str, value: Any) -> None:
     """Raise `TypeError` unless `value` is True or False; the text "no" would count as True."""
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}: expected True or False, got {words_of(value)}")
+
+
+def require_text(name: str, value: Any) -> None:
+    """Raise `TypeError` unless `value` is a text."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected a text, got {words_of(value)}")
 
 
 def require_choice(
@@ -668,6 +677,34 @@ def as_result(name: str, value: Any) -> jax.Array:
     _require_real(name, array)
     exact = array.dtype.kind in "biu"  # of which JAX takes no derivative
     return array.astype(jax.dtypes.canonicalize_dtype(np.float64)) if exact else array
+
+
+def as_covectors(name: str, value: Any, n: int) -> jax.Array:
+    """The result of a user's function as the components of any number of one-forms, (p, n).
+
+    Raises
+    ------
+    TypeError, ShapeError : as for `require_shape`.
+    """
+    forms = as_result(name, value)
+    if forms.ndim != 2 or forms.shape[1] != n:
+        raise ShapeError(name, ("p", n), forms.shape)
+    return forms
+
+
+def as_copy(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """The result of a user's function of NumPy's arrays, as a float64 array of its own.
+
+    A library returns views of a buffer that its next call overwrites, and compiled code may write to it.
+
+    Raises
+    ------
+    TypeError, ShapeError : as for `require_shape`; a number has no axes.
+    """
+    array = np.array(as_array(name, value, ()))
+    if array.shape != shape:
+        raise ShapeError(name, shape, array.shape)
+    return array
 
 
 def require_each(name: str, values: Sequence[Any], expected: type, call: str) -> None:

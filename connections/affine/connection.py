@@ -29,7 +29,7 @@ from connections.checks import (
     Check,
     NonFiniteError,
     as_array,
-    as_result,
+    as_covectors,
     raise_at,
     require_finite,
     require_function,
@@ -355,6 +355,8 @@ class AffineConnection(PointwiseConnection):
         ------
         ValueError : u and w are linearly dependent, so they span no plane.
         """
+        n = (self.frame.dim,)
+        u, w = as_array("u", u, n), as_array("w", w, n)
         vectors = (self._vector("u", u), self._vector("w", w))
         try:
             return self._with_metric(
@@ -567,7 +569,7 @@ class ConnectionOfMetric(AffineConnection):
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """H^-1 F^T, (n, p)."""
-        return solve_definite(self.metric.matrix_at(q), as_result("forms(q)", forms(q)).T)
+        return solve_definite(self.metric.matrix_at(q), as_covectors("forms(q)", forms(q), self.frame.dim).T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -648,7 +650,7 @@ class ChangedConnection(AffineConnection):
 
 def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
     """Raise `ValueError` at the first point at which the vectors u and w span no plane."""
-    H, u, w = np.asarray(metric.matrix(q)), np.asarray(u, dtype=float), np.asarray(w, dtype=float)
+    H, u, w = (np.asarray(each) for each in (metric.matrix(q), u, w))
     require_finite("u", u)
     require_finite("w", w)
     uu, uw, ww = (np.einsum("...i,...ij,...j->...", a, H, b) for a, b in ((u, u), (u, w), (w, w)))

@@ -26,7 +26,7 @@ from connections.affine.distributions import (
 )
 from connections.affine.induced import InducedConnection
 from connections.affine.levi_civita import LeviCivita
-from connections.checks import require_type
+from connections.checks import as_covectors, as_result, require_function, require_type
 from connections.evaluation.boundary import evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import PointFunction
@@ -106,6 +106,7 @@ class ConstrainedConnection(ConnectionOfMetric):
                 )
             feasible = distribution
         elif distribution is not None:
+            require_function("distribution", distribution, "q -> basis A (n, m)", "write lambda q: A")
             feasible = SpannedDistribution(metric, distribution, forms)
         elif forms is not None:
             feasible = AnnihilatedDistribution(metric, forms)
@@ -223,11 +224,16 @@ class ConstrainedConnection(ConnectionOfMetric):
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """(A^T H A)^-1 A^T F_a, (m, a), of covectors F (a, n) in the ambient metric's frame."""
-        return solve_definite(self.metric.matrix_at(q), (forms(q) @ self.basis_at(q)).T)
+        covectors = as_covectors("forms(q)", forms(q), self.ambient.frame.dim)
+        return solve_definite(self.metric.matrix_at(q), (covectors @ self.basis_at(q)).T)
 
     def input_coefficients_of_functions_at(self, functions: PointFunction, q: jax.Array) -> jax.Array:
         """(A^T H A)^-1 L_{X_k} phi_a, (m, a)."""
-        return solve_definite(self.metric.matrix_at(q), self.frame.lie_derivative_at(functions, q))
+
+        def read(p: jax.Array) -> jax.Array:
+            return as_result("functions(q)", functions(p))
+
+        return solve_definite(self.metric.matrix_at(q), self.frame.lie_derivative_at(read, q))
 
     # --- public functions ----------------------------------------------------------------------------------
 
@@ -293,6 +299,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
+        require_function("forms", forms, "q -> components (a, n)")
         return evaluate(self, PytreePartial(self.input_coefficients_at, forms), self._point(q))
 
     def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> Array:
@@ -305,6 +312,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
         Source: [Z] Theorem 3.2.
         """
+        require_function("functions", functions, "q -> (a,)")
         at = PytreePartial(self.input_coefficients_of_functions_at, functions)
         return evaluate(self, at, self._point(q))
 

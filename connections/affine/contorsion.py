@@ -310,7 +310,9 @@ class ContorsionFamily(Described, Parametrized):
         ----------
         beta : (..., C(n, 3)).
         """
-        return as_given(self.contorsion_of_at(as_array("beta", beta, (self.dimension,))), beta)
+        values = as_array("beta", beta, (self.dimension,))
+        require_finite("beta", values)
+        return as_given(self.contorsion_of_at(values), beta)
 
     def contorsion_of_at(self, beta: jax.Array) -> jax.Array:
         """-beta_ijk eps_ijk, (..., n, n, n)."""

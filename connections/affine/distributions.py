@@ -132,14 +132,14 @@ class SpannedDistribution(Distribution):
         if self.forms is not None:
             require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
-        shape = _shape_of(self.basis, self.metric)
+        shape = _shape_of("basis of the distribution", self.basis, self.metric)
         if len(shape) != 2 or shape[0] != n or not 1 <= shape[1] <= n:
             forms = len(shape) == 2 and shape[1] == n and shape[0] < n
             hint = f"; constraint forms (p, {n}) are given as forms=" if forms else ""
             raise ShapeError("basis of the distribution", f"({n}, 1 to {n}){hint}", shape)
         object.__setattr__(self, "rank", shape[1])
         if self.forms is not None:
-            got = _shape_of(self.forms, self.metric)
+            got = _shape_of("constraint forms", self.forms, self.metric)
             if got != (n - shape[1], n):
                 raise ShapeError("constraint forms", (n - shape[1], n), got)
 
@@ -235,7 +235,7 @@ class AnnihilatedDistribution(Distribution):
         require_type("metric", self.metric, Metric)
         require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
-        shape = _shape_of(self.forms, self.metric)
+        shape = _shape_of("constraint forms", self.forms, self.metric)
         if len(shape) != 2 or shape[1] != n or not 1 <= shape[0] < n:
             raise ShapeError("constraint forms", (f"1 to {n - 1}", n), shape)
         object.__setattr__(self, "rank", n - shape[0])
@@ -438,5 +438,5 @@ def _fault(distribution: Distribution, q: Any) -> str:
     return f"is all but infinite (field {longest}, where q changes by round-off)"
 
 
-def _shape_of(function: PointFunction, metric: Metric) -> tuple[int, ...]:
-    return shape_of(function, (metric.frame.ambient_dim,))
+def _shape_of(name: str, function: PointFunction, metric: Metric) -> tuple[int, ...]:
+    return shape_of(name, function, (metric.frame.ambient_dim,))

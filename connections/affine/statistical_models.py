@@ -22,6 +22,7 @@ from connections.checks import (
     MetricError,
     ShapeError,
     as_array,
+    is_whole,
     raise_at,
     require_finite,
     require_function,
@@ -252,7 +253,7 @@ def statistical_model(
     -0.5
     """
     require_function("log_density", log_density, LOG_DENSITY)
-    if isinstance(dim, bool) or not isinstance(dim, int | np.integer):
+    if not is_whole(dim):
         raise TypeError(f"dim: expected an integer, got {type(dim).__name__}")
     if dim < 1:
         raise ValueError(f"dim: expected a positive number of parameters, got {dim}")

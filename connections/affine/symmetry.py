@@ -25,12 +25,14 @@ from connections.checks import (
     ShapeError,
     SymmetryError,
     as_array,
+    as_covectors,
     as_number,
     as_result,
     raise_at,
     require_finite,
     require_function,
     require_shape,
+    require_text,
     require_type,
     require_untraced,
 )
@@ -108,7 +110,7 @@ class GroupAction(Parametrized):
             raise ShapeError("identity", ("k",), identity.shape)
         require_finite("identity", identity)
         object.__setattr__(self, "identity", identity)
-        shape = shape_of(self.product_at, identity.shape, identity.shape)
+        shape = shape_of("product of the group", self.product_at, identity.shape, identity.shape)
         if shape != identity.shape:
             raise ShapeError("product of the group", identity.shape, shape)
 
@@ -241,6 +243,8 @@ class GroupAction(Parametrized):
         name : the name of the check.
         tol : of every entry of f, relative to |f| plus the contributions of the coordinates to it.
         """
+        require_function("function", function, "q -> array")
+        require_text("name", name)
         return self._measure(
             f"invariant {name}", self, PytreePartial(self._function_change_at, function), q, g, tol
         )
@@ -254,6 +258,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms, or to 1e-4 of the product of the fields' lengths.
         """
+        require_type("metric", metric, Metric)
         return self._measure(
             "invariant metric", metric, PytreePartial(self._metric_change_at, metric), q, g, tol
         )
@@ -267,6 +272,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms.
         """
+        require_type("frame", frame, FrameField)
         return self._measure("invariant basis", frame, PytreePartial(self._frame_change_at, frame), q, g, tol)
 
     def check_invariant_forms(
@@ -282,6 +288,9 @@ class GroupAction(Parametrized):
         name : the name of the check.
         tol : of every component, relative to its terms.
         """
+        require_type("frame", frame, FrameField)
+        require_function("forms", forms, "q -> W (p, n)")
+        require_text("name", name)
         return self._measure(
             f"invariant {name}", frame, PytreePartial(self._forms_change_at, frame, forms), q, g, tol
         )
@@ -297,6 +306,7 @@ class GroupAction(Parametrized):
         q, g : (..., nq) points and (..., k) elements of the group.
         tol : of every component, relative to its terms, or to 1e-4 of its bound by the pushed field's length.
         """
+        require_type("nabla", nabla, ConstrainedConnection)
         return self._measure(
             "invariant distribution", nabla, PytreePartial(self._distribution_change_at, nabla), q, g, tol
         )
@@ -314,6 +324,7 @@ class GroupAction(Parametrized):
 
         Source: [Z] Lemma 3.3.
         """
+        require_type("nabla", nabla, AffineConnection)
         return self._measure(
             "invariant Christoffel symbols",
             nabla,
@@ -337,6 +348,8 @@ class GroupAction(Parametrized):
 
         Source: [Z] Lemma 3.3.
         """
+        require_type("nabla", nabla, ConnectionOfMetric)
+        require_function("forms", forms, "q -> covectors (a, n)")
         return self._measure(
             "invariant input coefficients",
             nabla,
@@ -376,7 +389,7 @@ class GroupAction(Parametrized):
         self, frame: FrameField, forms: PointFunction, p: jax.Array, element: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         moved, B, terms = self._pushed_at(frame, p, element)
-        here, there = (as_result("forms(q)", forms(point)) for point in (p, moved))
+        here, there = (as_covectors("forms(q)", forms(point), frame.dim) for point in (p, moved))
         return worst(there @ B - here, sizes_of_columns((jnp.abs(there) @ terms + jnp.abs(here)).T).T)
 
     def _distribution_change_at(
@@ -400,7 +413,8 @@ class GroupAction(Parametrized):
         self, nabla: ConnectionOfMetric, forms: PointFunction, p: jax.Array, element: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
         def raised(p: jax.Array) -> tuple[jax.Array, jax.Array]:
-            covectors = as_result("forms(q)", forms(p))
+            ambient = nabla.ambient if isinstance(nabla, ConstrainedConnection) else nabla
+            covectors = as_covectors("forms(q)", forms(p), ambient.frame.dim)
             if isinstance(nabla, ConstrainedConnection):
                 covectors = covectors @ nabla.basis_at(p)
             H = nabla.metric.matrix_at(p)

@@ -18,13 +18,13 @@ from connections.affine.connection import AffineConnection, ConnectionOfMetric, 
 from connections.affine.koszul import raise_first_index
 from connections.checks import (
     FrameError,
-    ShapeError,
     SymmetryError,
     as_array,
     finite_result,
     raise_at,
     require_finite,
     require_function,
+    require_shape,
     require_type,
 )
 from connections.evaluation.boundary import Argument, as_given, evaluate
@@ -257,15 +257,18 @@ class CoriolisConnection(ConnectionOfMetric):
     coriolis: CoriolisFunction
 
     def __post_init__(self) -> None:
+        require_type("metric", self.metric, Metric)
+        require_function("coriolis", self.coriolis, "(q, v) -> C (n, n)", more=0)
         object.__setattr__(self, "frame", self.metric.frame)
 
     def first_kind_at(self, q: jax.Array) -> jax.Array:
         """Gamma_ijk = C_ik(q, e_j), (n, n, n)."""
-        Gamma_low = jax.vmap(lambda e: jnp.asarray(self.coriolis(q, e)), out_axes=1)(jnp.eye(self.frame.dim))
-        if Gamma_low.shape != (self.frame.dim,) * 3:
-            n = self.frame.dim
-            raise ShapeError("C(q, v)", (n, n), (Gamma_low.shape[0], *Gamma_low.shape[2:]))
-        return Gamma_low
+        n = self.frame.dim
+
+        def read(v: jax.Array) -> jax.Array:
+            return require_shape("coriolis(q, v)", self.coriolis(q, v), (n, n))
+
+        return jax.vmap(read, out_axes=1)(jnp.eye(n))
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma_low, (n, n, n)."""

@@ -120,11 +120,11 @@ class NonholonomicSystem(Described, Parametrized):
                 require_function(name, getattr(self, name), form)
         nabla, n = self.connection, self.connection.ambient.frame.dim
         object.__setattr__(self, "frame", nabla.frame)
-        shape = shape_of(self.inputs_at, (nabla.frame.ambient_dim,))
+        shape = shape_of("inputs(q)", self.inputs_at, (nabla.frame.ambient_dim,))
         if len(shape) != 2 or shape[1] != n:
             raise ShapeError("inputs", ("a", n), shape)
         object.__setattr__(self, "controls", shape[0])
-        shape = shape_of(self.drift_at, (nabla.frame.ambient_dim,))
+        shape = shape_of("drift(q)", self.drift_at, (nabla.frame.ambient_dim,))
         if shape != (n,):
             raise ShapeError("drift(q)", (n,), shape)
 

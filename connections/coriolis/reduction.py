@@ -19,7 +19,15 @@ from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Conserved, Momenta, energy_of, momenta_of, motion_units
 from connections.affine.symmetry import TOL, GroupAction, compared
-from connections.checks import Check, ShapeError, SymmetryError, as_result, require_shape
+from connections.checks import (
+    Check,
+    ShapeError,
+    SymmetryError,
+    as_result,
+    require_function,
+    require_shape,
+    require_type,
+)
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.evaluation.boundary import Argument, admit_at, evaluate, require_admissible
@@ -82,12 +90,17 @@ class ReducedSystem(Parametrized):
     def __post_init__(self) -> None:
         if isinstance(self.system, NonholonomicSystem):
             require_no_drift("ReducedSystem", self.system)
+        else:
+            require_type("system", self.system, MechanicalSystem)
+        require_type("action", self.action, GroupAction)
+        require_function("shape", self.shape, "q (nq,) -> r (s,)", more=0)
+        require_function("section", self.section, "r (s,) -> q (nq,)", more=0)
         nq = (self.frame.ambient_dim,)
-        shape = shape_of(self.shape_at, nq)
+        shape = shape_of("shape(q)", self.shape_at, nq)
         if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates
             raise ShapeError("shape coordinates", ("s, at least one",), shape)
         object.__setattr__(self, "shape_dim", shape[0])
-        back = shape_of(self.section_at, shape)
+        back = shape_of("section(r)", self.section_at, shape)
         if back != nq:
             raise ShapeError("section", nq, back)
 
@@ -208,6 +221,8 @@ class ReducedSystem(Parametrized):
         IntegrationError : the motion leaves the domain; names the time and the shape.
         ValueError : an option is not positive. TypeError : there is no such option.
         """
+        if control is not None:
+            require_function("control", control, "(t, r, v) -> u (a,)")
         arguments = self._arguments(r0, v0, names=("r0", "v0"))
         solver = Solver.of("simulate", options, TOLERANCE / 2.0)
         recipe = PytreePartial(self._flow, control)
@@ -227,6 +242,8 @@ class ReducedSystem(Parametrized):
         -------
         Motion : q (..., T, nq), v (..., T, m).
         """
+        if control is not None:
+            require_function("control", control, "(t, r, v) -> u (a,)")
         arguments = (
             Argument("q0", q0, (self.frame.ambient_dim,)),
             Argument("v0", v0, (self.frame.dim,)),

@@ -26,6 +26,7 @@ from connections.checks import (
     as_array,
     is_traced,
     keep_motion,
+    require_choice,
     require_finite,
     text_of_point,
 )
@@ -129,8 +130,7 @@ def is_variational(name: str, method: str, step: Any, order: Any, options: Mappi
     ValueError : there is no such method or order, or the step is not positive.
     TypeError : an option of the other method, or no step.
     """
-    if method not in METHODS:
-        raise ValueError(f"method: expected {' or '.join(map(repr, METHODS))}, got {method!r}")
+    require_choice("method", method, METHODS)
     if method != "variational":
         for option, value in (("step", step), ("order", order)):
             if value is not None:

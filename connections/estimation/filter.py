@@ -364,7 +364,7 @@ class Filter(Parametrized):
         """y, or the error that says why it is none of the sensor's."""
         frame = self.frame
         sizes = [(frame.ambient_dim,), (frame.dim,)][: 1 + self.space.velocity_count]
-        of_h = shape_of(sensor.h, *sizes)
+        of_h = shape_of("h(q)", sensor.h, *sizes)
         size = of_h if sensor.connection is None else (sensor.connection.frame.ambient_dim,)
         if len(of_h) != 1 or of_h != size:
             raise ShapeError("h(q)", size if len(size) == 1 else ("m",), of_h)

@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import QUICK_OPTIONS, Value
+from connections.checks import as_result
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.parameters import PytreePartial, as_attribute
 
@@ -161,11 +162,16 @@ def tracing() -> Iterator[None]:
         raise
 
 
-def shape_of(function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of a user's function's result for float64 arrays of these shapes; nothing is computed."""
+def shape_of(name: str, function: Callable[..., Any], *shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a user's function's result for float64 arrays of these shapes; nothing is computed.
+
+    Parameters
+    ----------
+    name : the function in errors about its result.
+    """
     arguments = [jax.ShapeDtypeStruct(shape, jnp.float64) for shape in shapes]
     with tracing():
-        return tuple(jax.eval_shape(lambda *x: jnp.asarray(function(*x)), *arguments).shape)
+        return tuple(jax.eval_shape(lambda *x: as_result(name, function(*x)), *arguments).shape)
 
 
 def raise_in_words(error: Exception) -> None:

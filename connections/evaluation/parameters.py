@@ -418,7 +418,8 @@ def _of_numbers(value: Any) -> bool:
     """Whether an array or number of NumPy is one that JAX takes; anything else is."""
     if not isinstance(value, np.ndarray | np.generic):
         return True
-    return value.dtype == np.bool_ or jnp.issubdtype(value.dtype, np.number)
+    numbers = jnp.issubdtype(value.dtype, np.number) and value.dtype.kind != "m"
+    return numbers or value.dtype == np.bool_
 
 
 def _equal(first: Any, second: Any) -> bool:

@@ -21,13 +21,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import words_of
 from connections.checks import (
     PointError,
     ShapeError,
     as_array,
     is_traced,
     require_finite,
+    require_positive_int,
     require_same_frame,
+    require_text,
+    require_type,
 )
 from connections.evaluation.boundary import (
     Argument,
@@ -127,6 +131,8 @@ class SampledCurve(Parametrized):
     """
 
     def __init__(self, frame: FrameField | None, times: Any, points: Any) -> None:
+        if frame is not None:
+            require_type("frame", frame, FrameField)
         self.frame = frame
         self.knots, self.pieces = _knots_and_pieces(frame, "curve", times, points, None)
 
@@ -141,7 +147,10 @@ class SampledCurve(Parametrized):
         name : the curve's name in errors.
         size : nq, if there is no owner.
         """
-        expected = size if owner is None else owner.frame.ambient_dim
+        require_text("name", name)
+        if size is not None:
+            require_positive_int("size", size)
+        expected = size if owner is None else _frame_of(owner).ambient_dim
         if isinstance(samples, cls):
             if expected not in (None, samples.size):
                 raise ShapeError(f"{name} points", ("...", "S", expected), ("...", "S", samples.size))
@@ -300,6 +309,14 @@ def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:
     q = jnp.asarray(q)
     points = jax.vmap(point)(q.reshape(-1, q.shape[-1])).reshape(-1, *q.shape[-2:])
     return jnp.swapaxes(_followed(owner.frame, jnp.swapaxes(points, 0, 1)), 0, 1).reshape(q.shape)
+
+
+def _frame_of(owner: Any) -> FrameField:
+    """The frame of an object."""
+    frame = getattr(owner, "frame", None)
+    if not isinstance(frame, FrameField):
+        raise TypeError(f"owner: expected an object with a frame, as a connection, got {words_of(owner)}")
+    return frame
 
 
 def _slack(first: Any, last: Any, numpy: Any) -> Any:

@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import words_of
 from connections.checks import (
     MetricError,
     PointError,
@@ -161,6 +162,8 @@ def _checked_axes(axes: Any) -> tuple[np.ndarray, ...]:
     require_untraced(axes=axes)
     if isinstance(axes, np.ndarray | jax.Array) and axes.ndim == 1:
         raise TypeError("axes: expected a list of arrays, one for each coordinate; write [axis]")
+    if not isinstance(axes, list | tuple | np.ndarray | jax.Array):
+        raise TypeError(f"axes: expected a list of arrays, one for each coordinate, got {words_of(axes)}")
     found = []
     for number, axis in enumerate(axes):
         name = f"axes[{number}]"

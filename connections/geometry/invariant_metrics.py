@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from connections.checks import require_type
+from connections.checks import as_array, require_finite, require_type
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField
 from connections.geometry.groups import SE2Frame, SE3Frame, SO3Frame
@@ -52,6 +52,8 @@ def LeftInvariantMetric(group: FrameField, inertia: Any) -> ConstantMetric:
     """
     require_type("group", group, FrameField, "write LeftInvariantMetric(SO3Frame(), inertia)")
     _require_left_invariant("group", group)
+    inertia = as_array("inertia", inertia, (group.dim, group.dim))
+    require_finite("inertia", inertia)
     return ConstantMetric(group, inertia)
 
 

@@ -26,6 +26,7 @@ from connections.checks import (
     as_array,
     is_traced,
     raise_at,
+    require_choice,
     require_finite,
     require_untraced,
 )
@@ -91,8 +92,7 @@ class MatrixLieGroup(FrameField):
     _equations: MatrixGroupEquations = field(init=False)
 
     def __init__(self, basis: Any, invariant: str = "left") -> None:
-        if invariant not in _SIDES:
-            raise ValueError(f"invariant: expected 'left' or 'right', got {invariant!r}")
+        require_choice("invariant", invariant, _SIDES)
         E = _checked_basis(basis)
         lengths = np.linalg.norm(E, axis=(1, 2))
         unit = E / lengths[:, None, None]

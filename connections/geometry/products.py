@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ShapeError, require_each
+from connections.checks import ShapeError, as_array, require_each
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 
@@ -53,10 +53,12 @@ class ProductFrame(FrameField):
 
     def split_point(self, q: jax.Array) -> list[jax.Array]:
         """The factors' coordinates out of q (..., nq)."""
+        q = q if isinstance(q, jax.core.Tracer) else as_array("q", q, (self.ambient_dim,))
         return split(q, [frame.ambient_dim for frame in self.frames])
 
     def split_vector(self, v: jax.Array) -> list[jax.Array]:
         """The factors' components out of v (..., n)."""
+        v = v if isinstance(v, jax.core.Tracer) else as_array("v", v, (self.dim,))
         return split(v, [frame.dim for frame in self.frames])
 
     def matrix_at(self, q: jax.Array) -> jax.Array:

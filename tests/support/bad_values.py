@@ -103,6 +103,7 @@ RESULTS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+PLAIN = (TypeError, ValueError, OSError, FileNotFoundError, IndexError)  # which the library raises, too
 USERS = "TypeError: the function '"  # of a user, which is named
 
 
@@ -132,7 +133,7 @@ def bad_values(parameter: inspect.Parameter, value: Any) -> Iterator[tuple[str, 
     words = str(parameter.annotation)
     value = parameter.default if value is parameter.empty else value
     if parameter.kind is parameter.VAR_POSITIONAL:
-        value = value or (None,)
+        value = value if isinstance(value, tuple) else (None,)
         found = _of_kind(value[0], words)
         yield from ((name, (bad, *value[1:])) for name, bad in found.items() if bad is not None)
         return
@@ -235,11 +236,17 @@ def is_ours(error: Exception) -> bool:
 def unclear(name: str, error: Exception) -> str | None:
     """Why an error is none of a user's words: not raised by the library, or not about the argument."""
     text = f"{type(error).__name__}: {error}"
-    if not is_ours(error) and type(error) not in (TypeError, ValueError, OSError, FileNotFoundError):
+    if not is_ours(error) and type(error) not in (
+        TypeError,
+        ValueError,
+        OSError,
+        FileNotFoundError,
+        IndexError,
+    ):
         return f"not clear: {text}"
     if not _innermost(error.__traceback__).startswith(PACKAGE):
         return f"raised elsewhere: {text}"
-    if not (re.search(rf"\b{re.escape(name)}\b", text) or text.startswith(USERS)):
+    if not (re.search(rf"\b({name})\b", text) or text.startswith(USERS)):
         return f"unnamed: {text}"
     return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 #: Programs that are not run, and callables that no program calls: by full name, or by a method's own name.
 NOT_RUN: dict[str, str] = {
     "connections.multibody.warm_up": "compiles all recursions, for minutes",
@@ -17,11 +19,69 @@ NOT_CALLED: dict[str, str] = {
 ACCEPTED: dict[tuple[str, ...], str] = {
     ("parameters", "complex"): "of a user's function, which may return real numbers",
     ("parameters", "complex numbers"): "of a user's function, which may return real numbers",
+    ("times", "one too few"): "any number of times is right",
+    ("ParametricFunction", "parameters"): "what the function takes is the user's",
+    ("ParametricFunction", "function"): "called by the user, it returns what the user's function returns",
+    ("affine.contorsion.ContorsionFamily.connection", "beta", "a function"): "right: it returns this beta",
+    ("geometry.frames.FrameField.lie_derivative", "f", "returns one too many"): "of any shape",
+    (
+        "geometry.affine_invariant.AffineInvariantMetric.geodesic",
+        "t",
+    ): "batch axes, of which one may be empty",
+    (
+        "affine.connection.ConnectionOfMetric.input_coefficients",
+        "forms",
+        "returns one too many",
+    ): "any number",
+    ("affine.contorsion.ContorsionFamily.connection", "beta", "a number"): "right where n = 3",
+    ("affine.contorsion.ContorsionFamily.sweep", "betas", "nothing"): "a sweep of no members",
+    ("affine.contorsion.ContorsionFamily.sweep", "betas", "an empty list"): "a sweep of no members",
+    ("affine.contorsion.ContorsionFamily.sweep", "quantity", "returns complex"): "as eigenvalues are",
+    ("affine.contorsion.ContorsionFamily.sweep", "quantity", "returns one too many"): "of any shape",
+    (
+        "affine.constrained.ConstrainedConnection.input_coefficients_of_functions",
+        "functions",
+        "returns one too many",
+    ): "any number of functions",
+    ("GroupAction", "identity"): "the product in the example is of vectors of any length",
+    ("PullbackMetric", "embedding", "returns one too many"): "a space of any dimension surrounds",
+    ("name", "another text"): "any text is a name",
+    ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",
+    ("geometry.curves.SampledCurve.__call__", "t", "NaN"): "NaN outside of the samples, as it says",
+    ("geometry.curves.SampledCurve.__call__", "t", "infinite"): "NaN outside of the samples, as it says",
+    ("t", "two numbers"): "batch axes, or any number of times",
+    ("t", "no number"): "an empty batch",
+    (
+        "geometry.products.ProductFrame.split_point",
+        "q",
+        "one NaN",
+    ): "it only takes an array apart",
+    ("geometry.products.ProductFrame.split_point", "q", "one infinite"): "the same",
+    ("geometry.products.ProductFrame.split_vector", "v", "one NaN"): "the same",
+    ("geometry.products.ProductFrame.split_vector", "v", "one infinite"): "the same",
+    ("geometry.curves.SampledCurve.through", "owner", "None"): "of a curve of vectors",
+    ("affine.symmetry.GroupAction.check_invariant_function", "function", "returns one too many"): "any shape",
+    **{
+        (
+            f"affine.symmetry.GroupAction.{method}",
+            "q",
+            kind,
+        ): "the user's action knows the length, and fails"
+        for method in ("act", "generators", "check_action", "require_action", "check_invariant_function")
+        for kind in ("one too many", "one too few", "nothing", "an empty list")
+    },
 }
 
-#: (callable, argument): the word by which its errors name an argument.
-NAMES: dict[tuple[str, str], str] = {}
+#: (callable, argument): a pattern of what names an argument in its errors.
+NAMES: dict[tuple[str, str], str] = {
+    ("geometry.curves.SampledCurve.through", "samples"): "samples|curve times|curve points",
+    ("ConstrainedConnection", "distribution"): "distribution|basis",
+    ("GridMetric", "axes"): "axes|values",  # whose shape is compared with that of the axes
+    ("SampledCurve", "times"): "times|curve samples",
+    ("statistical_model", "quadrature"): "quadrature|nodes|weights",
+}
 
 
 def named_by(callable_: str, argument: str) -> str:
-    return NAMES.get((callable_.removeprefix("connections."), argument), argument)
+    """The pattern of what names an argument in errors."""
+    return NAMES.get((callable_.removeprefix("connections."), argument), re.escape(argument))

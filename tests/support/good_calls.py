@@ -1,7 +1,7 @@
 """Every public callable, and a call of it with arguments that are right.
 
-Such calls stand in the examples of docstrings and, of methods that these do not call, in `method_calls`.
-Both are programs; `recorded` runs one and notes its calls: each of them is made through a `Recorder`.
+Such calls stand in the examples of docstrings, in `public_calls` and, of methods that these do not call, in
+`method_calls`. All are programs; `recorded` runs one and notes its calls, each of which a `Recorder` makes.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import inspect
 import re
 import sys
 import tempfile
+import types
 from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pathlib import Path
 from typing import Any
 
 import jax
+import public_calls
 from method_calls import PROGRAMS
 from names import called
 
@@ -28,6 +30,7 @@ from connections import multibody as mb
 
 HERE = Path(__file__).parent
 RECORDER = "__recorder__"
+OF_ARRAYS = "public_calls."  # begins the names of programs that are calls of this file
 
 
 @cache
@@ -134,6 +137,8 @@ class Recorder:
     count: int = 0
 
     def __call__(self, function: Any, /, *args: Any, **named: Any) -> Any:
+        if not inspect.isroutine(function) and not isinstance(function, type):  # an object that is called
+            function = getattr(function, "__call__", function)  # noqa: B004
         name = _names().get(id(getattr(function, "__func__", function)))
         if name is None or any(
             isinstance(x, jax.core.Tracer) for x in jax.tree_util.tree_leaves((args, named))
@@ -183,6 +188,8 @@ def statements(program: str) -> list[tuple[str, bool]]:
     """The pieces of a program, and whether each raises an error, as examples of errors do."""
     if program in PROGRAMS:
         return [(PROGRAMS[program], False)]
+    if program.startswith(OF_ARRAYS):
+        return [(f"CALLS[{program.removeprefix(OF_ARRAYS)!r}]()", False)]
     text = inspect.getdoc(public_callables()[program]) or ""
     return [
         (each.source, each.exc_msg is not None)
@@ -194,12 +201,26 @@ def statements(program: str) -> list[tuple[str, bool]]:
 def programs() -> tuple[str, ...]:
     """The names of all programs: docstrings with examples, and those of `method_calls`."""
     texts = {name: inspect.getdoc(thing) or "" for name, thing in public_callables().items()}
-    return (*(name for name, text in texts.items() if ">>> " in text), *PROGRAMS)
+    calls = (f"{OF_ARRAYS}{name}" for name in public_calls.CALLS)
+    return (*(name for name, text in texts.items() if ">>> " in text), *calls, *PROGRAMS)
+
+
+@cache
+def _of_arrays() -> dict[str, Any]:
+    """What `public_calls` defines, with its calls through a recorder."""
+    space: dict[str, Any] = {
+        "__name__": OF_ARRAYS,
+        RECORDER: lambda function, *args, **named: function(*args, **named),
+    }
+    sys.modules[OF_ARRAYS] = types.ModuleType(OF_ARRAYS)  # where data classes look for their names
+    exec(compiled(Path(public_calls.__file__).read_text(), OF_ARRAYS), space)
+    return space
 
 
 def run(program: str, recorder: Recorder) -> None:
     """Run a program in an empty folder; errors that its text does not announce come through."""
-    space: dict[str, Any] = {"__name__": program, RECORDER: recorder}
+    space = _of_arrays() if program.startswith(OF_ARRAYS) else {"__name__": program}
+    space[RECORDER] = recorder
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for source, fails in statements(program):
             try:

@@ -27,7 +27,7 @@ from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.geodesics import Acceleration, recorded
 from connections.affine.motions.units import motion_units, speed_of
-from connections.checks import require_shape, require_type
+from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of
@@ -122,6 +122,7 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
     >>> affine.deviation_map(nabla, [0.0, 1.0], [0.0, 1.0])[2, 0].round(6)
     np.float64(-1.0)
     """
+    require_type("nabla", nabla, AffineConnection)
     arguments = (Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,)))
     return evaluate(nabla, PytreePartial(deviation_map_at, nabla), *arguments)
 
@@ -163,6 +164,7 @@ def geodesic_flow(
     array([1.    , 3.1945])
     """
     require_unconstrained("geodesic_flow", nabla)
+    _require_acceleration(acceleration)
     frame = nabla.frame
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
     solver = Solver.of("geodesic_flow", options, without=NOT_OF_FLOWS)
@@ -209,6 +211,7 @@ def transport_flow(
     (np.float64(2.7183), (2, 2, 4))
     """
     require_unconstrained("transport_flow", nabla)
+    _require_acceleration(acceleration)
     frame = nabla.frame
     n = frame.dim
     arguments = (
@@ -220,6 +223,11 @@ def transport_flow(
     return Trajectories.of(nabla).run(
         "transport_flow", PytreePartial(_transport_flow, nabla, acceleration), arguments, times, solver
     )
+
+
+def _require_acceleration(acceleration: Any) -> None:
+    if acceleration is not None:
+        require_function("acceleration", acceleration, "(t, q, v) -> acceleration (n,)")
 
 
 def require_unconstrained(name: str, nabla: Any) -> None:
@@ -393,6 +401,7 @@ def _with_acceleration_at(
 def _evaluate(
     at: Definition, nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None, t: Any
 ) -> jax.Array:
+    _require_acceleration(acceleration)
     return evaluate(
         nabla,
         PytreePartial(_with_acceleration_at, PytreePartial(at, nabla), acceleration),

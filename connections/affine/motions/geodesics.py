@@ -100,6 +100,7 @@ def geodesic(
     solver = Solver.of("geodesic", options, without=())
     recipe = PytreePartial(geodesic_flow_of, nabla, acceleration)
     if symmetry is not None:
+        require_type("symmetry", symmetry, GroupAction)
         require_untraced_symmetry(q0, v0, times)
         if acceleration is not None:
             raise ValueError("symmetry: no momentum is conserved under an acceleration")

@@ -14,7 +14,7 @@ import numpy as np
 
 from connections.affine.host_mechanics import Array, HostMechanics
 from connections.affine.motions.units import energy_and_scale
-from connections.checks import ShapeError
+from connections.checks import as_copy
 from connections.evaluation.compilation import compiled
 from connections.integration.dop853 import C
 from connections.integration.steps import Attempt, numpy_attempt, plain_layout
@@ -233,9 +233,6 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         value = through_jax[0](*arguments) if through_jax else function(*arguments)
         if isinstance(value, jax.Array) and not through_jax:
             through_jax.append(compiled(function))
-        result = np.array(value, dtype=np.float64)  # a copy, because compiled code may write to it
-        if result.shape != shape:
-            raise ShapeError(name, shape, result.shape)
-        return result
+        return as_copy(name, value, shape)
 
     return call

@@ -17,7 +17,7 @@ from connections._figures import figure_of
 from connections._jax import Array
 from connections._labelled import xarray
 from connections.affine.motions.series import Names, Series, Units, series_of
-from connections.checks import html_table, is_traced
+from connections.checks import html_table, is_traced, is_whole
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
@@ -110,9 +110,11 @@ class Motion:
         IndexError : the index is beyond the batch.
         """
         batch = self.batch
+        if not all(map(is_whole, index)):
+            raise TypeError(f"index: expected an integer for each batch axis, got {index}")
         if len(index) != len(batch) or not all(-n <= i < n for i, n in zip(index, batch, strict=True)):
             # JAX would clamp the index and return the last motion.
-            raise IndexError(f"member: there is none at {index} in a batch {batch}")
+            raise IndexError(f"index: there is no member at {index} in a batch {batch}")
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         shared = {"times"} if np.ndim(self.times) == 1 else set()
         parts = {

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from connections._words import did_you_mean
-from connections.checks import require_untraced
+from connections.checks import require_names, require_untraced
 
 Names = Sequence[str] | Mapping[str, Sequence[str]] | None
 Units = Mapping[str, str] | None
@@ -72,6 +72,8 @@ def series_of(
             require_known(what, given, (*found, "times"))
         elif given is not None and (what == "units" or isinstance(given, str)):
             raise ValueError(f'{what}: expected {{"q": ...}}, by quantity; got {given!r}')
+        elif given is not None:
+            require_names(what, given)
     if isinstance(names, Sequence) and not any(_count(a, time) == len(names) for a in found.values()):
         counts = sorted({count for a in found.values() if (count := _count(a, time)) is not None})
         raise ValueError(f"names: got {len(names)}; the motion has quantities of {counts} components")
@@ -81,7 +83,8 @@ def series_of(
         own = (units or {}).get(name, unit[1] if unit else "")
         count = _count(values, time)
         given = names.get(name) if isinstance(names, Mapping) else names
-        chosen = None if given is None or (given is names and len(given) != count) else tuple(given)
+        chosen = None if given is None else require_names("names", given)
+        chosen = None if chosen is not None and given is names and len(chosen) != count else chosen
         if chosen is not None and len(chosen) != count:
             raise ValueError(f"names: got {len(chosen)} for {name}, which has {count or 'no'} components")
         shown[name] = Series(name, values, _UNIT.sub("", titles.get(name, name)), own, chosen)

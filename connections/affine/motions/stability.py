@@ -22,7 +22,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.motions.deviation import geodesic_flow, require_unconstrained
 from connections.affine.motions.flow import as_times
 from connections.affine.motions.motion import Motion, largest, motion_class
-from connections.checks import PointError, as_array, is_traced
+from connections.checks import PointError, as_array, is_traced, require_finite
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.numerics.definite import orthonormal_basis
@@ -119,7 +119,10 @@ def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> G
     if n < 2:
         raise ValueError("geodesic_stability: a plane needs two dimensions, and the space has one")
     times = as_times(times)
-    if not is_traced(v) and not np.asarray(as_array("v", v, (n,))).any(axis=-1).all():
+    q, v = as_array("q", q, (nabla.frame.ambient_dim,)), as_array("v", v, (n,))
+    for name, array in (("q", q), ("v", v)):
+        require_finite(name, array)
+    if not is_traced(v) and not np.asarray(v).any(axis=-1).all():
         raise PointError("geodesic_stability: v is zero, so that no plane contains it")
     points, velocities, Phi = geodesic_flow(metrical, q, v, times)
     arguments = (

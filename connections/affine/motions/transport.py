@@ -27,6 +27,7 @@ from connections.checks import (
     PointError,
     ShapeError,
     as_array,
+    as_scalar,
     batch_axes,
     is_traced,
     require_finite,
@@ -189,6 +190,9 @@ def holonomy(
         t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
     if t0 is None or t1 is None:
         raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
+    t0, t1 = as_scalar("t0", t0), as_scalar("t1", t1)
+    for end, t in (("t0", t0), ("t1", t1)):
+        require_finite(end, t)
     ends: Any = jnp.stack([t0, t1]) if is_traced(t0, t1) else np.array([t0, t1], dtype=float)
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
@@ -294,7 +298,9 @@ def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = No
         return SampledCurve.through(owner, curve, name, size)
     require_function(name, curve, kind, "write the samples as (t, q)")
     expected = (owner.frame.ambient_dim if size is None else size,)
-    got = shape_of(curve, ())  # called before integrating, which takes a `ValueError` for the domain's end
+    got = shape_of(
+        f"{name}(t)", curve, ()
+    )  # called before integrating, which takes a `ValueError` for the domain's end
     if got != expected:
         raise ShapeError(f"{name}(t)", expected, got)
     return curve

@@ -246,7 +246,7 @@ def control_system(
     require_finite("q", q)
     q = frame.require_near("q", q)
     require_function("inputs", inputs, "q -> Y (n, m)")
-    shape = shape_of(inputs, (frame.ambient_dim,))
+    shape = shape_of("inputs(q)", inputs, (frame.ambient_dim,))
     if len(shape) != 2 or shape[0] != frame.dim or not 1 <= shape[1] <= frame.dim:
         raise ShapeError("inputs", (frame.dim, f"1 to {frame.dim}"), shape)
     systems = cache_of(nabla).setdefault("_control_systems", {})

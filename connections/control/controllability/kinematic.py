@@ -236,7 +236,7 @@ def is_decoupling(
     rows = points.reshape(-1, points.shape[-1])
     validated = [control_system(nabla, inputs, row) for row in rows]
     require_function("X", X, FIELD)
-    shape = shape_of(X, rows[0].shape)
+    shape = shape_of("X(q)", X, rows[0].shape)
     if shape != (nabla.frame.dim,):
         raise ShapeError("decoupling field X", (nabla.frame.dim,), shape)
     system = validated[0][0]

@@ -315,4 +315,4 @@ def output_length(
 def _output_shape(name: str, function: Callable[..., Any], inputs: tuple[Any, ...]) -> tuple[int, ...]:
     called, _, given = name.partition("(")
     require_function(called, function, f"of ({given}")
-    return shape_of(function, *inputs)
+    return shape_of(name, function, *inputs)

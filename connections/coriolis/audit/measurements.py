@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.checks import MetricError, NonFiniteError, ShapeError, raise_at
+from connections.checks import MetricError, NonFiniteError, as_copy, raise_at
 from connections.coriolis.audit.differences import (
     EPS,
     NOISE_POINTS,
@@ -70,7 +70,7 @@ class BlackBoxes:
 
     def coriolis(self, q: Array, v: Array) -> Array:
         """C(q, v), (n, n), finite."""
-        C = self._matrix("C(q, v)", self.coriolis_function(q.copy(), v.copy()))
+        C = self._matrix("coriolis: C(q, v)", self.coriolis_function(q.copy(), v.copy()))
         if not np.isfinite(C).all():
             raise_at(NonFiniteError, "C(q, v) is not finite", q)
         return C
@@ -78,14 +78,14 @@ class BlackBoxes:
     def mass_matrix_nearby(self, q: Array) -> Array:
         """H(q), (n, n), not validated: the differences handle bad values; NaN if it raises an error."""
         try:
-            H = self._matrix("H(q)", self.mass_matrix_function(q.copy()))
+            H = self._matrix("mass_matrix: H(q)", self.mass_matrix_function(q.copy()))
         except (ValueError, ArithmeticError, RuntimeError):  # for example, a loop does not close so far away
             return np.full((self.dim, self.dim), np.nan)
         return 0.5 * (H + H.T)
 
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (n, n), symmetric positive definite."""
-        H = self._matrix("H(q)", self.mass_matrix_function(q.copy()))
+        H = self._matrix("mass_matrix: H(q)", self.mass_matrix_function(q.copy()))
         if not np.isfinite(H).all():
             raise_at(NonFiniteError, "H(q) is not finite", q)
         if not asymmetry(jnp.asarray(H)) <= _SYMMETRIC:
@@ -98,11 +98,7 @@ class BlackBoxes:
         return symmetric
 
     def _matrix(self, name: str, value: Any) -> Array:
-        # A copy: libraries return views of a buffer that their next call overwrites.
-        array = np.array(value, dtype=np.float64)
-        if array.shape != (self.dim, self.dim):
-            raise ShapeError(name, (self.dim, self.dim), array.shape)
-        return array
+        return as_copy(name, value, (self.dim, self.dim))
 
 
 @dataclass(frozen=True, eq=False)
