@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from connections._distribution import NAME, version
+from connections._docstrings import docstring_of
 
 
 class Paper(NamedTuple):
@@ -494,7 +495,7 @@ def _keys(thing: Any) -> Iterator[str]:
     sources = [each for each in (*classes, inspect.getmodule(own)) if each is not None and _is_ours(each)]
     if not sources:
         raise TypeError(f"used: {own!r} is not of connections: give its functions, classes or objects")
-    for text in (source.__doc__ or "" for source in sources):
+    for text in map(docstring_of, sources):
         keys = set(re.findall(r"\[([A-Z][A-Za-z]*2?)\]", text))
         yield from (
             key

@@ -279,3 +279,49 @@ def test_double_precision_is_on() -> None:
     import jax.numpy as jnp
 
     assert jnp.zeros(1).dtype == jnp.float64
+
+
+# --- assert --------------------------------------------------------------------------------------------
+
+
+def narrows(test: ast.expr) -> bool:
+    """Whether an assertion says only of which type a value is: `x is not None`, `isinstance(x, T)`, both."""
+    match test:
+        case ast.BoolOp(op=ast.And(), values=values):
+            return all(map(narrows, values))
+        case ast.Compare(left=value, ops=[ast.IsNot()], comparators=[ast.Constant(value=None)]):
+            return is_name(value)
+        case ast.Call(func=ast.Name(id="isinstance"), args=[value, _], keywords=[]):
+            return is_name(value)
+    return False
+
+
+def is_name(value: ast.expr) -> bool:
+    """`a` or `a.b.c`."""
+    return isinstance(value, ast.Name) or (isinstance(value, ast.Attribute) and is_name(value.value))
+
+
+def wrong_assertions(source: str) -> list[str]:
+    nodes = ast.walk(ast.parse(source))
+    return [ast.unparse(node) for node in nodes if isinstance(node, ast.Assert) and not narrows(node.test)]
+
+
+def test_assertions_only_narrow_types() -> None:
+    """`python -O` leaves them out: none does work, none guards a result."""
+    found = {path: wrong_assertions(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+    assert {path: wrong for path, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "self.run(x)",
+        "(y := f()) is not None",
+        "x",
+        "len(x) == 3",
+        "x.f() is not None",
+        "x is not None or g()",
+    ],
+)
+def test_other_assertions_are_found(wrong: str) -> None:
+    assert wrong_assertions(f"def f(x):\n    assert {wrong}, 'a message'")

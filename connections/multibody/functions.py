@@ -72,7 +72,9 @@ def recursion_of(model: Model, name: str) -> Call:
 
 def documented(function: Callable[P, R]) -> Callable[P, R]:
     """The function with sections about arguments, before its own sections, errors, and an example."""
-    declared, name = cleandoc(function.__doc__ or ""), function.__name__
+    if function.__doc__ is None:  # python -OO
+        return function
+    declared, name = cleandoc(function.__doc__), function.__name__
     summary, rest = re.split(r"^(?=Returns$|Source: )", declared, maxsplit=1, flags=re.MULTILINE)
     returns, source = re.split(r"^(?=Source: )", rest, flags=re.MULTILINE)
     arguments = "".join(

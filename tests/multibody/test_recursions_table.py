@@ -88,7 +88,7 @@ ATTRIBUTES = {"shape", "size", *TREE.view._fields, *CLUSTERS.view._fields}
     "wrong", [{"shape": (N, N), "mirrored": True}, {"bias_rates": True}, {"sparse": True}]
 )
 def test_a_row_that_contradicts_itself_is_refused(wrong):
-    with pytest.raises(AssertionError):
+    with pytest.raises(ValueError):
         Recursion("coriolis", "cluster_coriolis", **wrong)
 
 

@@ -165,7 +165,7 @@ def compile_for(function: Any, types: Sequence[Any]) -> None:
 
     It is so already if what follows failed, or was interrupted; another attempt would be an error.
     """
-    if not function.signatures:
+    if tuple(types) not in function.signatures:
         function.compile(tuple(types))
 
 

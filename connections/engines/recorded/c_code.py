@@ -142,7 +142,8 @@ class _Writer:
 
     def _operands(self, place: int) -> tuple[int, ...]:
         name, *operands = self.operations[place]
-        assert name != "unwritten", f"a result depends on slot {operands}, which was not written"
+        if name == "unwritten":
+            raise RuntimeError(f"a result depends on slot {operands}, which was not written")
         return () if name in ("in", "constant") else tuple(operands)
 
     def _registers(self) -> dict[int, int]:

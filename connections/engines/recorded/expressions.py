@@ -153,7 +153,8 @@ def applied(function: str, x: Any) -> Any:
 def applied_to_two(function: str, x: Any, y: Any) -> Any:
     """A function of `OF_TWO`; of constants only `fmax`."""
     if not isinstance(x, Number) and not isinstance(y, Number):
-        assert function == "fmax"
+        if function != "fmax":
+            raise NotImplementedError(f"{function} of constants")
         return max(x, y)
     record = x.record if isinstance(x, Number) else y.record
     return Number(record, record.place(function, _itself(record, x), _itself(record, y)), False)

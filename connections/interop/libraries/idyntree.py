@@ -71,5 +71,6 @@ def _joints_of_dofs(theirs: Any, n: int) -> list[int]:
     """The indices of the joints with one degree of freedom, in the order of their degrees of freedom."""
     joints = [number for number in range(theirs.getNrOfJoints()) if theirs.getJoint(number).getNrOfDOFs()]
     found = sorted(joints, key=lambda number: theirs.getJoint(number).getDOFsOffset())
-    assert len(found) == n
+    if len(found) != n:
+        raise LibraryError(f"iDynTree has {len(found)} joints that move, of {n}")
     return found

@@ -11,17 +11,22 @@ from connections.multibody.model import Model
 _TURN = ("angle, rad",), ("angular velocity, rad/s",)
 _QUATERNION = tuple(f"quaternion {axis}" for axis in "xyzw")
 _ANGULAR = tuple(f"angular velocity {axis} in the link's axes, rad/s" for axis in "xyz")
-_OF_KIND: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "revolute": _TURN,
-    "helical": _TURN,
-    "prismatic": (("displacement, m",), ("velocity, m/s",)),
-    "spherical": (_QUATERNION, _ANGULAR),
-    "free": (
-        (*(f"position {axis}, m" for axis in "xyz"), *_QUATERNION),
-        (*_ANGULAR, *(f"velocity {axis} in the link's axes, m/s" for axis in "xyz")),
-    ),
-}
-assert set(_OF_KIND) == set(KINDS)
+_OF_KIND: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = dict(
+    zip(
+        KINDS,  # revolute, helical, prismatic, spherical, free
+        (
+            _TURN,
+            _TURN,
+            (("displacement, m",), ("velocity, m/s",)),
+            (_QUATERNION, _ANGULAR),
+            (
+                (*(f"position {axis}, m" for axis in "xyz"), *_QUATERNION),
+                (*_ANGULAR, *(f"velocity {axis} in the link's axes, m/s" for axis in "xyz")),
+            ),
+        ),
+        strict=True,
+    )
+)
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ from typing import Any
 
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
+from connections._docstrings import docstring_of
 from connections._shown import as_c_comment, as_markdown
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.function_text import CFunction, statuses
@@ -78,7 +79,7 @@ def summary(function: Exported) -> str:
     """The first line of the documentation of the function in Python, in ASCII as all files."""
     usual = function.chosen in ((), ("christoffel",))
     chosen = "" if usual else f" ({', '.join(function.chosen)})"
-    text = str(_declared(function).__doc__).splitlines()[0].rstrip(".") + chosen
+    text = docstring_of(_declared(function)).splitlines()[0].rstrip(".") + chosen
     return as_c_comment(text)
 
 

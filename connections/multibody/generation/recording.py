@@ -201,6 +201,11 @@ class Recording:
         """The result of a kernel's Python code."""
         return self.interpreter.function(kernel)(*arguments)
 
+    def read(self, kernel: Any, *arguments: Any) -> None:
+        """Run a kernel that reads what is given, and accepts it where numbers are recorded."""
+        if not self.run(kernel, *arguments):
+            raise RuntimeError(f"{self.function.name}: what is recorded was refused")
+
     def replace(self, kernel: Any, function: Any) -> None:
         """Put a function of Python in the place of a kernel that has not run yet."""
         self.interpreter.replace(kernel, function)
@@ -208,7 +213,7 @@ class Recording:
     def of_tree(self) -> Recorded:
         """The recursion of a tree."""
         self.round_rotations()
-        assert self.run(read_configuration, self.tree, self.tree.work, self.given("q"))
+        self.read(read_configuration, self.tree, self.tree.work, self.given("q"))
         self._write_vectors(self.tree.vectors, self.tree.nv)
         roots = [link for link in range(1, self.tree.links + 1) if self.tree.parent[link] == 0]
         if len(roots) == 1 and self.row.kernel != "kinematics":
@@ -227,7 +232,7 @@ class Recording:
             given = Slots(Table(closure)), True, self._solution(reduced, parts)
         else:
             given = Slots(Table(closure)), False, self.given("q")
-        assert self.run(read_solution, self.tree, reduced, *given)
+        self.read(read_solution, self.tree, reduced, *given)
         # Quaternions are tested once, not again in q_s, and not where loops are closed before.
         del self.squares[0 if parts.loops else parts.quaternions :]
         self._write_vectors(reduced.vectors, reduced.nv)

@@ -61,7 +61,7 @@ def record_momentum(model: Model, function: Exported) -> Recorded:
     """Record `discrete_momentum`."""
     recording = _recording(model, function)
     tree, work, h = recording.tree, recording.tree.work, recording.record.given("h", 0)
-    assert recording.run(read_configuration, tree, work, recording.given("q1"))
+    recording.read(read_configuration, tree, work, recording.given("q1"))
     target = Slots({k: work[k] for k in range(tree.nq)})
     recording.work.update({tree.vectors + j: 0.0 for j in range(3 * tree.nv)})
     _begin(recording, 0.0, h)
@@ -266,7 +266,7 @@ def _write_vectors(recording: Recording) -> None:
 def _begin(recording: Recording, kick: Any, h: Any) -> None:
     """What depends on the beginning of a step only; the displacements of joints are zero."""
     tree, work = recording.tree, recording.tree.work
-    assert recording.run(read_configuration, tree, work, recording.given("q"))
+    recording.read(read_configuration, tree, work, recording.given("q"))
     recording.run(prepare_step, tree, work)
     recording.run(begin_step, tree, work, kick, h, Slots(dict.fromkeys(range(tree.nv), 0.0)))
 

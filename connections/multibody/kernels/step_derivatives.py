@@ -49,7 +49,6 @@ from connections.multibody.kernels.variational import (
 )
 
 FEW = 12  # terms of the series for squared angles up to NEAR
-assert TERMS >= 3
 
 
 @inlined

@@ -60,10 +60,14 @@ class Recursion:
     one_origin: bool = False
 
     def __post_init__(self) -> None:
-        assert not self.mirrored or (self.sparse and self.shape == (N, N, N)), "only symbols are mirrored"
-        assert not self.mirrored or self.choice in (None, BODY_FACTOR), "which says whether they have torsion"
-        assert not self.bias_rates or self.vectors[:1] == ("v",), "bias rates are those at a velocity"
-        assert not self.sparse or (N in self.shape[:-1] and self.shape[-1] in (N, PARAMETERS)), self.shape
+        if self.mirrored and not (self.sparse and self.shape == (N, N, N)):
+            raise ValueError("only symbols are mirrored")
+        if self.mirrored and self.choice not in (None, BODY_FACTOR):
+            raise ValueError("the choice says whether mirrored symbols have torsion")
+        if self.bias_rates and self.vectors[:1] != ("v",):
+            raise ValueError("bias rates are those at a velocity")
+        if self.sparse and not (N in self.shape[:-1] and self.shape[-1] in (N, PARAMETERS)):
+            raise ValueError(f"a result of shape {self.shape} is not sparse")
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
