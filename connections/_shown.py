@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import html
 import re
+from typing import Any
 
 MOST = 200  # characters of a name
 MOST_OF_MESSAGE = 2000
@@ -44,10 +45,22 @@ def shown_lines(text: object, most: int = MOST_OF_MESSAGE) -> str:
 
 
 class Shown(BaseException):
-    """An error or a warning whose text is made of names that came from files; ``args`` has it as it was."""
+    """An error or a warning whose text is made of names that came from files; ``args`` has it as it was.
+
+    It is pickled and copied by its text and its attributes, not by calling a constructor, which may take
+    other arguments: an error that cannot be read again stops a pool of processes for ever.
+    """
 
     def __str__(self) -> str:
         return shown_lines(super().__str__())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (type(self), self.args), vars(self)
+
+
+def _again(kind: type[BaseException], args: tuple[Any, ...]) -> BaseException:
+    """An error of a kind, without its constructor."""
+    return kind.__new__(kind, *args)
 
 
 def as_html(text: object, most: int = MOST_OF_MESSAGE) -> str:

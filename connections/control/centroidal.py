@@ -22,6 +22,7 @@ from connections._jax import Array
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
 from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.parameters import WithCache
 from connections.geometry import FrameField
 from connections.multibody import Free, Model, coriolis_matrix, mass_matrix
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -29,7 +30,7 @@ from connections.multibody.model import require_model
 
 
 @dataclass(frozen=True, eq=False)
-class CentroidalCoordinates:
+class CentroidalCoordinates(WithCache):
     """Velocities vbar = (cdot, omega, joint rates) of a robot with one floating body under all others.
 
     Parameters

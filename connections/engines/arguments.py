@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._shown import Shown
 from connections.checks import ShapeError, as_array
 
 
@@ -70,8 +71,8 @@ def require_output(out: Any, shape: tuple[int, ...]) -> None:
         raise ValueError("out: expected a C-contiguous, writeable array")
 
 
-class InputRefused(ValueError):
-    """Compiled code refused its input; the reason is computed when the message is read.
+class InputRefused(Shown, ValueError):
+    """Compiled code refused its input; the reason is computed when the message is read, or pickled.
 
     Parameters
     ----------
@@ -83,8 +84,22 @@ class InputRefused(ValueError):
         self._function, self._given = function, arguments
 
     def __str__(self) -> str:
+        if not self.args:
+            self.args = (self._reason(),)
+        return super().__str__()
+
+    def _reason(self) -> str:
         try:
             self._function(*self._given)
         except ValueError as error:
             return str(error)
         return "the function refused its input"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        str(self)
+        again, what, state = super().__reduce__()
+        return (
+            again,
+            what,
+            {name: value for name, value in state.items() if name not in ("_function", "_given")},
+        )

@@ -214,7 +214,15 @@ class _HoldsCopies(abc.ABCMeta):
         return thing
 
 
-class Parametrized(metaclass=_HoldsCopies):
+class WithCache:
+    """An object with a cache (`cache_of`), which is not pickled."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The attributes, without cached values."""
+        return {name: getattr(self, name) for name in _attributes(self)}
+
+
+class Parametrized(WithCache, metaclass=_HoldsCopies):
     """An object that is a pytree of JAX. It must not change after it was made.
 
     A subclass declares nothing: its attributes are the children, without cached values (`cached_property`,
@@ -226,10 +234,6 @@ class Parametrized(metaclass=_HoldsCopies):
         jax.tree_util.register_pytree_with_keys(
             cls, _flatten_with_names, functools.partial(_unflatten, cls), _flatten
         )
-
-    def __getstate__(self) -> dict[str, Any]:
-        """The attributes, without cached values."""
-        return {name: getattr(self, name) for name in _attributes(self)}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """Restore the attributes; `as_attribute` makes arrays read-only again, which pickle does not."""

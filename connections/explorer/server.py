@@ -10,7 +10,7 @@ import warnings
 from contextlib import AbstractContextManager, redirect_stdout
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from connections._distribution import how_to_install
 from connections._shown import shown
@@ -60,6 +60,9 @@ class Explorer:
     def __init__(self, server: Any, host: str, pages: dict[int, Any], token: str) -> None:
         self._server, self._pages, self._token = server, pages, token
         self.host, self.port = host, int(server.get_port())
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("Explorer cannot be pickled or copied: it is a server of this process")
 
     @property
     def url(self) -> str:

@@ -102,7 +102,15 @@ def _paper_class() -> type[Figure]:
             with rc_context(_PAPER):
                 super().savefig(fname, **options)
 
+        def __reduce__(self) -> tuple[Any, ...]:  # a module has no local class
+            return _new_figure, (), self.__getstate__()
+
     return PaperFigure
+
+
+def _new_figure() -> Figure:
+    kind = _paper_class()
+    return kind.__new__(kind)
 
 
 def settings_of(figure: Figure) -> AbstractContextManager[None]:

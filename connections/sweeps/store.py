@@ -157,6 +157,7 @@ class Store:
         Examples
         --------
         >>> import tempfile
+        >>> import numpy as np
         >>> from connections.sweeps import Output, Store, Sweep, run_sweep
         >>> folder = tempfile.mkdtemp() + "/squares.zarr"
         >>> def square(chunk):

@@ -54,11 +54,32 @@ class Code:
         strange -= {*self.coordinates, *self.parameters}
         if strange:
             raise ValueError(f"{min(map(str, strange))} is neither a coordinate nor a parameter")
+        fixed = tuple(np.float64(values[symbol]) for symbol in self.parameters)
+        return _Translated(self, array, fixed).expressions
+
+    def translated(self, array: np.ndarray) -> Callable[..., jax.Array]:
+        """A JAX-traceable function (q, values of parameters) -> floats of the shape of `array`."""
         key = (array.shape, tuple(array.flat))
         if key not in self.cache:
             self.cache[key] = point_code(array, self.coordinates, self.parameters)
-        code, fixed = self.cache[key], tuple(np.float64(values[symbol]) for symbol in self.parameters)
-        return lambda q: code(q, fixed)
+        return self.cache[key]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Code, (self.coordinates, self.parameters)  # translated again
+
+
+class _Translated:
+    """An array of expressions, whose code is not pickled."""
+
+    def __init__(self, code: Code, array: np.ndarray, fixed: tuple[np.float64, ...]) -> None:
+        self._given, self._fixed, self._at = (code, array, fixed), fixed, code.translated(array)
+
+    def expressions(self, q: jax.Array) -> jax.Array:
+        """The values at q (nq,)."""
+        return self._at(q, self._fixed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Translated, self._given
 
 
 def numeric_metric(code: Code, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:

@@ -6,6 +6,7 @@ Elements of SE(2) are g = (a, b, alpha): the turn by alpha, then the shift by (a
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import jax.numpy as jnp
@@ -32,15 +33,7 @@ def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
     >>> motions.check_invariant_metric(metric, [1.0, 2.0, 0.3], [0.5, 0.0, 0.7]).ok
     True
     """
-
-    def action(q: jax.Array, g: jax.Array) -> jax.Array:
-        moved = q.at[:2].set(_turned(q[:2], g[2]) + g[:2]).at[2].add(g[2])
-        return moved.at[jnp.array(turns, dtype=int)].add(g[3:])
-
-    def product(g: jax.Array, h: jax.Array) -> jax.Array:
-        return (g + h).at[:2].set(g[:2] + _turned(h[:2], g[2]))
-
-    return GroupAction(action, product, np.zeros(3 + len(turns)))
+    return GroupAction(partial(_planar_motion, turns), _planar_product, np.zeros(3 + len(turns)))
 
 
 def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
@@ -64,7 +57,7 @@ def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
     array([ 6., 10.])
     """
     places = np.eye(nq)[:, list(axes)]
-    return GroupAction(lambda q, g: q + places @ g, lambda g, h: g + h, np.zeros(len(axes)))
+    return GroupAction(partial(_shifted, places), _sum, np.zeros(len(axes)))
 
 
 def heisenberg_group() -> GroupAction:
@@ -83,11 +76,7 @@ def heisenberg_group() -> GroupAction:
     >>> group.product(g, h).tolist(), group.product(h, g).tolist()
     ([1.0, 1.0, 1.0], [1.0, 1.0, 0.0])
     """
-
-    def product(g: jax.Array, h: jax.Array) -> jax.Array:
-        return g + h + jnp.stack([0.0 * g[0], 0.0 * g[0], g[1] * h[0]])
-
-    return GroupAction(lambda q, g: product(g, q), product, np.zeros(3))
+    return GroupAction(_heisenberg_motion, _heisenberg_product, np.zeros(3))
 
 
 ACTIONS: dict[str, Callable[[], GroupAction]] = {
@@ -99,6 +88,31 @@ ACTIONS: dict[str, Callable[[], GroupAction]] = {
     "trailer": planar_motions,
     "planar_body": planar_motions,
 }
+
+
+def _planar_motion(turns: tuple[int, ...], q: jax.Array, g: jax.Array) -> jax.Array:
+    moved = q.at[:2].set(_turned(q[:2], g[2]) + g[:2]).at[2].add(g[2])
+    return moved.at[jnp.array(turns, dtype=int)].add(g[3:])
+
+
+def _planar_product(g: jax.Array, h: jax.Array) -> jax.Array:
+    return (g + h).at[:2].set(g[:2] + _turned(h[:2], g[2]))
+
+
+def _shifted(places: np.ndarray, q: jax.Array, g: jax.Array) -> jax.Array:
+    return q + places @ g
+
+
+def _sum(g: jax.Array, h: jax.Array) -> jax.Array:
+    return g + h
+
+
+def _heisenberg_product(g: jax.Array, h: jax.Array) -> jax.Array:
+    return g + h + jnp.stack([0.0 * g[0], 0.0 * g[0], g[1] * h[0]])
+
+
+def _heisenberg_motion(q: jax.Array, g: jax.Array) -> jax.Array:
+    return _heisenberg_product(g, q)
 
 
 def _turned(p: jax.Array, angle: jax.Array) -> jax.Array:

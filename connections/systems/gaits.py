@@ -25,7 +25,7 @@ from connections.checks import ShapeError, as_array, require_finite
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces
 from connections.evaluation.boundary import Argument, evaluate
-from connections.evaluation.parameters import PytreePartial, cache_of
+from connections.evaluation.parameters import PytreePartial, WithCache, cache_of
 from connections.geometry.frames import FrameField
 from connections.integration.solver import Options, Solver
 
@@ -86,7 +86,7 @@ class Gait:
 
 
 @dataclass(frozen=True, eq=False)
-class Locomotion:
+class Locomotion(WithCache):
     """A nonholonomic vehicle whose inputs drive some of its coordinates along gaits.
 
     Parameters

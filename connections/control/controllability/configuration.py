@@ -21,8 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -248,5 +250,8 @@ def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficie
 
 def _changed(system: ControlSystem, basis: Array) -> ControlSystem:
     """The system whose inputs are combinations of the inputs, columns of `basis` (a, a)."""
-    fixed, inputs = jnp.asarray(basis), system.inputs
-    return ControlSystem(system.nabla, lambda q: inputs(q) @ fixed, system.count)
+    return ControlSystem(system.nabla, partial(_combined, system, jnp.asarray(basis)), system.count)
+
+
+def _combined(system: ControlSystem, basis: jax.Array, q: jax.Array) -> jax.Array:
+    return system.inputs(q) @ basis

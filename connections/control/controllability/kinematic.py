@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
 from typing import Any
 
 import jax
@@ -293,13 +295,17 @@ def kinematic_controllability(
         verdict, reason = (False, "there is none") if complete else (None, "no decoupling field was found")
         return KinematicReport(q, verdict, reason, found, None)
     chosen = tuple(fields)
-    moving = ControlSystem(nabla, lambda p: jnp.stack([X(p) for X in chosen], axis=1), len(chosen))
+    moving = ControlSystem(nabla, partial(_side_by_side, chosen), len(chosen))
     near = [moving.jet(jet.q) for jet in jets]
     closure = involutive_closure_of(moving, near, input_words(len(chosen)), order, tol, labels)
     if closure.rank.full:
         return KinematicReport(q, True, f"the closure has rank {system.dim}", found, closure)
     reason = f"the closure has rank {closure.rank.value} < {system.dim}"
     return KinematicReport(q, False if complete and closure.settled else None, reason, found, closure)
+
+
+def _side_by_side(fields: Sequence[PointFunction], q: jax.Array) -> jax.Array:
+    return jnp.stack([X(q) for X in fields], axis=1)
 
 
 # --- from directions to fields -----------------------------------------------------------------------------
@@ -314,10 +320,11 @@ def _search(system: ControlSystem, jets: list[Jet], tol: float, names: Sequence[
         (given,) = of_inputs(jets[0], u[:, None]).T
         name = _name(u, given, names)
         kept = None
-        for field_of, constant in _continuations(system, jets[0], u):
+        for number, (field_of, constant) in enumerate(_continuations(system, jets[0], u)):
             check = _decoupling_check(jets, field_of, _CHECK)
             if check.ok:
-                kept = DecouplingField(name, given, field_of, constant, check)
+                continued = _Continued(field_of, (system, jets[0].q, u, number))
+                kept = DecouplingField(name, given, continued.field, constant, check)
                 break
         if kept is None:
             isolated.append(name)
@@ -335,6 +342,25 @@ def _name(u: Array, given: Array, names: Sequence[str]) -> str:
     if len(terms) == 1:
         return terms[0][1]
     return " ".join(f"{'-' if x < 0 else '+'} {abs(x):.4g} {name}" for x, name in terms).removeprefix("+ ")
+
+
+class _Continued:
+    """One of `_continuations`, which another process makes again."""
+
+    def __init__(self, field_of: PointFunction, made_of: tuple[Any, ...]) -> None:
+        self._at, self._made_of = field_of, made_of
+
+    def field(self, q: jax.Array) -> jax.Array:
+        """X (m,)."""
+        return self._at(q)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _continued, self._made_of
+
+
+def _continued(system: ControlSystem, q: Array, u: Array, number: int) -> _Continued:
+    field_of, _ = next(islice(_continuations(system, system.jet(q), u), number, None))
+    return _Continued(field_of, (system, q, u, number))
 
 
 def _continuations(system: ControlSystem, jet: Jet, u: Array) -> Iterator[tuple[PointFunction, bool]]:

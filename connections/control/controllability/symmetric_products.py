@@ -224,6 +224,10 @@ class ControlSystem:
         self.frame, self.surroundings = nabla.frame, Surroundings.of(nabla)
         self._inputs = Expansion(self.inputs, self.frame.ambient_dim)
         self._units: dict[bytes, Units] = {}
+        self._made_of = nabla, inputs, count
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ControlSystem, self._made_of  # without compiled functions
 
     @property
     def dim(self) -> int:

@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
+from connections._shown import Shown
 from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
 from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.numerics.scales import balance
@@ -27,7 +28,7 @@ _DECAY = 1e-7  # eigenvalues this near to the boundary of stability, relative to
 _LISTED = 6  # at most so many names, or components, in a message
 
 
-class StabilizabilityError(ValueError):
+class StabilizabilityError(Shown, ValueError):
     """Some of what does not decay by itself cannot be reached by the input.
 
     Parameters

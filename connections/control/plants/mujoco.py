@@ -18,6 +18,7 @@ import numpy as np
 
 from connections._jax import Array
 from connections._progress import Ticks
+from connections._shown import Shown
 from connections._words import no_such
 from connections.affine.motions.motion import Motion, motion_class
 from connections.checks import (
@@ -110,7 +111,7 @@ class PlantMotion(Motion):
     )
 
 
-class FallenError(RuntimeError):
+class FallenError(Shown, RuntimeError):
     """A robot has fallen: one of its bodies is below the height that was given.
 
     Parameters

@@ -179,6 +179,9 @@ class RobotTask:
     D: np.ndarray
     K: np.ndarray
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _on, (self.task, self.model)  # `motion` is a local function
+
     @property
     def name(self) -> str:
         """Its name."""
@@ -207,6 +210,10 @@ class RobotTask:
         if target is not None:
             require_finite(f"the target of '{self.name}'", found.error.e + found.error.u_d + found.error.a_d)
         return found
+
+
+def _on(task: Task, model: Model) -> RobotTask:
+    return task.on(model)
 
 
 class TaskStack:

@@ -17,7 +17,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
-from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -256,9 +255,9 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
     beta = _beta(D, n) if antisymmetric and D is not None else None
     kind = _kind(verdicts)
     return AuditReport(
-        MappingProxyType({name: results[name][0] for name in names}),
-        MappingProxyType(verdicts),
-        MappingProxyType({name: results[name][2] for name in names}),
+        {name: results[name][0] for name in names},
+        verdicts,
+        {name: results[name][2] for name in names},
         kind,
         D,
         beta,

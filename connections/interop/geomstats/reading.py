@@ -56,9 +56,10 @@ def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
     >>> metric.route
     'the Poincare half space'
     """
+    source = from_geomstats, space, pole
     space, metric = _space_and_metric(space)
     base, chart, route = _read(space, metric, pole)
-    result = GeomstatsMetric(base, chart, space, route)
+    result = GeomstatsMetric(base, chart, space, route, source)
     require_agreement(result, _inner_product(space, metric))
     return result
 

@@ -76,6 +76,7 @@ class GeomstatsMetric(Metric):
     chart : the coordinates.
     space : geomstats' space.
     route : how H(q) and its derivatives are computed, in words.
+    source : the function that has read it, and what was given to it; in another process it reads again.
 
     Examples
     --------
@@ -95,6 +96,11 @@ class GeomstatsMetric(Metric):
     chart: Parametrization
     space: Any
     route: str
+    source: tuple[Any, ...]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        read, *given = self.source
+        return read, tuple(given)
 
     @property
     def frame(self) -> FrameField:  # type: ignore[override]

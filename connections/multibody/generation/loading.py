@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -75,6 +75,11 @@ class CFunctions:
         if name.startswith("_") or name not in self._calls:
             raise AttributeError(no_such("function", name, self.functions))
         return self._calls[name]
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "CFunctions cannot be pickled or copied: a process loads them, by load_c or load_cuda"
+        )
 
     def __repr__(self) -> str:
         return f"CFunctions({self.name}, {self.dtype}: {', '.join(self.functions)})"
