@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
+from types import MappingProxyType
 from typing import Any
 
 import jax
@@ -107,6 +108,18 @@ class AuditReport:
     beta: Array | None
     derivative_noise: float
     summary: str
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields; Python pickles no read-only mapping."""
+        return {
+            name: dict(value) if isinstance(value, Mapping) else value for name, value in vars(self).items()
+        }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Restore the fields, mappings read-only."""
+        self.__dict__.update(
+            {name: MappingProxyType(each) if isinstance(each, dict) else each for name, each in state.items()}
+        )
 
     @property
     def admissible(self) -> bool:
@@ -255,9 +268,9 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
     beta = _beta(D, n) if antisymmetric and D is not None else None
     kind = _kind(verdicts)
     return AuditReport(
-        {name: results[name][0] for name in names},
-        verdicts,
-        {name: results[name][2] for name in names},
+        MappingProxyType({name: results[name][0] for name in names}),
+        MappingProxyType(verdicts),
+        MappingProxyType({name: results[name][2] for name in names}),
         kind,
         D,
         beta,
