@@ -5,6 +5,7 @@ import importlib
 import multiprocessing
 import pickle
 import pkgutil
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ import pytest
 import connections
 from connections import control
 from connections import multibody as mb
+from connections.checks import ShapeError
 from connections.multibody.assembly.whole_joints import Split
 
 PROGRAMS = (
@@ -85,3 +87,11 @@ def test_a_pool_of_processes_gives_the_error_of_its_worker():
         with pytest.raises(control.StabilizabilityError) as caught:
             pool.map_async(raised, [control.StabilizabilityError]).get(120)
     assert caught.value.directions.shape == (2, 1)
+
+
+@pytest.mark.further
+def test_an_executor_is_not_broken_by_an_error_of_its_worker():
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        for kind in (ShapeError, control.FallenError):
+            with pytest.raises(kind):
+                pool.submit(raised, kind).result(120)

@@ -5,9 +5,11 @@ from pathlib import Path
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from closed_chains import PLANS
 
 import connections as cn
 from connections import multibody as mb
+from connections.checks import ShapeError
 from connections.engines import disk_cache, registry
 from connections.engines.inlined.simd import compiled_entry
 from connections.engines.internals import numba_names
@@ -140,3 +142,24 @@ def test_an_error_of_a_users_closure_comes_through(kind):
         mb.mass_matrix(robot, P)
     assert caught.value is planted
     assert mb.mass_matrix(robot, P).shape == (1, 1)
+
+
+def test_arguments_of_other_kinds_where_a_closure_is_a_users_function():
+    """JAX would take them, or fail in words of its own."""
+    cam = PLANS["cam"]().build()
+    q, v = cam.neutral(), np.array([0.2, 0.3])
+    one, two = mb.close_loops(cam, q), mb.close_loops(cam, [q, q])
+    expected = mb.inverse_dynamics_derivatives(cam, one, v, v)[0]
+    for closed, given, shape in ((two, v, (2, 2, 2)), (one, np.float32(v).astype(object), (2, 2))):
+        found = mb.inverse_dynamics_derivatives(cam, closed, given, v)[0]
+        np.testing.assert_allclose(found, np.broadcast_to(expected, shape), rtol=1e-6)
+    with pytest.raises(ShapeError):
+        mb.inverse_dynamics_derivatives(cam, two, np.zeros((0, 2)), v)
+    with pytest.raises(TypeError, match="v"):
+        mb.inverse_dynamics_derivatives(cam, one, np.array(["a", "b"]), v)
+    with pytest.raises(TypeError, match="q"):
+        mb.mass_matrix(cam, np.array(["a", "b"]))
+    assert mb.close_loops(cam, q, guess=two).q.shape == (2, 2)
+    for robot in (cam, mb.example("four_bar")):
+        with pytest.raises(TypeError, match="out"):
+            mb.mass_matrix(robot, np.zeros(robot.nq) + 0.1, out=[])
