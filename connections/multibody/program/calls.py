@@ -255,19 +255,6 @@ def array_of(out: Any) -> ndarray:
     return out
 
 
-def chosen_by(choices: Any, choice: Any) -> Any:
-    """What compiled code takes for a choice, `Direct.choices`.
-
-    Raises
-    ------
-    OtherTypes : it is not hashable, or no text.
-    """
-    try:
-        return choices[choice]
-    except TypeError as error:
-        raise OtherTypes from error
-
-
 def require_kept(name: str, names: Sequence[str], given: Sequence[Any], out: np.ndarray) -> None:
     """Raise `NonFiniteError` if a result that is not finite has replaced an argument, in whose memory it is.
 

@@ -14,7 +14,7 @@ from numpy import empty, ndarray
 
 from connections.checks import ClosureError
 from connections.engines.arguments import OtherTypes, copied_if_overlapping
-from connections.multibody.program.calls import Call, Direct, array_of, chosen_by, require_finite_each
+from connections.multibody.program.calls import Call, Direct, array_of, require_finite_each
 from connections.multibody.program.closed import Closed
 from connections.multibody.program.closed_definition import InputRefused
 
@@ -69,6 +69,10 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, choice: Any, out: Any) -> Any:
+        try:
+            chosen = choices[choice]
+        except TypeError:  # not hashable, or no text
+            return otherwise((q,), choice, out, False)
         refused = False
         try:
             if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
@@ -79,7 +83,7 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, chosen_by(choices, choice), result):
+                if at(memory, closure, clusters, solved, point, chosen, result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
@@ -125,6 +129,10 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
+        try:
+            chosen = choices[choice]
+        except TypeError:  # not hashable, or no text
+            return otherwise((q, x), choice, out, False)
         refused = False
         try:
             if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
@@ -135,7 +143,7 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, chosen_by(choices, choice), result):
+                if at(memory, closure, clusters, solved, point, x, chosen, result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
@@ -183,6 +191,10 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
+        try:
+            chosen = choices[choice]
+        except TypeError:  # not hashable, or no text
+            return otherwise((q, x, y), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is ndarray and (
@@ -195,7 +207,7 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, chosen_by(choices, choice), result):
+                if at(memory, closure, clusters, solved, point, x, y, chosen, result):
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
@@ -273,6 +285,10 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
     closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
+        try:
+            chosen = choices[choice]
+        except TypeError:  # not hashable, or no text
+            return otherwise((q, x, y), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is ndarray and (
@@ -294,7 +310,7 @@ def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
                     x,
                     y,
                     bias_rates(point, x),
-                    chosen_by(choices, choice),
+                    chosen,
                     result,
                 ):
                     return result
