@@ -462,6 +462,14 @@ def as_number(name: str, value: Any) -> float:
     return float(number)
 
 
+def require_duration(name: str, value: Any) -> float:
+    """`value` as a finite float that is positive, or `ValueError`; `TypeError` unless it is a number."""
+    number = as_number(name, value)
+    if not number > 0.0:
+        raise ValueError(f"{name}: expected a positive number, got {number:g}")
+    return number
+
+
 def as_scalar(name: str, value: Any) -> Any:
     """`value` as a float64 array without axes, of any number or of a tracer.
 
@@ -589,6 +597,21 @@ def require_choice(
         raise TypeError(f"{name}: expected one of {sorted(choices)}, got {words_of(value)}")
     if value not in choices:
         raise error(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+
+
+def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:
+    """`value` as a tuple.
+
+    Raises
+    ------
+    TypeError : it is no sequence of integers. ValueError : one is negative, or not less than `size`.
+    """
+    listed = value.ndim == 1 if isinstance(value, np.ndarray) else isinstance(value, list | tuple)
+    if not listed or not all(map(is_whole, value)):
+        raise TypeError(f"{name}: expected a sequence of integers, got {words_of(value)}")
+    if size is not None and not all(0 <= index < size for index in value):
+        raise ValueError(f"{name}: expected indices from 0 to {size - 1}, got {tuple(map(int, value))}")
+    return tuple(map(int, value))
 
 
 def require_names(name: str, value: Any) -> tuple[str, ...]:

@@ -350,6 +350,8 @@ class FullConnection(AffineConnection):
     ambient: AffineConnection
 
     def __post_init__(self) -> None:
+        require_type("distribution", self.distribution, Distribution)
+        require_type("ambient", self.ambient, AffineConnection)
         object.__setattr__(self, "frame", self.distribution.metric.frame)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:

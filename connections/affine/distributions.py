@@ -25,6 +25,7 @@ from connections.checks import (
     as_result,
     raise_at,
     require_function,
+    require_text,
     require_type,
 )
 from connections.evaluation.compilation import shape_of
@@ -129,6 +130,7 @@ class SpannedDistribution(Distribution):
     def __post_init__(self) -> None:
         require_type("metric", self.metric, Metric)
         require_function("basis", self.basis, "q -> A (n, m)")
+        require_text("remedy", self.remedy)
         if self.forms is not None:
             require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
@@ -309,6 +311,9 @@ class DistributionFrame(FrameField):
     """
 
     distribution: Distribution
+
+    def __post_init__(self) -> None:
+        require_type("distribution", self.distribution, Distribution)
 
     @property
     def dim(self) -> int:  # type: ignore[override]

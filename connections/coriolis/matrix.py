@@ -20,6 +20,7 @@ from connections.checks import (
     FrameError,
     SymmetryError,
     as_array,
+    as_result,
     finite_result,
     raise_at,
     require_finite,
@@ -154,6 +155,8 @@ def task_space_inclusion(H: Any, J: Any) -> tuple[Array, Array]:
     """
     J = as_array("J", J, (None, None))
     H = as_array("H", H, (J.shape[-1],) * 2)
+    require_finite("J", J)
+    require_finite("H", H)
     regular = _independent_rows(*jax.lax.stop_gradient((H, J)))
     if J.shape[-2] > J.shape[-1] or not (isinstance(regular, jax.core.Tracer) or jnp.all(regular)):
         raise FrameError(f"the task Jacobian J {J.shape} lost rank: its rows are dependent")
@@ -223,7 +226,7 @@ def task_space_coriolis_matrix_at(
     """C_task at one point, (m, m)."""
 
     def inclusion(p: jax.Array) -> jax.Array:
-        J = metric.frame.lie_derivative_at(task, p).T
+        J = metric.frame.lie_derivative_at(lambda x: as_result("task(q)", task(x)), p).T
         return jnp.asarray(task_space_inclusion(metric.matrix_at(p), J)[0])
 
     A, A_dot = jax.jvp(inclusion, (q,), (metric.frame.matrix_at(q) @ v,))

@@ -280,6 +280,10 @@ class Filter(Parametrized):
         state: tuple[Any, ...] = (as_array("q", q, (nq,)),)
         if self.space.velocity_count:
             state += (as_array("v", v, (n,)),)
+        elif v is not None:
+            raise TypeError("v: expected None, because the system is not mechanical")
+        for name, array in zip("qv", state, strict=False):
+            require_finite(name, array)
         pairs = [jnp.broadcast_arrays(a, b) for a, b in zip(estimate.state, state, strict=True)]
         batch = pairs[0][0].shape[:-1]
         flat = [[a.reshape(-1, a.shape[-1]) for a in pair] for pair in pairs]

@@ -12,6 +12,7 @@ import numpy as np
 from connections._jax import solve
 from connections.affine import AffineConnection
 from connections.checks import (
+    ShapeError,
     as_array,
     is_traced,
     require_bool,
@@ -85,6 +86,8 @@ class Sensor(Parametrized):
             return
         N = as_array("N", self.N, (None, None))
         require_finite("N", N)
+        if N.shape[-1] != N.shape[-2]:
+            raise ShapeError("N", ("m", "m"), N.shape)
         if not is_traced(N):
             require_covariance("N", np.asarray(N))
         object.__setattr__(self, "N", N)

@@ -14,8 +14,16 @@ from typing import Any
 import numpy as np
 import sympy
 
+from connections.checks import require_choice
 from connections.symbolic import distributions, tensors
-from connections.symbolic.expressions import Simplifier, as_expressions, frozen, simplified, tidy
+from connections.symbolic.expressions import (
+    Simplifier,
+    as_expressions,
+    frozen,
+    require_simplifier,
+    simplified,
+    tidy,
+)
 
 
 class SymbolicConnection(abc.ABC):
@@ -156,6 +164,7 @@ class SymbolicConnection(abc.ABC):
 
         Source: [Z] Theorem 3.2, Lemma 3.1.
         """
+        require_choice("route", route, ("gram", "orthogonal", "projection"))
         if route == "gram" and not self.constrained:
             return self.coefficients(simplify)  # A is the identity: nothing to project and to raise again
         A, E, q = self.distribution, self.fields, self.coordinates
@@ -167,8 +176,6 @@ class SymbolicConnection(abc.ABC):
                 return distributions.raised(self.reduced_metric(simplify), low)
             low = distributions.first_kind(self.metric, self.coefficients(simplify), A, E, q)
             by = {"gram": distributions.raised, "orthogonal": distributions.raised_by_norms}
-            if route not in by:
-                raise ValueError(f"route: expected gram, orthogonal or projection, got {route!r}")
             return by[route](self.reduced_metric(simplify), simplified(low, simplify))
 
         return self._result(("constrained", route), simplify, build)
@@ -291,6 +298,7 @@ class SymbolicConnection(abc.ABC):
         return as_expressions("coefficients", Gamma, (len(self.metric),) * 3)
 
     def _result(self, key: Any, simplify: Simplifier | None, build: Callable[[], np.ndarray]) -> np.ndarray:
+        require_simplifier(simplify)
         results: dict[Any, np.ndarray] = self.__dict__.setdefault("_results", {})
         if (key, simplify) not in results:
             results[key, simplify] = simplified(build(), simplify)

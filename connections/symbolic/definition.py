@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from connections.checks import ConstraintError, FrameError, MetricError
+from connections._words import words_of
+from connections.checks import ConstraintError, FrameError, MetricError, as_number
 from connections.symbolic.expressions import tidy, vanishes
 
 
@@ -43,10 +44,12 @@ def as_parameters(
     ValueError : a coordinate is among the parameters, or two symbols share a name.
     """
     parameters: dict[sympy.Symbol, float | None] = {}
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"parameters: expected {{symbol: value}}, got {words_of(given)}")
     for symbol, value in (given or {}).items():
         if not isinstance(symbol, sympy.Symbol):
             raise TypeError(f"parameters: expected SymPy symbols as keys, got {symbol!r}")
-        parameters[symbol] = None if value is None else float(value)
+        parameters[symbol] = None if value is None else as_number(f"parameters[{symbol}]", value)
     names = set(coordinates)
     if names & set(parameters):
         raise ValueError(f"parameters: {min(map(str, names & set(parameters)))} is a coordinate")

@@ -18,7 +18,8 @@ import numpy as np
 import sympy
 from sympy.polys.rings import PolyElement, PolyRing
 
-from connections.checks import ShapeError
+from connections._words import words_of
+from connections.checks import ShapeError, is_masked, is_whole, require_function, require_text
 
 Simplifier = Callable[[sympy.Expr], sympy.Expr]
 """A function of one expression that returns an equal expression."""
@@ -29,6 +30,7 @@ _QUOTIENTS = {
     sympy.sec: lambda angle: 1 / sympy.cos(angle),
     sympy.csc: lambda angle: 1 / sympy.sin(angle),
 }
+_NOT_REAL = (sympy.I, sympy.nan, sympy.oo, -sympy.oo, sympy.zoo)
 _FACTORED = 40  # most terms of polynomials that are factored; longer ones take long and seldom have factors
 _FEW = 12  # terms of expressions for which all normal forms are tried
 
@@ -46,7 +48,7 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
     Raises
     ------
     ShapeError : the shape differs, or the lists are ragged.
-    TypeError : an entry is not an expression, e.g. a string.
+    TypeError : an entry is not an expression, e.g. a string, or not of real numbers.
 
     Examples
     --------
@@ -55,10 +57,17 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
     array([[1, 0],
            [0, 2.50000000000000]], dtype=object)
     """
+    require_text("name", name)
+    if shape is not None and not (
+        isinstance(shape, list | tuple) and all(size is None or is_whole(size) for size in shape)
+    ):
+        raise TypeError(f"shape: expected a tuple of lengths, or None, got {words_of(shape)}")
     if isinstance(value, sympy.MatrixBase) and shape is not None and len(shape) == 1 and 1 in value.shape:
         value = value.flat()
     if isinstance(value, (sympy.MatrixBase, sympy.NDimArray)):
         value = value.tolist()
+    if is_masked(value):
+        raise TypeError(f"{name}: expected expressions, got masked entries")
     try:
         array = np.array(value, dtype=object)
     except ValueError as error:
@@ -68,7 +77,11 @@ def as_expressions(name: str, value: Any, shape: Sequence[int | None] | None) ->
         or any(want not in (None, have) for want, have in zip(shape, array.shape, strict=True))
     ):
         raise ShapeError(name, _text(shape), array.shape)
-    return frozen([_as_expression(name, entry) for entry in array.flat], array.shape)
+    entries = [as_expression(name, entry) for entry in array.flat]
+    for entry in entries:
+        if entry.has(*_NOT_REAL):
+            raise TypeError(f"{name}: expected expressions of real numbers, got {entry}")
+    return frozen(entries, array.shape)
 
 
 def frozen(entries: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -105,16 +118,27 @@ def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
     >>> symbolic.simplified(array, symbolic.tidy)
     array([1, x], dtype=object)
     """
+    require_simplifier(simplify)
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"array: expected an array of expressions, got {words_of(array)}")
     if simplify is None:
         return frozen(array, array.shape)
     done: dict[Any, Any] = {}
-    for entry in array.flat:
+    entries = [
+        entry if isinstance(entry, sympy.Basic) else as_expression("array", entry) for entry in array.flat
+    ]
+    for entry in entries:
         if entry not in done:
-            done[entry] = simplify(sympy.sympify(entry))
-    return frozen([done[entry] for entry in array.flat], array.shape)
+            done[entry] = as_expression("simplify(expression)", simplify(entry))
+    return frozen([done[entry] for entry in entries], array.shape)
 
 
-@lru_cache(maxsize=4096)
+def require_simplifier(simplify: Any) -> None:
+    """Raise `TypeError` unless it is None or a function of one expression."""
+    if simplify is not None:
+        require_function("simplify", simplify, "expression -> expression", more=0)
+
+
 def tidy(expression: Any) -> sympy.Expr:
     """The shortest of a few normal forms of a rational function of symbols, sines and cosines.
 
@@ -134,7 +158,11 @@ def tidy(expression: Any) -> sympy.Expr:
     >>> symbolic.tidy(1 - sympy.cos(x) ** 2 + sympy.sin(2 * x) / sympy.cos(x))
     (sin(x) + 2)*sin(x)
     """
-    expression = sympy.sympify(expression)
+    return _tidied(as_expression("expression", expression))
+
+
+@lru_cache(maxsize=4096)
+def _tidied(expression: sympy.Expr) -> sympy.Expr:
     if expression.is_Atom or expression.has(sympy.Float):
         return expression
     return min([*_normal_forms(expression), expression, _term_by_term(expression)], key=_size)
@@ -155,7 +183,7 @@ def vanishes(expression: Any) -> bool:
     >>> symbolic.vanishes(sympy.sin(2 * x) - 2 * sympy.sin(x) * sympy.cos(x))
     True
     """
-    expression = sympy.sympify(expression)
+    expression = as_expression("expression", expression)
     if expression.is_Atom:
         return bool(expression == 0)
     numerator, _, ring = _fraction(expression)
@@ -179,11 +207,20 @@ def nonzero(array: np.ndarray) -> dict[tuple[int, ...], sympy.Expr]:
     >>> symbolic.nonzero(symbolic.as_expressions("T", [[0, x], [0, 0]], None))
     {(0, 1): x}
     """
-    return {index: entry for index, entry in np.ndenumerate(array) if entry != 0}
+    entries = np.ndenumerate(as_expressions("array", array, None))
+    return {index: entry for index, entry in entries if entry != 0}
 
 
-def _as_expression(name: str, entry: Any) -> sympy.Expr:
+def as_expression(name: str, entry: Any) -> sympy.Expr:
+    """One expression; a number becomes one.
+
+    Raises
+    ------
+    TypeError : it is none, or the number is complex.
+    """
     try:
+        if isinstance(entry, complex | np.complexfloating | np.datetime64 | np.timedelta64 | np.ndarray):
+            raise sympy.SympifyError(entry)
         expression = sympy.sympify(entry, strict=True)
     except sympy.SympifyError as error:
         raise TypeError(f"{name}: {entry!r} is not an expression") from error

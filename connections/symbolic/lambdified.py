@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 import sympy
 
-from connections.checks import NonFiniteError
+from connections._words import words_of
+from connections.checks import as_number
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.matrix_frame import MatrixFrame
@@ -146,21 +147,18 @@ def parameter_values(
     ValueError : a name that is no parameter, or a parameter without a value.
     NonFiniteError : a value is NaN or infinite.
     """
+    if given is not None and not isinstance(given, Mapping):
+        raise TypeError(f"parameters: expected {{symbol or name: value}}, got {words_of(given)}")
     by_name = {symbol.name: symbol for symbol in defaults}
     values = dict(defaults)
     for key, value in (given or {}).items():
         name = key.name if isinstance(key, sympy.Symbol) else key
         if name not in by_name:
-            raise ValueError(f"{name!r} is not a parameter: they are {', '.join(by_name) or 'none'}")
+            raise ValueError(
+                f"parameters: {name!r} is not a parameter: they are {', '.join(by_name) or 'none'}"
+            )
         values[by_name[name]] = value
     missing = [symbol.name for symbol, value in values.items() if value is None]
     if missing:
         raise ValueError(f"no value for the parameter{'s' * (len(missing) > 1)} {', '.join(missing)}")
-    return {symbol: _number(symbol.name, value) for symbol, value in values.items()}
-
-
-def _number(name: str, value: Any) -> float:
-    number = float(value)
-    if not np.isfinite(number):
-        raise NonFiniteError(f"parameter {name} is {number}: every number must be finite")
-    return number
+    return {symbol: as_number(f"parameters[{symbol.name}]", value) for symbol, value in values.items()}

@@ -11,7 +11,9 @@ from collections.abc import Iterable
 import numpy as np
 import sympy
 
-from connections.symbolic.expressions import Simplifier, nonzero, simplified, tidy
+from connections._words import words_of
+from connections.checks import ShapeError, is_whole, require_text
+from connections.symbolic.expressions import Simplifier, as_expressions, nonzero, simplified, tidy
 
 
 def entries_latex(
@@ -48,9 +50,13 @@ def entries_latex(
     \Gamma^{1}_{01} = \Gamma^{1}_{10} &= \frac{1}{r}
     \end{aligned}
     """
+    require_text("symbol", symbol)
+    array = as_expressions("array", array, None)
+    if not is_whole(upper):
+        raise TypeError(f"upper: expected an integer, got {words_of(upper)}")
     if not 0 <= upper <= np.ndim(array):
         raise ValueError(f"upper: expected 0 to {np.ndim(array)}, the number of indices; got {upper!r}")
-    if first not in (0, 1):
+    if not is_whole(first) or first not in (0, 1):
         raise ValueError(f"first: expected 0, as in arrays, or 1, as in papers; got {first!r}")
     entries = nonzero(simplified(array, simplify))
     lines, named = [], set()
@@ -80,6 +86,10 @@ def matrix_latex(symbol: str, array: np.ndarray) -> str:
     H &= \left[\begin{matrix}1 & 0\\0 & r^{2}\end{matrix}\right]
     \end{aligned}
     """
+    require_text("symbol", symbol)
+    array = as_expressions("array", array, None)
+    if array.ndim not in (1, 2):
+        raise ShapeError("array", "(n,) or (n, m)", array.shape)
     return _aligned([f"{symbol} &= {sympy.latex(sympy.Matrix(array))}"])
 
 

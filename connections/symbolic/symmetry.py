@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from connections.checks import ShapeError
-from connections.symbolic.expressions import Simplifier, as_expressions, simplified, tidy
+from connections.checks import ShapeError, require_type
+from connections.symbolic.expressions import Simplifier, as_expressions, require_simplifier, simplified, tidy
 from connections.symbolic.system import SymbolicSystem
 from connections.symbolic.tensors import left_inverse
 
@@ -52,6 +52,8 @@ def invariance(
 
     Source: [Z] section 3.3, Lemma 3.3.
     """
+    require_type("system", system, SymbolicSystem)
+    require_simplifier(simplify)
     nq, n = system.frame.shape
     if nq != n:
         raise ShapeError("frame of a system whose invariance is tested", (nq, nq), (nq, n))

@@ -18,6 +18,7 @@ import sympy
 
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import Distribution, SpannedDistribution
+from connections.checks import is_whole, require_choice, require_text
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
 from connections.geometry.frames import PointFunction
@@ -84,6 +85,7 @@ class SymbolicSystem(SymbolicConnection):
     name: str = ""
 
     def __post_init__(self) -> None:
+        require_text("name", self.name)
         coordinates = definition.as_coordinates(self.coordinates)
         nq = len(coordinates)
         X = np.eye(nq, dtype=int) if self.frame is None else self.frame
@@ -196,7 +198,7 @@ class SymbolicSystem(SymbolicConnection):
         ------
         ValueError : another kind, or another first index.
         """
-        if kind not in (1, 2):
+        if not is_whole(kind) or kind not in (1, 2):
             raise ValueError(f"kind: expected 1 or 2, as of Christoffel symbols; got {kind!r}")
         blocks = [matrix_latex("H", self.metric)]
         nq, n = self.frame.shape
@@ -266,6 +268,7 @@ class SymbolicSystem(SymbolicConnection):
             system without constraints.
         FrameError, at a point : the basis is singular there; names the divisor that vanishes.
         """
+        require_choice("basis", basis, ("symbolic", "orthonormal"))
         values = self.parameter_values(parameters)
         made: dict[Any, NonholonomicSystem | MechanicalSystem] = self.__dict__.setdefault("_numeric", {})
         key = (basis, *values.values())
@@ -295,8 +298,6 @@ class SymbolicSystem(SymbolicConnection):
 
     def _in_numbers(self, values: lambdified.Values, basis: str) -> NonholonomicSystem | MechanicalSystem:
         """The numeric system for values of all parameters (`numeric`)."""
-        if basis not in ("symbolic", "orthonormal"):
-            raise ValueError(f"basis: expected symbolic or orthonormal, got {basis!r}")
 
         def function(array: np.ndarray | None) -> PointFunction | None:
             return None if array is None else self._code.function(array, values)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from connections.checks import ModelError, ShapeError
+from connections._words import words_of
+from connections.checks import ModelError, ShapeError, is_whole, require_positive_int
 from connections.symbolic.expressions import Simplifier, as_expressions, frozen, simplified, tidy
 from connections.symbolic.system import SymbolicSystem
 from connections.symbolic.tensors import HALF
@@ -55,6 +56,15 @@ class PlanarLink:
     inertia: Any
     slide: Any = None
 
+    def __post_init__(self) -> None:
+        if not is_whole(self.parent):
+            raise TypeError(f"parent: expected an integer, got {words_of(self.parent)}")
+        shapes: dict[str, tuple[int, ...]] = {"offset": (2,), "mass": (), "center": (2,), "inertia": ()}
+        if self.slide is not None:
+            shapes["slide"] = (2,)
+        for name, shape in shapes.items():
+            as_expressions(name, getattr(self, name), shape)
+
 
 @dataclass(frozen=True, eq=False)
 class PlanarTree:
@@ -67,7 +77,7 @@ class PlanarTree:
 
     Raises
     ------
-    ShapeError : the numbers of links and coordinates differ, or an (x, y) does not have two entries.
+    ShapeError : the numbers of links and coordinates differ.
     ModelError : a parent does not come before its child.
 
     Examples
@@ -91,8 +101,6 @@ class PlanarTree:
         for number, link in enumerate(self.links):
             if not -1 <= link.parent < number:
                 raise ModelError(f"link {number}: its parent {link.parent} does not come before it")
-            for name in ("offset", "center") + (("slide",) if link.slide is not None else ()):
-                as_expressions(f"{name} of link {number}", getattr(link, name), (2,))
 
     @cached_property
     def twists(self) -> list[np.ndarray]:
@@ -191,6 +199,7 @@ def planar_chain(count: int) -> PlanarTree:
     >>> symbolic.nonzero(arm.christoffel_symbols())[1, 0, 0]
     c_1*l_0*m_1*sin(q_1)
     """
+    require_positive_int("count", count)
     return _revolute_tree([k - 1 for k in range(count)])
 
 
@@ -208,13 +217,12 @@ def planar_binary_tree(count: int) -> PlanarTree:
     >>> [link.parent for link in tree.links]
     [-1, 0, 0]
     """
+    require_positive_int("count", count)
     return _revolute_tree([(k + 1) // 2 - 1 for k in range(count)])
 
 
 def _revolute_tree(parents: list[int]) -> PlanarTree:
     count = len(parents)
-    if count < 1:
-        raise ShapeError("count", "a positive integer", count)
     masses, lengths, centers, inertias = (
         sympy.symbols(f"{letter}_:{count}", positive=True) for letter in ("m", "l", "c", "I")
     )

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.symmetry import GroupAction
+from connections.checks import require_indices, require_positive_int
 
 
 def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
@@ -33,6 +34,7 @@ def planar_motions(turns: tuple[int, ...] = ()) -> GroupAction:
     >>> motions.check_invariant_metric(metric, [1.0, 2.0, 0.3], [0.5, 0.0, 0.7]).ok
     True
     """
+    turns = require_indices("turns", turns)
     return GroupAction(partial(_planar_motion, turns), _planar_product, np.zeros(3 + len(turns)))
 
 
@@ -56,6 +58,8 @@ def translations(nq: int, axes: tuple[int, ...]) -> GroupAction:
     >>> shifts.momenta(space, [0.0, 1.0, 0.0], [3.0, 4.0, 5.0])
     array([ 6., 10.])
     """
+    require_positive_int("nq", nq)
+    axes = require_indices("axes", axes, nq)
     places = np.eye(nq)[:, list(axes)]
     return GroupAction(partial(_shifted, places), _sum, np.zeros(len(axes)))
 

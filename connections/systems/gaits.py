@@ -21,7 +21,18 @@ from connections._jax import Array, solve
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import motion_units
-from connections.checks import ShapeError, as_array, require_finite
+from connections.checks import (
+    ShapeError,
+    as_array,
+    as_number,
+    batch_axes,
+    require_duration,
+    require_finite,
+    require_indices,
+    require_positive_int,
+    require_text,
+    require_type,
+)
 from connections.coriolis.nonholonomic import TOLERANCE, NonholonomicSystem, require_no_drift
 from connections.coriolis.system import Forces
 from connections.evaluation.boundary import Argument, evaluate
@@ -61,7 +72,9 @@ class Gait:
     period: float
 
     def __post_init__(self) -> None:
-        s = np.shape(self.amplitude)
+        require_text("name", self.name)
+        object.__setattr__(self, "period", require_duration("period", self.period))
+        s = as_array("amplitude", self.amplitude, (None,)).shape
         for name in ("amplitude", "frequency", "phase", "offset"):
             value = as_array(name, getattr(self, name), (None,))
             require_finite(name, value)
@@ -76,11 +89,14 @@ class Gait:
 
     def times(self, cycles: int, per_cycle: int = 1) -> np.ndarray:
         """Times from 0 to the end of the last cycle, (cycles * per_cycle + 1,) [s]."""
+        require_positive_int("cycles", cycles)
+        require_positive_int("per_cycle", per_cycle)
         return np.linspace(0.0, cycles * self.period, cycles * per_cycle + 1)
 
     def shape(self, t: Any) -> np.ndarray:
         """r(t), (..., s), at times (...,)."""
-        t = np.asarray(t, dtype=np.float64)[..., None]
+        t = np.asarray(as_array("t", t, ()))[..., None]
+        require_finite("t", t[..., 0])
         shape: np.ndarray = self.offset + self.amplitude * np.sin(self.frequency * t + self.phase)
         return shape
 
@@ -115,7 +131,10 @@ class Locomotion(WithCache):
     driven: tuple[int, ...]
 
     def __post_init__(self) -> None:
+        require_type("system", self.system, NonholonomicSystem)
         require_no_drift("Locomotion", self.system)
+        driven = require_indices("driven", self.driven, self.system.frame.ambient_dim)
+        object.__setattr__(self, "driven", driven)
         if self.system.controls != len(self.driven):
             raise ShapeError("driven coordinates", (self.system.controls,), (len(self.driven),))
 
@@ -175,6 +194,7 @@ class Locomotion(WithCache):
 
     def control(self, gait: Gait) -> Forces:
         """The control (t, q, v) -> u (a,) for ``system.simulate``; the same function for the same gait."""
+        require_type("gait", gait, Gait)
         made: dict[Gait, Forces] = cache_of(self).setdefault("_control", {})
         if gait not in made:
             parameters = gait.parameters
@@ -268,6 +288,7 @@ class Locomotion(WithCache):
         return [Argument(name, value, (m if name[0] == "v" else nq,)) for name, value in given.items()]
 
     def _gait(self, gait: Gait) -> Argument:
+        require_type("gait", gait, Gait)
         return Argument("gait", gait.parameters, (4, len(self.driven)))
 
 
@@ -287,7 +308,12 @@ def displacement(start: Any, end: Any) -> np.ndarray:
     >>> systems.displacement([1.0, 1.0, np.pi / 2], [1.0, 3.0, np.pi / 2]).round(12)
     array([2., 0., 0.])
     """
-    start, end = np.asarray(start), np.asarray(end)
+    start, end = (np.asarray(as_array(name, x, (None,))) for name, x in (("start", start), ("end", end)))
+    for name, points in (("start", start), ("end", end)):
+        if points.shape[-1] < 3:
+            raise ShapeError(name, ("...", "nq >= 3"), points.shape)
+        require_finite(name, points)
+    batch_axes(("start", "end"), (start, end))
     c, s = np.cos(start[..., 2]), np.sin(start[..., 2])
     dx, dy = np.moveaxis(end[..., :2] - start[..., :2], -1, 0)
     return np.stack([c * dx + s * dy, c * dy - s * dx, end[..., 2] - start[..., 2]], axis=-1)
@@ -305,7 +331,8 @@ def sinusoidal(
     ratio : (s,) integers; the frequencies are 2 pi ratio / period.
     period : duration of one cycle [s].
     """
-    zero = np.zeros(np.shape(amplitude))
+    zero = np.zeros(as_array("amplitude", amplitude, (None,)).shape)
+    period = require_duration("period", period)
     frequency = 2.0 * np.pi / period * np.asarray(ratio, dtype=np.float64)
     return Gait(
         name,
@@ -357,7 +384,7 @@ def roller_racer_gait(amplitude: float = 0.6, period: float = 1.0) -> Gait:
     >>> gait.shape([0.0, 0.5, 1.5]).ravel()  # psi at the beginning, and at its turning points [rad]
     array([ 0. ,  0.4, -0.4])
     """
-    return sinusoidal("swing", (amplitude,), (1,), period)
+    return sinusoidal("swing", (as_number("amplitude", amplitude),), (1,), period)
 
 
 def _sinusoids(gait: jax.Array, t: Any) -> tuple[jax.Array, jax.Array, jax.Array]:

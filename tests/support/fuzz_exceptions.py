@@ -45,6 +45,51 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ): "any number of functions",
     ("GroupAction", "identity"): "the product in the example is of vectors of any length",
     ("PullbackMetric", "embedding", "returns one too many"): "a space of any dimension surrounds",
+    ("checks.Check", "residual"): "it may be NaN, or infinite, which fails",
+    ("checks.Check", "scale"): "it may be NaN, or infinite, which fails",
+    (
+        "coriolis.task_space_coriolis_matrix",
+        "task",
+        "returns one too many",
+    ): "its point is named: J lost rank",
+    ("estimation.Estimate", "q"): "the filter knows how long points are",
+    ("estimation.Filter", "noise", "a function"): "right",
+    ("estimation.Filter", "reset", "None"): "right",
+    ("estimation.Sensor", "N", "a function"): "right",
+    ("estimation.filter.Filter.update", "y", "one NaN"): "a measurement that is missing",
+    ("estimation.filter.Filter.run", "y", "one NaN"): "a measurement that is missing",
+    ("systems.translations", "axes", "an empty list"): "a group of one element",
+    **{
+        (f"symbolic.{name}", *kinds): "an expression, too"
+        for name, *kinds in (
+            ("PlanarLink", "mass", "a number"),
+            ("PlanarLink", "inertia", "a fraction"),
+            *(("PlanarLink", each, "an integer beyond float64") for each in ("offset", "center", "slide")),
+            ("as_expressions", "value", "an integer beyond float64"),
+            ("entries_latex", "array", "numbers"),
+            ("invariance", "image", "a number at 0"),
+            ("matrix_latex", "array", "numbers"),
+            ("nonzero", "array", "a number"),
+            ("nonzero", "array", "numbers"),
+            ("simplified", "array", "numbers"),
+            ("simplified", "simplify", "returns NaN"),
+            ("simplified", "simplify", "returns complex"),
+            ("simplified", "simplify", "returns one too many"),  # which nothing makes of an expression
+            ("tidy", "expression", "a number"),
+            ("vanishes", "expression", "a number"),
+        )
+    },
+    ("remedy", "another text"): "any words",
+    ("names", "another text at 0"): "any text is a name",
+    ("affine.SpannedDistribution", "basis", "returns NaN"): "the example reads no number of it",
+    **{
+        ("systems.gaits.Gait.shape", "t", kind): "any number of times"
+        for kind in ("one too many", "one too few", "a number", "nothing", "an empty list")
+    },
+    ("systems.displacement", "start", "one too many"): "any number of coordinates after the first three",
+    ("systems.displacement", "end", "one too many"): "any number of coordinates after the first three",
+    ("systems.translations", "axes", "nothing"): "a group of one element",
+    ("symbol", "another text"): "any text is a symbol",
     ("name", "another text"): "any text is a name",
     ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",
     ("geometry.curves.SampledCurve.__call__", "t", "NaN"): "NaN outside of the samples, as it says",
@@ -77,6 +122,15 @@ NAMES: dict[tuple[str, str], str] = {
     ("geometry.curves.SampledCurve.through", "samples"): "samples|curve times|curve points",
     ("ConstrainedConnection", "distribution"): "distribution|basis",
     ("GridMetric", "axes"): "axes|values",  # whose shape is compared with that of the axes
+    ("geometry.ChangedFrame", "change_matrix"): "matrix",
+    ("geometry.ChangedMetric", "change_matrix"): "matrix",
+    ("affine.ChangedConnection", "change_matrix"): "matrix",
+    ("coriolis.induced_coriolis_matrix", "A"): "A|A_dot",  # whose shapes are compared
+    ("coriolis.task_space_inclusion", "J"): "J|H",
+    ("estimation.filter.Filter.run", "times"): "times|y",
+    ("symbolic.as_expressions", "value"): "inertia",  # as it is called in the example
+    ("symbolic.entries_latex", "array"): "array|indices",
+    ("systems.Gait", "amplitude"): "amplitude|gait",  # whose parts have one length
     ("SampledCurve", "times"): "times|curve samples",
     ("statistical_model", "quadrature"): "quadrature|nodes|weights",
 }
