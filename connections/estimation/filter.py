@@ -276,6 +276,7 @@ class Filter(Parametrized):
         ------
         ShapeError, TypeError. ConvergenceError : no geodesic is found.
         """
+        require_type("estimate", estimate, Estimate)
         n, nq = self.frame.dim, self.frame.ambient_dim
         state: tuple[Any, ...] = (as_array("q", q, (nq,)),)
         if self.space.velocity_count:

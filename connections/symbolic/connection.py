@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import sympy
 
-from connections.checks import require_choice
+from connections._words import words_of
+from connections.checks import require_bool, require_choice, require_indices, require_text
 from connections.symbolic import distributions, tensors
 from connections.symbolic.expressions import (
     Simplifier,
@@ -66,6 +67,10 @@ class SymbolicConnection(abc.ABC):
         letter : of the symbols.
         first : number of the first symbol.
         """
+        require_text("letter", letter)
+        if not letter.isidentifier():
+            raise ValueError(f"letter: expected a name, got {letter!r}")
+        require_indices("first", [first])
         return frozen(sympy.symbols(f"{letter}{first}:{self.dim + first}", real=True), (self.dim,))
 
     def orthogonal_basis(self, unit: Mapping[int, int] | None = None) -> np.ndarray:
@@ -77,6 +82,10 @@ class SymbolicConnection(abc.ABC):
 
         Source: [Z] eq. (9).
         """
+        if unit is not None and not isinstance(unit, Mapping):
+            raise TypeError(f"unit: expected {{field: component}}, got {words_of(unit)}")
+        require_indices("unit", [*(unit or {})], self.dim)
+        require_indices("unit", [*(unit or {}).values()], len(self.metric))
         return simplified(distributions.orthogonalized(self.metric, self.distribution, unit), tidy)
 
     # --- the frame and the metric: Riemannian geometry ---------------------------------------------------
@@ -136,6 +145,8 @@ class SymbolicConnection(abc.ABC):
         of_forms : from the forms (True) or from the basis (False); by default from the forms if there are
             any.
         """
+        if of_forms is not None:
+            require_bool("of_forms", of_forms)
         use_forms = self.forms is not None if of_forms is None else of_forms
         if use_forms and self.forms is None:
             raise ValueError("the system has no forms")
@@ -295,7 +306,7 @@ class SymbolicConnection(abc.ABC):
         return self._result(("curvature", which), simplify, build)
 
     def _tensor(self, Gamma: Any) -> np.ndarray:
-        return as_expressions("coefficients", Gamma, (len(self.metric),) * 3)
+        return as_expressions("Gamma", Gamma, (len(self.metric),) * 3)
 
     def _result(self, key: Any, simplify: Simplifier | None, build: Callable[[], np.ndarray]) -> np.ndarray:
         require_simplifier(simplify)

@@ -160,5 +160,5 @@ def parameter_values(
         values[by_name[name]] = value
     missing = [symbol.name for symbol, value in values.items() if value is None]
     if missing:
-        raise ValueError(f"no value for the parameter{'s' * (len(missing) > 1)} {', '.join(missing)}")
+        raise ValueError(f"parameters: no value for {', '.join(missing)}")
     return {symbol: as_number(f"parameters[{symbol.name}]", value) for symbol, value in values.items()}

@@ -4,15 +4,46 @@ from __future__ import annotations
 
 import re
 
-#: Programs that are not run, and callables that no program calls: by full name, or by a method's own name.
+#: Programs that are not run.
 NOT_RUN: dict[str, str] = {
     "connections.multibody.warm_up": "compiles all recursions, for minutes",
     "connections.sweeps.local_cluster": "starts processes, which import a program's main module",
 }
+
+_RESULTS = (
+    "affine.(ConjugateTimes|Decomposition|Estimated|FisherMetric|GeodesicStability|JacobiField|StatisticalModel)",
+    "control.(AdaptiveMotion|ClosedLoopMotion|Closure|ContractionRates|ControllabilityReport|DecouplingFields?)",
+    "control.(EffortCurve|EffortMotion|ExcitingMotion|Identification|KinematicReport|MuJoCoRobot|ObservedMotion)",
+    "control.(PlantMotion|Rank|RobotTask|TaskState|WholeBodyCommand|tracking_example.TrackingResult)",
+    "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",
+    "interop.(GeomstatsMetric|LibraryAudit)|multibody.(Closed|CurvatureExtremes|InverseKinematics|Model|TracedModel)",
+    "referee.(CorpusRobot|LayoutFrame|LayoutSearch|RefereeReport)|sweeps.(Done|PropositionSummary|Summary)",
+    "verify.(Bodies|Group|GroupResult|MotionRates|NonholonomicSubject|Subject)",
+)
+_OF_ROOMS = (
+    ".*.(explain|explain_regular|require_near|require_times|host_motion|tree_flatten|tree_unflatten|evaluate)",
+    "geometry.curves.SampledCurve.(arguments|step_for_derivatives)",
+    "multibody.joints.*.(motion_with|transform_with|pose|frame_matrix|displaced|retracted|velocity|difference)",
+    "multibody.joints.*.random|multibody.model.Model.of|control.splines.effort_curve.EffortCurve.of",
+    "control.laws.adaptive.AdaptiveController.learned|control.laws.references.*.initial_state",
+    "control.whole_body.task.TaskState.*|sweeps.store.Store.*|sweeps.sweep.(Chunk.rng_of|Sweep.bounds|Sweep.compute)",
+    "referee.(layouts.LayoutFrame|filters.FilterState|corpus_robots.CorpusRobot).*",
+    "verify.(subjects.Subject|nonholonomic_subjects.NonholonomicSubject).*",
+)
+#: Patterns of public callables that no program calls.
 NOT_CALLED: dict[str, str] = {
-    "explain": "for the library: says why a point was refused that was judged before",
-    "explain_regular": "for the library: says why a point was refused that was judged before",
+    **dict.fromkeys(_RESULTS, "a result: functions of the library make it"),
+    **dict.fromkeys(_OF_ROOMS, "for the library's own rooms: what it is given was judged before"),
+    "multibody.load_cuda": "needs a GPU",
+    "sweeps.local_cluster": "starts processes",
 }
+
+
+def reason_for_no_call(name: str) -> str | None:
+    """Why a public callable is not called, or None."""
+    short = name.removeprefix("connections.")
+    return next((why for pattern, why in NOT_CALLED.items() if re.fullmatch(pattern, short)), None)
+
 
 #: What is accepted, or refused in other words: (callable, argument, kind), (callable, argument), (callable,),
 #: or (argument, kind) of all callables.
@@ -79,6 +110,24 @@ ACCEPTED: dict[tuple[str, ...], str] = {
             ("vanishes", "expression", "a number"),
         )
     },
+    **{
+        (f"symbolic.connection.SymbolicConnection.{method}", name, kind): "an expression, too"
+        for method in ("bracket", "covariant_derivative", "symmetric_product")
+        for name in ("X", "Y")
+        for kind in ("a number at 0", "a fraction at 0")
+    },
+    ("symbolic.system.SymbolicSystem.function", "expressions", "a number"): "an expression, too",
+    ("symbolic.system.SymbolicSystem.function", "expressions", "a number at 0"): "an expression, too",
+    (
+        "symbolic.system.SymbolicSystem.input_coefficients_of_functions",
+        "functions",
+        "a number at 0",
+    ): "an expression, too",
+    ("symbolic.system.SymbolicSystem.with_basis", "basis", "None"): "right",
+    (
+        "affine.independent_forms.SelectedForms.__call__",
+        "q",
+    ): "the forms are the user's, and so is what they take",
     ("remedy", "another text"): "any words",
     ("names", "another text at 0"): "any text is a name",
     ("affine.SpannedDistribution", "basis", "returns NaN"): "the example reads no number of it",

@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from collections.abc import Iterator
+from pathlib import Path
 
 if __name__ == "__main__":
     os.environ |= {"MPLBACKEND": "Agg", "JAX_PLATFORMS": "cpu", "CONNECTIONS_QUIET": "1"}
@@ -24,19 +25,27 @@ if __name__ == "__main__":
 
     os.environ.setdefault("XLA_FLAGS", unoptimized())
 
+import public_calls
 from bad_values import RESULTS, WrongResult, bad_values, verdict
-from fuzz_exceptions import ACCEPTED, NOT_CALLED, NOT_RUN, named_by
-from good_calls import GoodCall, Recorder, programs, public_callables, recorded, run
+from fuzz_exceptions import ACCEPTED, NOT_RUN, named_by, reason_for_no_call
+from good_calls import GoodCall, Recorder, programs, public_callables, recorded, run, statements
 
 
-def reason_for_no_call(name: str) -> str | None:
-    """Why a public callable is not called, or None."""
+def is_exempt(name: str) -> bool:
+    """Whether a callable takes nothing, cannot be called, or has a reason not to be."""
     thing = public_callables()[name]
-    if inspect.isclass(thing) and inspect.isabstract(thing):
-        return "abstract"
-    if not set(inspect.signature(thing).parameters) - {"self", "cls"}:
-        return "takes nothing"
-    return NOT_CALLED.get(name) or NOT_CALLED.get(name.rpartition(".")[2])
+    abstract = inspect.isclass(thing) and inspect.isabstract(thing)
+    takes = set(inspect.signature(thing).parameters) - {"self", "cls"}
+    return abstract or not takes or reason_for_no_call(name) is not None
+
+
+def uncalled() -> list[str]:
+    """Methods that no program's text calls, without a reason."""
+    texts = "".join(source for program in programs() for source, _ in statements(program))
+    texts += Path(public_calls.__file__).read_text()
+    methods = {name for name in public_callables() if name not in programs() and not is_exempt(name)}
+    methods = {name for name in methods if not name.endswith("__call__")}  # whose name no call contains
+    return sorted(name for name in methods if not re.search(rf"\.{name.rpartition('.')[2]}\b", texts))
 
 
 def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
@@ -49,7 +58,7 @@ def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
     with contextlib.redirect_stdout(io.StringIO()):
         found = recorded(program)
     for name, call in found.items():
-        if name not in done and (name == program or name not in programs()) and not reason_for_no_call(name):
+        if name not in done and (name == program or name not in programs()) and not is_exempt(name):
             done.add(name)
             yield call
 

@@ -254,7 +254,7 @@ def test_the_orthonormal_basis_is_another_object(rng):
 
 
 def test_bad_requests_are_refused():
-    with pytest.raises(ValueError, match="basis: expected symbolic or orthonormal, got 'best'"):
+    with pytest.raises(ValueError, match="^basis: .*best"):
         ONE_FORM.numeric(basis="best")
     with pytest.raises(ValueError, match="planar rigid body with a thruster has no constraints"):
         systems.planar_body().numeric(basis="orthonormal")

@@ -232,8 +232,8 @@ def test_parameters_are_replaced_by_name_or_symbol():
     light = SYSTEM.numeric({"J_r": 0.01})
     assert light is SYSTEM.numeric({J_R: 0.01}) and light is not SYSTEM.numeric()
     assert light.connection.ambient_metric.H[2, 3] == 0.01
-    with pytest.raises(ValueError, match="'J' is not a parameter: they are m, l, J_r, J_w"):
+    with pytest.raises(ValueError, match="^parameters: 'J' .* m, l, J_r, J_w"):
         SYSTEM.numeric({"J": 1.0})
-    with pytest.raises(cn.checks.NonFiniteError, match="parameter m is inf"):
+    with pytest.raises(cn.checks.NonFiniteError, match=r"^parameters\[m\]"):
         SYSTEM.numeric({"m": np.inf})
     assert Symbol("J_r", positive=True) in SYSTEM.parameters

@@ -168,7 +168,7 @@ def test_routes_agree():
     for first, second in pairs:
         np.testing.assert_allclose(at(first), at(second), atol=1e-12)
         assert np.abs(at(first)).max() > 1e-2
-    with pytest.raises(ValueError, match="route: expected gram, orthogonal or projection, got 'best'"):
+    with pytest.raises(ValueError, match="^route: .*best"):
         system.constrained_coefficients(route="best")
 
 
@@ -252,7 +252,7 @@ def test_units_decide_no_rank(unit):
 
 def test_bad_requests_are_refused():
     system = SymbolicSystem((X, Y), sympy.diag(A, B), parameters={A: 1.0})
-    with pytest.raises(ValueError, match="no value for the parameter b"):
+    with pytest.raises(ValueError, match="^parameters: .*b"):
         system.numeric()
     assert isinstance(system.numeric({"b": 2.0}), cn.MechanicalSystem)
     with pytest.raises(ValueError, match="J is neither a coordinate nor a parameter"):

@@ -100,7 +100,7 @@ def test_bad_trees_are_refused():
         PlanarTree((link,), COORDINATES[:1])
     with pytest.raises(cn.checks.ShapeError, match=r"coordinates: expected shape \(4,\), got \(1,\)"):
         PlanarTree(MIXED.links, COORDINATES[:1])
-    with pytest.raises(cn.checks.ShapeError, match=r"center of link 0: expected shape \(2,\)"):
+    with pytest.raises(cn.checks.ShapeError, match=r"^center: expected shape \(2,\)"):
         PlanarTree((PlanarLink(-1, (0, 0), 1, (0, 0, 0), 1),), COORDINATES[:1])
     with pytest.raises(cn.checks.ShapeError, match="count"):
         planar_chain(0)
