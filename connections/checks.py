@@ -22,8 +22,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._shown import Shown, as_html
-from connections._words import INSTEAD, kind_of, shape_text, with_article, words_of
+from connections._shown import Shown, as_html, shown
+from connections._words import INSTEAD, alternatives, kind_of, shape_text, with_article, words_of
 
 __all__ = [
     "Check",
@@ -395,7 +395,7 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
         if value.dtype != np.float64:  # float32 is the widest if JAX_ENABLE_X64 is off
             value = value.astype(jax.dtypes.canonicalize_dtype(np.float64))
     else:
-        value = _as_floats(name, value)
+        value = np.asarray(_as_real(name, value), dtype=np.float64)
     shape = value.shape
     tail = shape[len(shape) - count :] if count else ()
     if len(tail) != count or any(
@@ -410,8 +410,8 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
 _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetime64, np.timedelta64)
 
 
-def _as_floats(name: str, value: Any) -> np.ndarray:
-    """What is no array of JAX as an array of float64."""
+def _as_real(name: str, value: Any) -> np.ndarray:
+    """What is no array of JAX as an array of NumPy of real numbers; those of objects become float64."""
     if is_masked(value):
         raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
     try:
@@ -420,7 +420,7 @@ def _as_floats(name: str, value: Any) -> np.ndarray:
             _require_real(name, array)
         elif any(isinstance(part, _NO_NUMBERS) or is_masked(part) for part in array.flat):
             raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
-        return np.asarray(array, dtype=np.float64)
+        return array if array.dtype != object else array.astype(np.float64)
     except (TypeError, ValueError) as error:
         if str(error).startswith(f"{name}: "):
             raise
@@ -593,10 +593,11 @@ def require_choice(
     name: str, value: Any, choices: Iterable[str], error: type[Exception] = ValueError
 ) -> None:
     """Raise `TypeError` unless `value` is a text, and `error` unless it is one of the choices."""
+    expected = f"{name}: expected {alternatives([*map(repr, choices)])}, got "
     if not isinstance(value, str):
-        raise TypeError(f"{name}: expected one of {sorted(choices)}, got {words_of(value)}")
+        raise TypeError(expected + words_of(value))
     if value not in choices:
-        raise error(f"{name}: expected one of {sorted(choices)}, got {value!r}")
+        raise error(expected + shown(repr(value)))
 
 
 def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:
@@ -692,7 +693,8 @@ def as_result(name: str, value: Any) -> jax.Array:
     TypeError : the result is not an array of real numbers.
     """
     if not isinstance(value, jax.Array | float | int) and not is_traced(value):
-        value = _as_floats(name, value)
+        value = _as_real(name, value)
+        value = value if value.dtype == np.float32 else np.asarray(value, dtype=np.float64)
     try:
         array = jnp.asarray(value)
     except (TypeError, ValueError) as error:

@@ -34,6 +34,7 @@ from connections.checks import (
     batch_axes,
     require_finite,
     require_function,
+    require_shape,
     require_type,
     require_untraced,
 )
@@ -138,6 +139,7 @@ def contraction_rates(
     Source: [LS]; docs/contraction.md.
     """
     require_untraced(q=q, v=v, K=K, D=D, t=t, weight=weight)
+    require_finite("t", as_array("t", t, ()))
     if weight is not None:
         kappa, delta = map(float, one_vector("weight", weight, 2))
         if not kappa > delta**2:
@@ -209,9 +211,12 @@ def stiffness_and_damping(
 def _stiffness_and_damping_at(
     nabla: AffineConnection, force: Forces, q: jax.Array, v: jax.Array, t: Any
 ) -> tuple[jax.Array, jax.Array]:
-    Gamma, f = nabla.coefficients_at(q), force(t, q, v)
-    D = -jax.jacfwd(lambda w: force(t, q, w))(v)
-    along = nabla.frame.lie_derivative_at(lambda p: force(t, p, v), q).T
+    def read(p: jax.Array, w: jax.Array) -> jax.Array:
+        return require_shape("force(t, q, v)", force(t, p, w), v.shape)
+
+    Gamma, f = nabla.coefficients_at(q), read(q, v)
+    D = -jax.jacfwd(lambda w: read(q, w))(v)
+    along = nabla.frame.lie_derivative_at(lambda p: read(p, v), q).T
     K = jnp.einsum("lji,l->ij", Gamma, f) - D @ jnp.einsum("kjl,l->kj", Gamma, v) - along
     return K, D
 

@@ -191,7 +191,7 @@ def test_a_coriolis_matrix_that_is_not_linear_has_no_connection(coriolis, rng):
 
 def test_a_coriolis_matrix_of_the_wrong_shape(rng):
     nabla = cn.connection_from_coriolis(METRIC, lambda q, v: jnp.ones((2, 2)) * v[0])
-    with pytest.raises(ShapeError, match=r"C\(q, v\): expected shape \(3, 3\), got \(2, 2\)"):
+    with pytest.raises(ShapeError, match=r"coriolis\(q, v\): expected shape \(3, 3\), got \(2, 2\)"):
         nabla.coefficients(points(rng))
 
 

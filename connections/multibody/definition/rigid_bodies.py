@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import ConnectionOfMetric
-from connections.checks import ShapeError, is_traced, require_finite
+from connections.checks import ShapeError, as_array, is_traced, require_finite
 from connections.evaluation.parameters import is_same
 from connections.geometry import Metric, ProductFrame, SE3Frame
 from connections.geometry.rigid.twists import force_cross, motion_cross
@@ -55,7 +55,8 @@ class RigidBodySystemMetric(Metric):
 
     def __post_init__(self) -> None:
         traced = is_traced(self.inertias)
-        inertias = self.inertias if traced else np.array(self.inertias, dtype=np.float64)
+        inertias = as_array("inertias", self.inertias, (6, 6))
+        inertias = inertias if traced else np.array(inertias)
         if inertias.ndim != 3 or inertias.shape[1:] != (6, 6) or not len(inertias):
             raise ShapeError("inertias", ("N", 6, 6), inertias.shape)
         require_finite("inertias", inertias)

@@ -66,13 +66,20 @@ def stepped(
     return Stepped(model, out, fill_chunks(len(y), fill))
 
 
+_FLOAT64 = np.dtype(np.float64)
 _ONE_STEP = np.ones(2)  # the argument `plan`
 
 
 def one_step(
     model: Any, q: np.ndarray, P: np.ndarray, tau: np.ndarray, h: float
 ) -> tuple[np.ndarray, np.ndarray] | None:
-    """One step from one state in NumPy's arrays, which is found in a few microseconds; None if it is not."""
+    """One step from one state in NumPy's arrays, which is found in a few microseconds; None if it is not.
+
+    Other types of numbers are judged elsewhere: to write them into an array of float64 would convert text and
+    complex numbers, too.
+    """
+    if not q.dtype is P.dtype is tau.dtype is _FLOAT64:
+        return None
     nq, nv, memories = model.nq, model.nv, model.program.memories
     if not (q.shape == (nq,) and P.shape == tau.shape == (nv,) and h != 0.0):
         return None
