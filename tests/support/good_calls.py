@@ -219,7 +219,7 @@ def _of_arrays() -> dict[str, Any]:
 
 def run(program: str, recorder: Recorder) -> None:
     """Run a program in an empty folder; errors that its text does not announce come through."""
-    space = _of_arrays() if program.startswith(OF_ARRAYS) else {"__name__": program}
+    space = _of_arrays() if program.startswith(OF_ARRAYS) else {"__name__": "__main__"}
     space[RECORDER] = recorder
     with tempfile.TemporaryDirectory() as folder, chdir(folder):
         for source, fails in statements(program):

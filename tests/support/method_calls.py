@@ -160,6 +160,19 @@ regulator.error(q, v)
 regulator.input(q, v)
 control.SeriesElastic(100.0, 1.0, 0.1).of_size(2)
 """,
+    "a command of the whole body": """
+import numpy as np
+from connections import control
+from connections import multibody as mb
+robot = mb.example("arm")
+posture = control.PostureTask(damping=10.0, stiffness=100.0, name="posture")
+law = control.WholeBodyController(robot, [posture])
+law.command(robot.neutral(), np.zeros(6), {"posture": robot.neutral()}).check_power_balance()
+""",
+    "a layout": """
+from connections import referee
+referee.planar("body").v_to([0.0, 0.0, 0.5], [3.0, 1.0, 2.0])
+""",
     "filters": """
 import jax.numpy as jnp
 import numpy as np
