@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -613,6 +613,12 @@ def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int
     if size is not None and not all(0 <= index < size for index in value):
         raise ValueError(f"{name}: expected indices from 0 to {size - 1}, got {tuple(map(int, value))}")
     return tuple(map(int, value))
+
+
+def require_mapping(name: str, value: Any, what: str) -> None:
+    """Raise `TypeError` unless `value` is a mapping, such as ``what = "{joint: ratio}"``."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name}: expected {what}, got {words_of(value)}")
 
 
 def require_names(name: str, value: Any) -> tuple[str, ...]:

@@ -23,9 +23,12 @@ from connections.checks import (
     ShapeError,
     as_array,
     is_traced,
+    is_whole,
     require_bool,
     require_finite,
+    require_mapping,
     require_names,
+    require_text,
     require_type,
 )
 from connections.evaluation.boundary import Argument, as_given, evaluate
@@ -216,7 +219,7 @@ class Model(ByContent):
         ----------
         rng : NumPy's random generator, or a seed for one, a whole number that is not negative.
         """
-        if isinstance(rng, int | np.integer) and not isinstance(rng, bool) and rng >= 0:
+        if is_whole(rng) and rng >= 0:
             rng = np.random.default_rng(int(rng))
         if not isinstance(rng, np.random.Generator):
             expected = "a numpy.random.Generator, or a seed, a whole number that is not negative"
@@ -478,6 +481,7 @@ class Model(ByContent):
         ModelError : a name is taken, there is no frame to which it is fixed, or a placement is not a proper
             rigid transform to 1e-9.
         """
+        require_mapping("frames", frames, "{name: (frame, placement)}")
         return self._with_tree(with_frames(self.kinematics.tree, frames))
 
     def with_motors(self, motors: Sequence[Motor]) -> Model:
@@ -562,6 +566,7 @@ class Model(ByContent):
         ModelError : there is no such joint; an armature is negative, not finite or of another shape, or
             differs between the angular or between the linear components of a spherical or free joint.
         """
+        require_mapping("armature", armature, "{joint: number}")
         if is_traced(armature):
             return cast("Model", self._as_data.with_armature(armature))
         tree, found = self.kinematics.tree, dict(self.armature)
@@ -630,6 +635,7 @@ class Model(ByContent):
         ModelError : there is no such link, it carries nothing that moves, or a loop, coupling or spring ties
             what it carries to the rest. TypeError : not a name.
         """
+        require_text("link", link)
         return Model.of(carried(self.kinematics, link), self.gravity)
 
     @cached_property
@@ -678,6 +684,7 @@ class Model(ByContent):
         return Model(replace(self.kinematics, tree=tree), self.gravity)
 
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
+        require_text("joint", joint)
         if joint not in self.joint_names:
             raise ModelError(no_such("joint", joint, self.joint_names))
         number = self.joint_names.index(joint)

@@ -258,12 +258,16 @@ def test_limits_in_code():
         {"lower": 1.0, "upper": 0.0},
         {"effort": -1.0},
         {"velocity": np.nan},
-        {"velocity": "fast"},
     ],
 )
 def test_wrong_limits_name_the_joint(wrong):
     with pytest.raises(ModelError, match=r"cylinder.*limits"):
         limited(**wrong)
+
+
+def test_limits_are_numbers():
+    with pytest.raises(TypeError, match="^velocity: "):
+        mb.Limits(velocity="fast")
 
 
 def test_limits_of_closed_chains_are_those_of_independent_joints():

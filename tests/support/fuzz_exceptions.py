@@ -139,6 +139,36 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("systems.displacement", "end", "one too many"): "any number of coordinates after the first three",
     ("systems.translations", "axes", "nothing"): "a group of one element",
     ("symbol", "another text"): "any text is a symbol",
+    ("multibody.model.Model.with_frames", "frames", "another key"): "any text is a name",
+    **{
+        ("multibody.Limits", name, kind): why
+        for name in ("lower", "upper", "velocity", "effort")
+        for kind, why in {
+            "NaN": "refused with the name of the joint that gets it",
+            "infinite": "no limit",
+            "two numbers": "of a joint of two coordinates",
+            "no number": "of a joint of none",
+        }.items()
+    },
+    **{
+        (f"multibody.{thing}", argument, kind): "compared with the joints of the robot that gets it"
+        for thing, argument, joint in (
+            ("Motor", "joints", "bend"),
+            ("Spring", "joints", "bend"),
+            ("Passive", "damping", "lift"),
+        )
+        for kind in (
+            f"two numbers at '{joint}'",
+            f"no number at '{joint}'",
+            "another key",
+            "a key that is no text",
+        )
+    },
+    ("multibody.Motor", "force", "one infinite"): "no limit",
+    ("multibody.Spring", "rest", "two numbers"): "slack between them",
+    ("multibody.finite_differences", "function", "returns NaN"): "differences of NaN are NaN",
+    ("multibody.zero_order_hold", "B", "one too many"): "any number of inputs",
+    ("multibody.zero_order_hold", "B", "one too few"): "any number of inputs",
     ("name", "another text"): "any text is a name",
     ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",
     ("geometry.curves.SampledCurve.__call__", "t", "NaN"): "NaN outside of the samples, as it says",
@@ -180,6 +210,20 @@ NAMES: dict[tuple[str, str], str] = {
     ("symbolic.as_expressions", "value"): "inertia",  # as it is called in the example
     ("symbolic.entries_latex", "array"): "array|indices",
     ("systems.Gait", "amplitude"): "amplitude|gait",  # whose parts have one length
+    ("multibody.Spring", "joints"): "joints?|coefficient",
+    ("multibody.Universal", "axis_1"): "axis_1|axes",
+    ("multibody.Universal", "axis_2"): "axis_2|axes",
+    ("multibody.description.mechanism.Mechanism.add_body", "center_of_mass"): "centre of mass",
+    ("multibody.description.mechanism.Mechanism.add_loop", "body_a"): "the body",
+    ("multibody.description.mechanism.Mechanism.add_loop", "body_b"): "the body|both ends",
+    ("multibody.description.mechanism.Mechanism.add_loop", "placement_a"): "placement",
+    ("multibody.description.mechanism.Mechanism.add_loop", "placement_b"): "placement",
+    ("multibody.description.mechanism.Mechanism.add_coupling", "joints"): "joints?|coefficient",
+    ("multibody.from_mjcf", "path"): "file|text",  # which the message begins with
+    ("multibody.from_urdf", "path"): "file|text",
+    ("multibody.Motor", "joints"): "joints?|ratio",
+    ("multibody.model.Model.subtree", "link"): "link|frame",
+    ("multibody.model.Model.with_frames", "frames"): "frames?",
     ("SampledCurve", "times"): "times|curve samples",
     ("statistical_model", "quadrature"): "quadrature|nodes|weights",
 }

@@ -1,7 +1,8 @@
 """Values that nobody expects in place of an array, and what may come of them.
 
 `PLAIN` are other ways to write an array that is right: the result must be that of the array. `HOSTILE` are
-numbers that are wrong, or right only by luck; `bad_values` has what is none. A call may return finite numbers, or raise one of our errors, or a `TypeError`
+numbers that are wrong, or right only by luck; `bad_values` has what is none. A call may return finite
+numbers, or raise one of our errors, or a `TypeError`
 or `ValueError` that names the argument; `complaint` says what else happened.
 """
 

@@ -14,6 +14,7 @@ import io
 import os
 import re
 import sys
+import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -64,7 +65,12 @@ def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
 
 
 def faults(call: GoodCall) -> Iterator[str]:
-    """What is wrong with a call, one line for each bad value."""
+    """What is wrong with a call, one line for each bad value; what it writes is removed."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        yield from _faults(call)
+
+
+def _faults(call: GoodCall) -> Iterator[str]:
     for parameter in call.parameters():
         name, right = parameter.name, call.arguments.get(parameter.name, parameter.empty)
         for kind, bad in bad_values(parameter, right):

@@ -14,7 +14,7 @@ Axis = tuple[float, float, float]
 _RIGID = 1e-9  # the largest entry of R^T R - 1 of a rigid transform
 
 
-def unit_axis(axis: Sequence[float]) -> Axis:
+def unit_axis(axis: Sequence[float], name: str = "axis") -> Axis:
     """`axis` (3,) scaled to unit length, as a tuple so that equal axes compare equal.
 
     Raises
@@ -22,16 +22,16 @@ def unit_axis(axis: Sequence[float]) -> Axis:
     ModelError : not three numbers, not finite, or zero.
     """
     try:
-        vector = np.asarray(as_array("axis", axis, (None,)))
+        vector = np.asarray(as_array(name, axis, (None,)))
     except (TypeError, ValueError) as error:
-        raise ModelError(f"axis {axis!r} must be three numbers") from error
+        raise ModelError(f"{name} {axis!r} must be three numbers") from error
     if vector.shape != (3,):
-        raise ModelError(f"axis {axis!r} must be three numbers")
+        raise ModelError(f"{name} {axis!r} must be three numbers")
     if not np.isfinite(vector).all():
-        raise ModelError(f"axis {tuple(map(float, vector))} is not finite")
+        raise ModelError(f"{name} {tuple(map(float, vector))} is not finite")
     largest = float(np.abs(vector).max())
     if largest == 0.0:
-        raise ModelError(f"axis {tuple(map(float, vector))} is zero: it gives no direction")
+        raise ModelError(f"{name} {tuple(map(float, vector))} is zero: it gives no direction")
     vector = np.ldexp(vector, -int(np.frexp(largest)[1]))  # exact, so that no square over- or underflows
     x, y, z = (float(component) for component in vector / np.linalg.norm(vector))
     return x, y, z

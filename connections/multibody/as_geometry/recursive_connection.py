@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from connections._words import words_of
 from connections.affine.connection import ConnectionOfMetric, spans_a_plane
 from connections.affine.koszul import raise_first_index
 from connections.evaluation.content import ByContent
@@ -62,6 +63,11 @@ class Definitions(Protocol):
         """The robot without gravity."""
 
 
+def _require_robot(model: Any) -> None:
+    if not isinstance(getattr(model, "kinematics", None), Kinematics | ClosedKinematics):
+        raise TypeError(f"model: expected a Model, got {words_of(model)}")
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class RecursiveMetric(ByContent, Metric):
     """The kinetic energy metric of a robot; the mass matrix by recursion.
@@ -86,6 +92,7 @@ class RecursiveMetric(ByContent, Metric):
     model: Definitions
 
     def __post_init__(self) -> None:
+        _require_robot(self.model)
         object.__setattr__(self, "frame", self.model.frame)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
@@ -137,6 +144,7 @@ class RecursiveConnection(ByContent, ConnectionOfMetric):
     model: Definitions
 
     def __post_init__(self) -> None:
+        _require_robot(self.model)
         object.__setattr__(self, "frame", self.model.frame)
         object.__setattr__(self, "metric", RecursiveMetric(self.model))
 

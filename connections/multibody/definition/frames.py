@@ -83,7 +83,10 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
         is not a proper rigid transform.
     """
     placements = dict(tree.placements)
-    for name, (carrier, placement) in frames.items():
+    for name, fixed in frames.items():
+        if not isinstance(fixed, tuple | list) or len(fixed) != 2:
+            raise TypeError(f"frames: expected (frame, placement) for {name!r}, got {words_of(fixed)}")
+        carrier, placement = fixed
         if not isinstance(name, str) or not name or name in placements:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
         body, pose = frame_of(tree, carrier)

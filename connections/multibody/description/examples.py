@@ -90,5 +90,5 @@ def example_path(name: str) -> Path:
     True
     """
     if not isinstance(name, str) or name not in _EXAMPLES:
-        raise ModelError(no_such("example", name, list(_EXAMPLES)))
+        raise ModelError("name: " + no_such("example", name, list(_EXAMPLES)))
     return FOLDER / f"{name}.urdf"

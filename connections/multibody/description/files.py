@@ -107,6 +107,8 @@ def package_file(name: str, folders: Sequence[Path], above: Iterable[Path] = ())
 
 def _folders(package_dirs: Any) -> list[Path]:
     one = isinstance(package_dirs, str | os.PathLike)
+    if not one and not isinstance(package_dirs, list | tuple):
+        raise TypeError(f"package_dirs: expected paths of folders, got {words_of(package_dirs)}")
     found = [package_dirs] if one else list(package_dirs)
     for folder in found:
         if not isinstance(folder, str | os.PathLike):

@@ -131,8 +131,8 @@ class Mechanism:
         if not isinstance(joint, Joint):
             raise ModelError(f"joint '{name}': expected a joint such as Revolute((0, 0, 1)), got {joint!r}")
         for role, body in (("parent", parent), ("child", child)):
-            known = isinstance(body, str) and body in self._links
-            if not known and not (role == "parent" and body == WORLD):
+            known = isinstance(body, str) and (body in self._links or (role == "parent" and body == WORLD))
+            if not known:
                 raise ModelError(f"joint '{name}': its {role} body {body!r} does not exist; add it first")
         if child in self._above:
             raise ModelError(
@@ -385,6 +385,7 @@ def _require_function(what: str, value: Any, form: str) -> None:
 def _joint_list(name: str, independent: Sequence[str] | None) -> tuple[str, ...] | None:
     if independent is None:
         return None
-    if isinstance(independent, str) or not all(isinstance(joint, str) for joint in independent):
+    is_list = isinstance(independent, list | tuple)
+    if not is_list or not all(isinstance(joint, str) for joint in independent):
         raise ModelError(f"'{name}': independent: expected a list of joint names, got {independent!r}")
     return tuple(independent)

@@ -19,7 +19,7 @@ from xml.etree.ElementTree import Element
 import numpy as np
 
 from connections._words import no_such, words_of
-from connections.checks import ModelError, require_bool
+from connections.checks import ModelError, require_bool, require_mapping
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.description.files import Text, description_of, require_few_velocities
@@ -113,6 +113,8 @@ def from_urdf(
     connections.checks.ModelError: no_such_file.urdf: there is no such file
     """
     require_bool("floating_base", floating_base)
+    if reference is not None:
+        require_mapping("reference", reference, "{joint: configuration}")
     path = description_of(path, package_dirs)
     try:
         file = _read(path, armature)

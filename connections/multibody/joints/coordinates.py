@@ -353,8 +353,8 @@ class Universal(CoordinateJoint):
     ranges = (_ANGLE, _ANGLE)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "axis_1", unit_axis(self.axis_1))
-        object.__setattr__(self, "axis_2", unit_axis(self.axis_2))
+        object.__setattr__(self, "axis_1", unit_axis(self.axis_1, "axis_1"))
+        object.__setattr__(self, "axis_2", unit_axis(self.axis_2, "axis_2"))
         if np.linalg.norm(np.cross(self.axis_1, self.axis_2)) < _PARALLEL:
             raise ModelError(
                 f"axes {self.axis_1} and {self.axis_2} are parallel: two rotations about them are one"

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from connections._shown import Shown
-from connections.checks import ModelError, ShapeError, as_array
+from connections._words import words_of
+from connections.checks import ModelError, ShapeError, as_array, require_text, require_type
 from connections.multibody.joints.joint import Joint
 
 
@@ -62,6 +63,10 @@ class Limits:
     velocity: Any = np.inf
     effort: Any = np.inf
 
+    def __post_init__(self) -> None:
+        for field in fields(self):  # NaN is refused with the joint's name
+            as_array(field.name, getattr(self, field.name), ())
+
     def for_joint(self, name: str, joint: Joint) -> Limits:
         """The same as arrays of the joint's sizes.
 
@@ -70,6 +75,8 @@ class Limits:
         ModelError : a limit is not a number for each coordinate or component or for all of them, is NaN or
             negative; the message names the joint.
         """
+        require_text("name", name)
+        require_type("joint", joint, Joint)
         sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv}
         found = {}
         for field, size in sizes.items():
@@ -99,6 +106,10 @@ class Limits:
     @classmethod
     def of(cls, limits: Sequence[Limits]) -> Limits:
         """The limits of several joints, one after the other; read-only."""
+        if not isinstance(limits, list | tuple):
+            raise TypeError(f"limits: expected a list of Limits, got {words_of(limits)}")
+        for number, limit in enumerate(limits):
+            require_type(f"limits[{number}]", limit, Limits)
         found = {}
         for field in fields(cls):
             found[field.name] = np.concatenate([getattr(limit, field.name) for limit in limits])

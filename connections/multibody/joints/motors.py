@@ -11,8 +11,18 @@ from typing import Any
 
 import numpy as np
 
-from connections._words import no_such
-from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
+from connections._words import no_such, words_of
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_mapping,
+    require_names,
+    require_text,
+    require_type,
+)
 from connections.multibody.joints.joint import Joint
 
 
@@ -45,6 +55,19 @@ class Motor:
     wrench: Any = (0.0,) * 6
     force: Any = (-np.inf, np.inf)
 
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_mapping("joints", self.joints, "{joint: ratio}")
+        for joint, ratio in self.joints.items():
+            _array(f"motor '{self.name}': joint '{joint}'", "its ratio", ratio, ())
+        if self.frame is not None:
+            require_text("frame", self.frame)
+        _array(f"motor '{self.name}'", "wrench", self.wrench, (6,))
+        least, largest = as_array("force", self.force, (2,)).tolist()
+        if not least <= largest:
+            what = f"motor '{self.name}': force"
+            raise ModelError(f"{what}: the least, {least:g}, is above the largest, {largest:g}")
+
 
 @dataclass(frozen=True, eq=False)
 class Spring:
@@ -75,6 +98,18 @@ class Spring:
     rest: Any = 0.0
     damping: float = 0.0
 
+    def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_mapping("joints", self.joints, "{joint: coefficient}")
+        what = f"spring '{self.name}'"
+        for joint, coefficient in self.joints.items():
+            _array(f"{what}: joint '{joint}'", "its coefficient", coefficient, ())
+        for name in ("stiffness", "damping"):
+            _number(what, name, getattr(self, name))
+        rest = _array(what, "rest", self.rest, ())
+        if rest.shape not in ((), (2,)):
+            raise ModelError(f"{what}: rest: expected a number or (2,), got {rest.shape}")
+
 
 @dataclass(frozen=True, eq=False)
 class Passive:
@@ -103,6 +138,17 @@ class Passive:
     friction: Mapping[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        if not isinstance(self.springs, list | tuple):
+            raise TypeError(f"springs: expected a list of springs, got {words_of(self.springs)}")
+        for number, spring in enumerate(self.springs):
+            require_type(f"springs[{number}]", spring, Spring)
+        for name in ("damping", "friction"):
+            require_mapping(name, getattr(self, name), "{joint: number}")
+            for joint, value in getattr(self, name).items():
+                _array(f"passive: joint {joint!r}", name, value, ())
+        object.__setattr__(self, "left_out", require_names("left_out", self.left_out))
+
 
 Joints = Mapping[str, Joint]
 
@@ -121,6 +167,8 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
         shape. The message names the motor. TypeError : one is no `Motor`.
     """
     found: dict[str, Motor] = {}
+    if not isinstance(motors, list | tuple):
+        raise TypeError(f"motors: expected a list of motors, got {words_of(motors)}")
     for motor in motors:
         if not isinstance(motor, Motor):
             raise TypeError(f"motors: expected Motor(name, {{joint: ratio}}), got {motor!r}")
@@ -133,10 +181,8 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
         wrench = _array(what, "wrench", motor.wrench, (6,))
         if not ratios and (motor.frame is None or not wrench.any()):
             raise ModelError(f"{what} acts on nothing; write Motor({motor.name!r}, {{joint: ratio}})")
-        lower, upper = np.asarray(as_array("force", motor.force, (2,)), dtype=np.float64).tolist()
-        if not lower <= upper:
-            raise ModelError(f"{what}: force: the least, {lower:g}, is above the largest, {upper:g}")
-        found[motor.name] = Motor(motor.name, ratios, motor.frame, wrench, (lower, upper))
+        force = tuple(np.asarray(as_array("force", motor.force, (2,))).tolist())
+        found[motor.name] = Motor(motor.name, ratios, motor.frame, wrench, force)
     return tuple(found.values())
 
 
@@ -154,7 +200,7 @@ def passive_of(passive: Passive, joints: Joints) -> Passive:
     for name, value in friction.items():
         if (value < 0.0).any():
             raise ModelError(f"joint '{name}': friction is negative: {value.min():g}")
-    return Passive(springs, damping, friction, tuple(passive.left_out))
+    return Passive(springs, damping, friction, passive.left_out)
 
 
 def motors_without(motors: Sequence[Motor], locked: Collection[str]) -> tuple[Motor, ...]:
@@ -193,12 +239,7 @@ def _spring_of(spring: Spring, joints: Joints) -> Spring:
     for name in ratios:
         if joints[name].nq != 1:
             raise ModelError(f"{what}: joint '{name}' has {joints[name].nq} coordinates, expected one")
-    numbers = {}
-    for word in ("stiffness", "damping"):
-        try:
-            numbers[word] = as_number(word, getattr(spring, word))
-        except (TypeError, ValueError) as error:
-            raise ModelError(f"{what}: {error}") from error
+    numbers = {word: _number(what, word, getattr(spring, word)) for word in ("stiffness", "damping")}
     lower, upper = np.broadcast_to(_array(what, "rest", spring.rest, ()), (2,)).tolist()
     if lower > upper:
         raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
@@ -218,6 +259,13 @@ def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -
             raise ModelError(f"{what}: joint '{name}': {word}: expected () or ({size},), got {array.shape}")
         found[name] = np.array(np.broadcast_to(array, (size,)))
     return found
+
+
+def _number(what: str, name: str, value: Any) -> float:
+    try:
+        return as_number(name, value)
+    except (TypeError, ValueError) as error:
+        raise ModelError(f"{what}: {error}") from error
 
 
 def _array(what: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
