@@ -21,8 +21,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._words import words_of
 from connections.affine import ContorsionFamily, StatisticalConnection, WeylConnection
-from connections.checks import ShapeError, as_array, require_finite
+from connections.checks import (
+    ShapeError,
+    as_array,
+    as_number,
+    require_choice,
+    require_duration,
+    require_finite,
+    require_type,
+)
 from connections.control.laws.attractors import trajectory_reference
 from connections.control.laws.closed_loop import ClosedLoop, simulate_members
 from connections.control.laws.passivity import PassivityController
@@ -88,6 +97,8 @@ def desired_position(t: jax.Array) -> jax.Array:
     >>> np.asarray(tracking_example.desired_position(0.5 * np.pi)).round(4)
     array([2.5708, 0.    , 0.    ])
     """
+    if not isinstance(t, jax.Array):
+        t = as_number("t", t)
     return jnp.array([1.0, 0.0, 0.0]) * (t + jnp.sin(t))
 
 
@@ -115,7 +126,10 @@ def tracking_loop(
 
     Source: [W] IV-A2.
     """
-    _require_family(family)
+    require_choice("family", family, FAMILIES)
+    if not isinstance(beta, jax.Array):
+        beta = as_number("beta", beta)
+    mass_estimate = require_duration("mass_estimate", mass_estimate)
     frame = CoordinateFrame(3)
     plant = _particle(frame, MASS, beta if family == "contorsion" else 0.0, "contorsion")
     model = _particle(frame, mass_estimate, beta, family)
@@ -158,8 +172,8 @@ def explore(
     Source: [W] IV-A2, Figs 4 to 7.
     """
     values = beta_values(betas)
-    if not (np.isfinite(horizon) and horizon > 0.0):
-        raise ValueError(f"horizon: expected a positive finite number of seconds, got {horizon}")
+    horizon = require_duration("horizon", horizon)
+    require_choice("family", family, FAMILIES)
     q0, v0 = (_triple(name, x) for name, x in (("start", start), ("start_velocity", start_velocity)))
     times = np.linspace(0.0, horizon, int(np.ceil(horizon * RATE)) + 1)
     motions = simulate_members(
@@ -189,14 +203,17 @@ def measure(beta: float, motion: ClosedLoopMotion) -> TrackingResult:
     >>> round(tracking_example.measure(-5.0, motion).peak_force, 1)  # N
     10.9
     """
-    assert motion.error is not None  # the loop follows a trajectory
+    require_type("motion", motion, ClosedLoopMotion)
+    beta = as_number("beta", beta)
+    if motion.error is None:
+        raise ValueError("motion: expected that of a loop that follows a trajectory")
     t, v, tau = (np.asarray(x) for x in (motion.times, motion.v, motion.tau))
     error = np.linalg.norm(motion.error, axis=1)
     force = np.linalg.norm(tau, axis=1)
     acceleration = tau[:, 1:] / MASS
     ratio = np.trapezoid((acceleration**2).sum(axis=1), t) / np.trapezoid((v[:, 1:] ** 2).sum(axis=1), t)
     return TrackingResult(
-        beta=float(beta),
+        beta=beta,
         rms_error=float(np.sqrt(np.trapezoid(error**2, t) / (t[-1] - t[0]))),
         final_error=float(error[-1]),
         effort=float(np.trapezoid(force**2, t)),
@@ -224,6 +241,7 @@ def zero_crossings(signal: np.ndarray, floor: float) -> int:
     >>> tracking_example.zero_crossings(np.array([1.0, -1.0, 1e-9, -1.0, 1.0]), floor=1e-6)
     2
     """
+    signal, floor = _finite("signal", signal, (None,)), as_number("floor", floor)
     signs = np.sign(np.where(np.abs(signal) < floor, 0.0, signal))
     leaves_rest = int(signs.size > 0 and signs[0] == 0.0 and signs.any())
     signs = signs[signs != 0.0]
@@ -272,6 +290,7 @@ def energy_spectrum(signals: np.ndarray, step: float) -> tuple[np.ndarray, np.nd
     >>> float(f[density.argmax()].round(1))
     2.0
     """
+    signals, step = _finite("signals", signals, (None, None)), require_duration("step", step)
     length = 8 * len(signals)
     amplitude = np.fft.rfft(signals, n=length, axis=0) * step
     return (np.abs(amplitude) ** 2).sum(axis=1), np.fft.rfftfreq(length, step)
@@ -321,18 +340,15 @@ def table(results: Sequence[TrackingResult]) -> str:
         "| zero crossings of v_z | rms frequency [Hz] | energy above 1 Hz |"
     )
     rows = [head, "|" + "---:|" * 8]
-    for r in results:
+    if not isinstance(results, list | tuple):
+        raise TypeError(f"results: expected a list of TrackingResult, got {words_of(results)}")
+    for number, r in enumerate(results):
+        require_type(f"results[{number}]", r, TrackingResult)
         rows.append(
             f"| {r.beta:g} | {r.rms_error:.3f} | {r.final_error:.3f} | {r.effort:.1f} | {r.peak_force:.2f} "
             f"| {r.zero_crossings} | {r.rms_frequency:.2f} | {100 * r.high_frequency:.0f} % |"
         )
     return "\n".join(rows)
-
-
-def _require_family(family: Any) -> None:
-    """Raise `ValueError` unless `family` is one of `FAMILIES`."""
-    if family not in FAMILIES:
-        raise ValueError(f"family: expected one of {', '.join(FAMILIES)}; got {family!r}")
 
 
 def _particle(frame: CoordinateFrame, mass: float, beta: Any, family: str) -> MechanicalSystem:
@@ -355,8 +371,12 @@ def _one_cubic(q: jax.Array) -> jax.Array:
 
 
 def _triple(name: str, value: Any) -> np.ndarray:
-    array = np.asarray(as_array(name, value, (3,)))
-    if array.ndim != 1:
-        raise ShapeError(name, (3,), array.shape)
+    return _finite(name, value, (3,))
+
+
+def _finite(name: str, value: Any, shape: tuple[int | None, ...]) -> np.ndarray:
+    array = np.asarray(as_array(name, value, shape))
+    if array.ndim != len(shape):
+        raise ShapeError(name, shape, array.shape)
     require_finite(name, array)
     return array

@@ -88,7 +88,7 @@ def test_another_family_is_in_the_law_alone(family, product):
 
 
 def test_an_unknown_family_is_named():
-    with pytest.raises(ValueError, match="family: expected one of contorsion, weyl, statistical"):
+    with pytest.raises(ValueError, match="^family: .*contorsion.*weyl.*statistical"):
         explore([0.0], family="torsion")
 
 

@@ -267,11 +267,15 @@ class WrongResult:
         @wraps(function)
         def wrong(*args: Any, **named: Any) -> Any:
             self.calls += 1
-            leaves, tree = jax.tree_util.tree_flatten(function(*args, **named))
-            return (
-                jax.tree_util.tree_unflatten(tree, [change(leaves[0]), *leaves[1:]])
-                if leaves
-                else change(1.0)
-            )
+            return _changed(change, function(*args, **named))
 
         self.function = wrong
+
+
+def _changed(change: Callable[[Any], Any], result: Any) -> Any:
+    """A result with another array in its first place; an object becomes what a number would."""
+    leaves, tree = jax.tree_util.tree_flatten(result)
+    arrays = isinstance(result, tuple | list | dict | jax.Array | np.ndarray | float | int)
+    if not arrays or not leaves:
+        return change(1.0)
+    return jax.tree_util.tree_unflatten(tree, [change(leaves[0]), *leaves[1:]])

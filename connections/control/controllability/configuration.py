@@ -29,6 +29,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.checks import require_duration
 from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.field_closures import (
     Closure,
@@ -168,6 +169,7 @@ def configuration_controllability(
 
     Source: [LM]; [AL]; [Z] section 6.
     """
+    tol = require_duration("tol", tol)
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
     products = symmetric_closure_of(system, jets, order, tol, named)

@@ -16,7 +16,6 @@ from math import comb
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
@@ -26,10 +25,13 @@ from connections.checks import (
     NonFiniteError,
     ShapeError,
     as_array,
+    as_covectors,
     raise_at,
     require_bool,
+    require_duration,
     require_finite,
     require_function,
+    require_names,
     require_positive_int,
     require_type,
     require_untraced,
@@ -147,6 +149,7 @@ def symmetric_closure(
 
     Source: [LM]; [Z] section 6.
     """
+    tol = require_duration("tol", tol)
     system, q = control_system(nabla, inputs, q, order)
     return symmetric_closure_of(system, jets_near(system, q), order, tol, input_names(system, names))
 
@@ -189,6 +192,7 @@ def involutive_closure(
     Source: [LM].
     """
     require_bool("symmetric", symmetric)
+    tol = require_duration("tol", tol)
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
     if not symmetric:
@@ -219,10 +223,13 @@ def input_fields(nabla: Any, forms: PointFunction) -> PointFunction:
 
     Source: [Z] section 3, Theorem 3.2.
     """
+    require_type("nabla", nabla, AffineConnection)
+    require_function("forms", forms, "q -> covectors (a, n)")
 
     def fields(q: jax.Array) -> jax.Array:
-        F = jnp.asarray(forms(q), dtype=float)
-        F = F @ nabla.basis_at(q) if isinstance(nabla.frame, DistributionFrame) else F
+        constrained = isinstance(nabla.frame, DistributionFrame)
+        F = as_covectors("forms(q)", forms(q), (nabla.ambient.frame if constrained else nabla.frame).dim)
+        F = F @ nabla.basis_at(q) if constrained else F
         return solve_definite(nabla.metric.matrix_at(q), F.T)
 
     return fields
@@ -271,9 +278,10 @@ def input_names(system: ControlSystem, names: Sequence[str] | None) -> tuple[str
     """The names given, one for each input, or Y0, Y1 and so on."""
     if names is None:
         return tuple(f"Y{a}" for a in range(system.count))
-    if len(names) != system.count:
-        raise ShapeError("names of the inputs", (system.count,), (len(names),))
-    return tuple(names)
+    listed = require_names("names", names)
+    if len(listed) != system.count:
+        raise ShapeError("names of the inputs", (system.count,), (len(listed),))
+    return listed
 
 
 def jets_near(system: ControlSystem, q: Array, reach: float = _STEP) -> list[Jet]:

@@ -205,9 +205,11 @@ class AdaptiveController(Parametrized):
         ShapeError, NonFiniteError, and the errors of the plant at q; PointError : the estimates, or the
         parameters of the plant, are not those of bodies, for which d is infinite.
         """
+        require_type("plant", plant, MechanicalSystem)
         s, error = (
             as_array(*given) for given in (("s", s, (len(self.gain),)), ("error", error, (self.family.size,)))
         )
+        require_finite("s", s)
         estimates = self._estimates(parameters)
         if estimates is None:
             estimates = error

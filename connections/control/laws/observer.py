@@ -20,10 +20,11 @@ from connections._jax import Array
 from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.units import motion_units
-from connections.checks import as_array, require_same_frame, require_shape, require_type
+from connections.checks import as_array, require_function, require_same_frame, require_shape, require_type
 from connections.control.laws.gains import finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
+from connections.coriolis.system import FORCES
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
@@ -145,6 +146,9 @@ class MomentumObserver(Parametrized):
         ShapeError, NonFiniteError, FrameError, the errors of frame and metric at q0, IntegrationError;
         ValueError if an option is not positive, TypeError if there is no such option.
         """
+        require_type("plant", plant, MechanicalSystem)
+        if control is not None:
+            require_function("control", control, FORCES)
         require_same_frame(self.frame, "the observer's model", plant.metric.frame, "the plant")
         n, frame = plant.metric.frame.dim, plant.metric.frame
         start = Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (n,))

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 
 from connections._jax import Array
-from connections.checks import Check, ShapeError, require_function
+from connections.checks import Check, ShapeError, require_function, require_type
 from connections.control.laws.gains import one_vector
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate
@@ -105,7 +105,7 @@ class LinearlyParametrizedSystem(Parametrization, Parametrized):
         if nominal.size == 0:
             raise ShapeError("nominal", "(p,) with p >= 1", nominal.shape)
         object.__setattr__(self, "nominal", nominal)
-        object.__setattr__(self, "_nominal_system", unwrap(self.make_system)(self.nominal))
+        object.__setattr__(self, "_nominal_system", self._made(self.nominal))
 
     @property
     def frame(self) -> FrameField:
@@ -124,7 +124,11 @@ class LinearlyParametrizedSystem(Parametrization, Parametrized):
 
     def plant(self, parameters: Any) -> MechanicalSystem:
         """``make_system(parameters)``."""
+        return self._made(one_vector("parameters", parameters, self.size))
+
+    def _made(self, parameters: Any) -> MechanicalSystem:
         system: MechanicalSystem = unwrap(self.make_system)(parameters)
+        require_type("make_system(parameters)", system, MechanicalSystem)
         return system
 
     def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:

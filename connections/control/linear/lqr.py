@@ -71,6 +71,8 @@ def lqr(
     require_bool("discrete", discrete)
     A, B, names = checked_pair(A, B, names)
     n, m = B.shape
+    if not m:
+        raise ShapeError("B", (n, "m >= 1"), B.shape)
     Q = _weight("weight Q", Q, n)
     R = np.asarray(gain_matrix("weight R", R, m, symmetric=True))
     require_stabilizable(A, B, discrete=discrete, names=names)
@@ -117,9 +119,12 @@ def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.n
     if A.ndim != 3 or A.shape[1] != n or not count:
         raise ShapeError("A", ("N", "n", "n"), A.shape)
     B = np.asarray(as_array("B", B, (count, n, None)))
+    if not B.shape[-1]:
+        raise ShapeError("B", (count, n, "m >= 1"), B.shape)
     require_finite("A", A)
     require_finite("B", B)
-    stacked = np.ndim(Q) == 3
+    Q = np.asarray(as_array("weight Q", Q, ()))
+    stacked = Q.ndim == 3
     if stacked and len(Q) != count:
         raise ShapeError("weight Q", (count, n, n), np.shape(Q))
     costs = [_weight("weight Q", each, n) for each in (Q if stacked else [Q])]

@@ -18,7 +18,14 @@ from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
 from connections._shown import Shown
-from connections.checks import ConvergenceError, ShapeError, as_array, require_finite, require_untraced
+from connections.checks import (
+    ConvergenceError,
+    ShapeError,
+    as_array,
+    require_finite,
+    require_names,
+    require_untraced,
+)
 from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.numerics.scales import balance
 
@@ -228,8 +235,7 @@ def checked_pair(A: Any, B: Any, names: Sequence[str] | None) -> tuple[np.ndarra
         raise ShapeError("B", (n, "m"), B.shape)
     require_finite("A", A)
     require_finite("B", B)
-    if names is None:
-        names = [f"x[{k}]" for k in range(n)]
+    names = [f"x[{k}]" for k in range(n)] if names is None else require_names("names", names)
     if len(names) != n:
         raise ShapeError("names", (n,), (len(names),))
     return A, B, names

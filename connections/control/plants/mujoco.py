@@ -19,7 +19,7 @@ import numpy as np
 from connections._jax import Array
 from connections._progress import Ticks
 from connections._shown import Shown
-from connections._words import no_such
+from connections._words import no_such, words_of
 from connections.affine.motions.motion import Motion, motion_class
 from connections.checks import (
     IntegrationError,
@@ -30,9 +30,13 @@ from connections.checks import (
     as_number,
     keep_motion,
     require_bool,
+    require_choice,
     require_finite,
     require_function,
+    require_indices,
+    require_mapping,
     require_positive_int,
+    require_text,
     require_type,
 )
 from connections.control.plants.mujoco_robots import MuJoCoRobot
@@ -69,6 +73,9 @@ class Push:
     duration: float
 
     def __post_init__(self) -> None:
+        require_text("body", self.body)
+        for name in ("start", "duration"):
+            object.__setattr__(self, name, as_number(name, getattr(self, name)))
         force = np.array(as_array("force", self.force, (3,)))
         if force.shape != (3,):
             raise ShapeError("force", (3,), force.shape)
@@ -203,8 +210,7 @@ class MuJoCoPlant:
         require_bool("motor_side", self.motor_side)
         if self.motor_side and self.robot.motors is None:
             raise ValueError("motor_side: the joints are rigid, so there are no motors to measure")
-        if self.integrator not in INTEGRATORS:
-            raise ValueError(no_such("integrator", self.integrator, INTEGRATORS))
+        require_choice("integrator", self.integrator, INTEGRATORS)
         limit = np.inf if self.limit is None else as_array("limit", self.limit, ())
         sizes = {
             "limit": (limit, int(self.actuated.sum())),
@@ -213,8 +219,11 @@ class MuJoCoPlant:
         }
         for name, (value, size) in sizes.items():
             object.__setattr__(self, name, _sizes(name, value, size))
-        for body in self.fallen:
+        require_mapping("fallen", self.fallen, "{body: height}")
+        for body, height in self.fallen.items():
+            require_text("fallen", body)
             self._body(body)
+            as_number(f"fallen[{body!r}]", height)
         compiled = copy(self.robot.compiled)
         compiled.opt.timestep = period / self.steps
         import mujoco
@@ -256,6 +265,7 @@ class MuJoCoPlant:
             the motion until then, ``motion``.
         """
         require_function("law", law, "(t, q, v) -> tau (m,)")
+        require_indices("seed", [seed])
         model = self.robot.model
         q, v = configuration(model.kinematics, "q0", q0), np.array(as_array("v0", v0, (model.nv,)))
         for name, array, size in (("q0", q, model.nq), ("v0", v, model.nv)):
@@ -276,7 +286,7 @@ class MuJoCoPlant:
                 for k in range(count + 1):
                     t = k * self.period
                     tau = law(t, *run.measured(k, t))
-                    if type(tau) is not np.ndarray or tau.shape != none.shape:
+                    if type(tau) is not np.ndarray or tau.shape != none.shape or tau.dtype != none.dtype:
                         tau = _forces(tau, none.shape)
                     if not isfinite(tau @ tau) and not np.isfinite(tau).all():
                         raise NonFiniteError(f"law: tau is not finite at t = {t:g} s: {tau.tolist()}")
@@ -302,6 +312,8 @@ class MuJoCoPlant:
     def _events(self, pushes: Sequence[Push]) -> dict[int, list[tuple[int, np.ndarray]]]:
         """For a number of periods, what is then added to the forces on bodies."""
         events: dict[int, list[tuple[int, np.ndarray]]] = {}
+        if not isinstance(pushes, list | tuple):
+            raise TypeError(f"pushes: expected a list of pushes, got {words_of(pushes)}")
         for push in pushes:
             require_type("pushes", push, Push)
             body, start = self._body(push.body), _multiple("start of a push", push.start, self.period)

@@ -26,7 +26,15 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections._words import words_of
-from connections.checks import ModelError, ShapeError, as_array, require_bool, require_finite, require_type
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    require_bool,
+    require_finite,
+    require_positive_int,
+    require_type,
+)
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of, mujoco_names
 from connections.control.plants.mujoco_matching import differences
 from connections.control.plants.shapes import Box, Sphere
@@ -88,6 +96,7 @@ class SeriesElastic:
         ------
         ShapeError : one is neither a number nor (count,).
         """
+        require_positive_int("count", count)
         rows = []
         for name in ("stiffness", "damping", "motor_inertia"):
             value = getattr(self, name)
@@ -146,6 +155,8 @@ class MuJoCoRobot:
         """
         require_model("MuJoCoRobot.of", model)
         require_bool("floor", floor)
+        if not isinstance(shapes, list | tuple):
+            raise TypeError(f"shapes: expected a list of shapes, got {words_of(shapes)}")
         mujoco = mujoco_for("MuJoCoRobot")
         _refuse(model)
         spec, tree = mujoco.MjSpec(), model.kinematics.tree

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, as_number, require_finite
+from connections.checks import ShapeError, as_array, as_number, require_finite, require_text
 from connections.geometry.rigid.placements import rigid_transform
 
 
@@ -43,6 +43,7 @@ class Sphere:
     friction: float = 1.0
 
     def __post_init__(self) -> None:
+        require_text("frame", self.frame)
         position = _vector(f"sphere on '{self.frame}': position", self.position)
         radius = _number(f"sphere on '{self.frame}': radius", self.radius, positive=True)
         friction = _number(f"sphere on '{self.frame}': friction", self.friction, positive=False)
@@ -95,6 +96,7 @@ class Box:
     friction: float = 1.0
 
     def __post_init__(self) -> None:
+        require_text("frame", self.frame)
         what = f"box on '{self.frame}'"
         sizes = _vector(f"{what}: half_sizes", self.half_sizes)
         if not (sizes > 0.0).all():

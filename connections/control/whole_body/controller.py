@@ -32,7 +32,6 @@ from connections.checks import (
     NonFiniteError,
     as_number,
     require_bool,
-    require_function,
     require_names,
     require_type,
 )
@@ -40,7 +39,7 @@ from connections.control.contacts import Contact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
 from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_programs
-from connections.control.whole_body.robot_state import Coriolis, RobotState
+from connections.control.whole_body.robot_state import Coriolis, RobotState, require_coriolis
 from connections.control.whole_body.task import (
     RobotTask,
     Task,
@@ -52,7 +51,6 @@ from connections.control.whole_body.task import (
 from connections.evaluation.boundary import returns_input_kind
 from connections.multibody import total_mass
 from connections.multibody.model import Model, require_model
-from connections.multibody.program.table import BODY_FACTORS
 
 _LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
 _SHARE = 1e-6  # of a row in another one, that makes an error name it
@@ -195,10 +193,7 @@ class WholeBodyController:
         require_model("WholeBodyController", self.model)
         require_bool("give_way", self.give_way)
         require_bool("trade_off", self.trade_off)
-        if isinstance(self.coriolis, str):
-            BODY_FACTORS[self.coriolis]  # which names those there are
-        else:
-            require_function("coriolis", self.coriolis, "(q, v) -> C (nv, nv)")
+        require_coriolis(self.coriolis)
         tasks = tuple(sorted(_checked(self.tasks), key=lambda task: task.priority))
         on_robot = tuple(task.on(self.model) for task in tasks)
         contacts = Contacts(self.model, self.contacts)
@@ -253,6 +248,8 @@ class WholeBodyController:
         Source: [MP].
         """
         require_type("targets", targets, Mapping, "write {name of a task: Target}")
+        if guess is not None:
+            require_type("guess", guess, WholeBodyCommand)
         state = RobotState(self.model, q, v, self.coriolis)
         tasks = self._stack.at(state, self._places(targets))
         support = self._support(require_names("lifted", lifted))

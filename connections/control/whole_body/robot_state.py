@@ -13,7 +13,15 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
-from connections.checks import MetricError, ShapeError, as_array, require_finite, require_untraced
+from connections.checks import (
+    MetricError,
+    ShapeError,
+    as_array,
+    require_choice,
+    require_finite,
+    require_function,
+    require_untraced,
+)
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody import (
     center_of_mass,
@@ -25,8 +33,17 @@ from connections.multibody import (
 )
 from connections.multibody.model import Model, solved
 from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.table import BODY_FACTORS
 
 Coriolis = str | Callable[[Any, Any], Any]
+
+
+def require_coriolis(coriolis: Any) -> None:
+    """Raise `TypeError` or `ValueError` unless it says whose C is used."""
+    if isinstance(coriolis, str):
+        require_choice("coriolis", coriolis, BODY_FACTORS)
+    else:
+        require_function("coriolis", coriolis, "(q, v) -> C (nv, nv)")
 
 
 class RobotState:

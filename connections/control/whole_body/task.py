@@ -25,10 +25,10 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
-from connections.checks import as_number, require_finite
+from connections.checks import as_array, as_number, is_whole, require_finite, require_text
 from connections.control.laws.gains import gain_matrix
 from connections.control.whole_body.compiled import compiled
-from connections.control.whole_body.robot_state import Coriolis, RobotState, copied
+from connections.control.whole_body.robot_state import Coriolis, RobotState, copied, require_coriolis
 from connections.multibody.model import Model, require_model
 
 _DEPENDENT = 1e-7  # of unit rows; W^T W has no digits left for smaller parts
@@ -72,6 +72,12 @@ class Target:
     velocity: Any = None
     acceleration: Any = None
 
+    def __post_init__(self) -> None:
+        for name in ("place", "velocity", "acceleration"):
+            value = getattr(self, name)
+            if value is not None:  # NaN is refused with the name of the task
+                as_array(name, value, ())
+
 
 @dataclass(frozen=True, kw_only=True)
 class Task(abc.ABC):
@@ -96,14 +102,17 @@ class Task(abc.ABC):
     has_place: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "name", str(self.name) or self._title())
+        require_text("name", self.name)
+        object.__setattr__(self, "name", self.name or self._title())
+        for what in ("damping", "stiffness"):
+            require_finite(what, as_array(what, getattr(self, what), ()))
         for what in ("rate", "weight"):
             object.__setattr__(self, what, as_number(what, getattr(self, what)))
         if not 0.0 <= self.rate < np.inf:
             raise TaskError(f"task '{self.name}': rate must be at least zero, got {self.rate:g}")
         if not 0.0 < self.weight < np.inf:
             raise TaskError(f"task '{self.name}': weight must be positive, got {self.weight:g}")
-        if isinstance(self.priority, bool) or not isinstance(self.priority, int):
+        if not is_whole(self.priority):
             raise TaskError(f"task '{self.name}': priority must be an integer, got {self.priority!r}")
 
     def on(self, model: Model) -> RobotTask:
@@ -206,6 +215,7 @@ class RobotTask:
         ------
         ShapeError, NonFiniteError, PointError; TaskError : the rows of J depend on each other.
         """
+        require_coriolis(coriolis)
         found = TaskStack([self]).at(RobotState(self.model, q, v, coriolis), [target])[0]
         if target is not None:
             require_finite(f"the target of '{self.name}'", found.error.e + found.error.u_d + found.error.a_d)

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, as_array
+from connections.checks import ModelError, as_array, require_finite, require_names, require_text
 from connections.control.centroidal import CentroidalCoordinates
 from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.robot_state import RobotState
@@ -63,6 +63,11 @@ class PointTask(Task):
     frame: str
     point: Sequence[float] = (0.0, 0.0, 0.0)
 
+    def __post_init__(self) -> None:
+        require_text("frame", self.frame)
+        require_finite("point", as_array("point", self.point, (3,)))
+        super().__post_init__()
+
     def _title(self) -> str:
         return f"point of {self.frame}"
 
@@ -100,6 +105,10 @@ class OrientationTask(Task):
 
     frame: str
 
+    def __post_init__(self) -> None:
+        require_text("frame", self.frame)
+        super().__post_init__()
+
     def _title(self) -> str:
         return f"orientation of {self.frame}"
 
@@ -136,6 +145,10 @@ class PoseTask(Task):
 
     frame: str
 
+    def __post_init__(self) -> None:
+        require_text("frame", self.frame)
+        super().__post_init__()
+
     def _title(self) -> str:
         return f"pose of {self.frame}"
 
@@ -168,6 +181,11 @@ class PostureTask(Task):
     """
 
     joints: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.joints is not None:
+            require_names("joints", self.joints)
+        super().__post_init__()
 
     def _title(self) -> str:
         return "posture"
