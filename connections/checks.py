@@ -23,7 +23,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._shown import Shown, as_html, shown
-from connections._words import INSTEAD, alternatives, kind_of, shape_text, with_article, words_of
+from connections._words import (
+    INSTEAD,
+    alternatives,
+    did_you_mean,
+    kind_of,
+    shape_text,
+    with_article,
+    words_of,
+)
 
 __all__ = [
     "Check",
@@ -597,7 +605,7 @@ def require_choice(
     if not isinstance(value, str):
         raise TypeError(expected + words_of(value))
     if value not in choices:
-        raise error(expected + shown(repr(value)))
+        raise error(expected + shown(repr(value)) + did_you_mean(value, choices))
 
 
 def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:

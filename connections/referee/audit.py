@@ -19,6 +19,8 @@ from connections.checks import (
     NonFiniteError,
     ShapeError,
     as_array,
+    as_number,
+    require_choice,
     require_function,
     require_positive_int,
     require_type,
@@ -188,8 +190,9 @@ def audit_samples(
         given = {name: function and in_float32(function) for name, function in functions.items()}
         with jax.enable_x64(True):
             return audit_samples(given, frame, q, v, tolerance, precision, subject, references)
-    if precision is not None and precision not in TOLERANCES:
-        raise ValueError(f"precision: expected one of {', '.join(TOLERANCES)}, got {precision!r}")
+    if precision is not None:
+        require_choice("precision", precision, tuple(TOLERANCES))
+    tolerance = None if tolerance is None else as_number("tolerance", tolerance)
     if tolerance is not None and not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance: expected a number between 0 and 1, got {tolerance!r}")
     q_samples, v_samples = _samples(frame, q, v)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from connections._shown import Shown
 from connections._words import words_of
-from connections.checks import NonFiniteError, ShapeError, text_of_point
+from connections.checks import NonFiniteError, ShapeError, as_array, text_of_point
 
 Array = NDArray[np.float64]
 
@@ -75,7 +75,7 @@ class BlackBoxes:
         """The same, NaN where the function fails: steps of differences may leave its domain."""
         self.nearby_calls += 1
         try:
-            value = np.array(self.functions["mass_matrix"](q.copy()), dtype=np.float64)
+            value = np.array(as_array("mass_matrix", self.functions["mass_matrix"](q.copy()), ()))
         except Exception as error:
             self.nearby_failures += 1
             self.nearby_error = _words_of(error)
@@ -130,14 +130,10 @@ class BlackBoxes:
 
     def _array(self, name: str, value: Any, shape: tuple[int, ...], q: Array) -> Array:
         try:
-            raw = np.asarray(value)
-            array = np.array(raw, dtype=np.float64)
+            raw, array = np.asarray(value), np.array(as_array(name, value, ()))
         except (TypeError, ValueError) as error:
-            words = f"expected an array of real numbers, got {words_of(value)}"
-            raise TypeError(f"{name}: {words}; {self._where(q)}") from error
-        if raw.dtype.kind not in "biuf":
-            words = words_of(value) if raw.dtype.kind == "O" else str(raw.dtype)
-            raise TypeError(f"{name}: expected an array of real numbers, got {words}; {self._where(q)}")
+            real = str(error) if str(error).startswith(name) else f"{name}: expected an array of real numbers"
+            raise TypeError(f"{real}; {self._where(q)}") from error
         if array.shape != shape:
             raise ShapeError(f"{name} at {self._where(q)}", shape, array.shape)
         if not np.isfinite(array).all():

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections._words import no_such, words_of
-from connections.checks import FrameError
+from connections.checks import FrameError, require_choice, require_text
 from connections.referee.layouts import AXES, Layout, LayoutFrame, euler, fixed, floating, planar
 
 Array = NDArray[np.float64]
@@ -130,8 +130,8 @@ def robots(base: str | None = None) -> tuple[str, ...]:
     >>> referee.robots("planar")
     ('planar_base', 'vessel_3dof')
     """
-    if base is not None and base not in _BASES:
-        raise ValueError("base: " + no_such("base", str(base), list(_BASES)))
+    if base is not None:
+        require_choice("base", base, tuple(_BASES))
     return tuple(name for name, row in _index().items() if base in (None, row["base"]))
 
 
@@ -152,8 +152,9 @@ def robot(name: str) -> CorpusRobot:
     >>> referee.robot("unnormalized_axes").feature
     'axes that the file gives with lengths 2, 1/2 and 5'
     """
+    require_text("name", name)
     if name not in _index():
-        raise ValueError(no_such("corpus robot", str(name), list(_index())))
+        raise ValueError("name: " + no_such("corpus robot", name, list(_index())))
     row, arrays = _index()[name], _references()
     found = {key.split("/")[1]: value for key, value in arrays.items() if key.split("/")[0] == name}
     return CorpusRobot(

@@ -9,7 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.checks import ShapeError, as_array, html_table, require_function
+from connections._words import words_of
+from connections.checks import (
+    ShapeError,
+    as_array,
+    html_table,
+    require_duration,
+    require_finite,
+    require_function,
+    require_type,
+)
 from connections.referee.audit import audit_samples
 from connections.referee.corpus_robots import CorpusRobot, candidates, layouts_of, robot_named
 from connections.referee.layouts import Layout
@@ -140,6 +149,12 @@ def detect_layout(
     >>> [layout.name for layout in search.fits]
     ['planar(vw, body, frame)']
     """
+    tolerance = require_duration("tolerance", tolerance)
+    if candidates is not None:
+        if not isinstance(candidates, list | tuple):
+            raise TypeError(f"candidates: expected a list of layouts, got {words_of(candidates)}")
+        for number, layout in enumerate(candidates):
+            require_type(f"candidates[{number}]", layout, Layout)
     require_function("mass_matrix", mass_matrix, "q -> H (n, n)", more=0)
     if bias is not None:
         require_function("bias", bias, "(q, v) -> C v (n,)", more=0)
@@ -177,7 +192,7 @@ def _against_reference(
             if function is None:
                 continue
             try:
-                found = np.array(function(*(each.copy() for each in arguments)), dtype=np.float64)
+                found = np.array(as_array("it", function(*(each.copy() for each in arguments)), ()))
             except Exception as error:  # a quaternion that is none, a q that is too short
                 return _no_fit(layout, f"{type(error).__name__}: {error}")
             if found.shape != right.shape:
@@ -205,6 +220,8 @@ def _alone(
     point, velocity = (np.asarray(as_array(name, x, (None,))) for name, x in (("q", q), ("v", v)))
     if point.ndim != 1 or velocity.ndim != 1:
         raise ShapeError("q, v", ("nq",), point.shape)
+    require_finite("q", point)
+    require_finite("v", velocity)
     rows = []
     for layout in _possible(len(point), len(velocity)) if given is None else given:
         try:

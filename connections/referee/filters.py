@@ -20,8 +20,19 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from connections._words import no_such
-from connections.checks import NonFiniteError, ShapeError, as_array, require_finite, require_function
+from connections.checks import (
+    NonFiniteError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_choice,
+    require_duration,
+    require_finite,
+    require_function,
+    require_indices,
+    require_names,
+    require_text,
+)
 from connections.referee.black_boxes import BlackBoxError, _words_of
 from connections.referee.report import RefereeReport, Row
 
@@ -79,10 +90,10 @@ class FilterState:
     order: str = "wv"
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "parts", (self.parts,) if isinstance(self.parts, str) else tuple(self.parts))
+        listed = [self.parts] if isinstance(self.parts, str) else self.parts
+        object.__setattr__(self, "parts", require_names("parts", listed))
         for name, known in (("form", _FORMS), ("error", ("body", "world")), ("order", ("wv", "vw"))):
-            if getattr(self, name) not in known:
-                raise ValueError(f"{name}: {no_such('value', str(getattr(self, name)), list(known))}")
+            require_choice(name, getattr(self, name), tuple(known))
         for part in self.parts:
             if part not in ("rotation", "pose", "world(3)") and not re.fullmatch(r"vector\([1-9]\d*\)", part):
                 raise ValueError(
@@ -284,8 +295,8 @@ class BlackBoxFilter:
                 require_function(name, getattr(self, name), form, more=0)
         if not isinstance(self.state, FilterState):
             raise TypeError(f"state: expected a FilterState, got {type(self.state).__name__}")
-        if self.world not in (None, "any", "vertical"):
-            raise ValueError(f'world: expected "any", "vertical" or None, got {self.world!r}')
+        if self.world is not None:
+            require_choice("world", self.world, ("any", "vertical"))
         shapes = {"x": (self.state.size,), "P": (self.state.dim,) * 2, "N": (None, None), "u": (None,)}
         for name, shape in shapes.items():
             value = np.atleast_1d(np.asarray(as_array(name, getattr(self, name), shape), dtype=np.float64))
@@ -300,8 +311,9 @@ class BlackBoxFilter:
         off = [self.state.off(x) for x in self.x]
         if max(off) > _OFF:
             raise ValueError(f"x: sample {int(np.argmax(off))} has no rotation: it is {max(off):.1g} off")
-        if not (np.isfinite(self.dt) and self.dt > 0.0):
-            raise ValueError(f"dt: expected a positive time, got {self.dt!r}")
+        object.__setattr__(self, "dt", require_duration("dt", self.dt))
+        if self.rate is not None and not isinstance(self.rate, slice):
+            object.__setattr__(self, "rate", list(require_indices("rate", self.rate, len(self.u))))
         if self.rate is not None and np.shape(self.u[self.rate]) != (3,):
             raise ShapeError("u[rate]", (3,), np.shape(self.u[self.rate]))
 
@@ -354,6 +366,8 @@ def audit_filter(filter: BlackBoxFilter, tolerance: float = 1e-6, subject: str =
     """
     if not isinstance(filter, BlackBoxFilter):
         raise TypeError(f"filter: expected a BlackBoxFilter, got {type(filter).__name__}")
+    require_text("subject", subject)
+    tolerance = as_number("tolerance", tolerance)
     if not 0.0 < tolerance < 1.0:
         raise ValueError(f"tolerance: expected a number between 0 and 1, got {tolerance!r}")
     samples = [_Sample(filter, number, tolerance) for number in range(len(filter.x))]
@@ -439,10 +453,7 @@ class _Sample:
             raise BlackBoxError(f"{name} raised {_words_of(error)}; sample {self.number}") from error
 
     def _array(self, name: str, value: Any, shape: tuple[int, ...]) -> Array:
-        try:
-            array = np.array(value, dtype=np.float64)
-        except (TypeError, ValueError) as error:
-            raise TypeError(f"{name}: expected numbers, got {type(value).__name__}") from error
+        array = np.array(as_array(name, value, ()))
         if array.shape != shape:
             raise ShapeError(f"{name}, sample {self.number},", shape, array.shape)
         if not np.isfinite(array).all():

@@ -20,7 +20,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections._words import no_such
-from connections.checks import FrameError, PointError, ShapeError
+from connections.checks import (
+    FrameError,
+    PointError,
+    ShapeError,
+    as_array,
+    batch_axes,
+    require_choice,
+    require_finite,
+    require_names,
+    require_positive_int,
+)
 from connections.geometry.groups import SE2_STRUCTURE, SE3_STRUCTURE
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.host_groups import displaced_pose, rotation_matrix, skew
@@ -92,6 +102,12 @@ class Layout:
         ------
         ShapeError : nq is too small. FrameError : the centre of mass, or a joint's name, is unknown.
         """
+        require_positive_int("nq", nq)
+        if joints is not None:
+            require_names("joints", joints)
+        if com is not None:
+            com = as_array("com", com, (None,))
+            require_finite("com", com)
         size, rates = _BASE_SIZES[self.base]
         count = nq - size
         if count < 0 or (joints is not None and count != len(joints)):
@@ -126,21 +142,22 @@ class Layout:
 
     def q_from(self, q: Any) -> Array:
         """Configurations of the library from ours, (..., nq)."""
-        return self._each(lambda frame, q: frame.from_ours(q), q)
+        return self._each(lambda frame, q: frame.from_ours(q), q=q)
 
     def q_to(self, q: Any) -> Array:
         """Our configurations from the library's, (..., nq)."""
-        q = np.asarray(q, dtype=np.float64)
+        q = np.asarray(as_array("q", q, (None,)))
+        require_finite("q", q)
         frame = self._plain.at(q.shape[-1])
         return np.stack([frame.to_ours(x) for x in q.reshape(-1, q.shape[-1])]).reshape(*q.shape[:-1], -1)
 
     def v_from(self, q: Any, v: Any) -> Array:
         """Velocities of the library from ours, (..., n), at our configurations q."""
-        return self._each(lambda frame, q, v: frame.coframe(q) @ v, q, v)
+        return self._each(lambda frame, q, v: frame.coframe(q) @ v, q=q, v=v)
 
     def v_to(self, q: Any, v: Any) -> Array:
         """Our velocities from the library's, (..., n), at our configurations q."""
-        return self._each(lambda frame, q, v: np.linalg.solve(frame.coframe(q), v), q, v)
+        return self._each(lambda frame, q, v: np.linalg.solve(frame.coframe(q), v), q=q, v=v)
 
     @property
     def _plain(self) -> Layout:
@@ -148,13 +165,20 @@ class Layout:
             raise FrameError(f"layout {self.name}: whose joints have these names? Use robot_frame(robot)")
         return self
 
-    def _each(self, function: Any, *arrays: Any) -> Array:
+    def _each(self, function: Any, **arrays: Any) -> Array:
         """A function of the frame and of points in our layout, over leading axes."""
-        given = [np.asarray(array, dtype=np.float64) for array in arrays]
+        given = [np.asarray(as_array(name, array, (None,))) for name, array in arrays.items()]
+        for name, array in zip(arrays, given, strict=True):
+            require_finite(name, array)
+        ours = 7 if self.base == "euler" else _BASE_SIZES[self.base][0]
+        if given[0].shape[-1] < max(ours, 1):
+            raise ShapeError("q", ("...", f"at least {max(ours, 1)}"), given[0].shape)
+        frame = self._plain.at(given[0].shape[-1] - ours + _BASE_SIZES[self.base][0])
+        if len(given) == 2 and given[1].shape[-1] != frame.dim:
+            raise ShapeError("v", ("...", frame.dim), given[1].shape)
+        batch_axes(tuple(arrays), given)
         batch = np.broadcast_shapes(*(array.shape[:-1] for array in given))
         flat = [np.broadcast_to(a, (*batch, a.shape[-1])).reshape(-1, a.shape[-1]) for a in given]
-        ours = 7 if self.base == "euler" else _BASE_SIZES[self.base][0]
-        frame = self._plain.at(given[0].shape[-1] - ours + _BASE_SIZES[self.base][0])
         values = np.stack([function(frame, *row) for row in zip(*flat, strict=True)])
         return values.reshape(*batch, -1)
 
@@ -382,8 +406,8 @@ def planar(
     >>> referee.planar("body").v_from([0.0, 0.0, 0.5], [3.0, 1.0, 2.0]).tolist()
     [1.0, 2.0, 3.0]
     """
-    _one_of("axes", axes, ("world", "body"))
-    _one_of("order", order, ("vw", "wv"))
+    require_choice("axes", axes, ("world", "body"))
+    require_choice("order", order, ("vw", "wv"))
     return Layout("planar", order, axes, _point(point, 2), joints=_names(joints))
 
 
@@ -413,9 +437,9 @@ def floating(
     >>> referee.floating("wv", "body").name
     'floating(wv, body, frame, xyzw)'
     """
-    _one_of("order", order, ("vw", "wv"))
-    _one_of("axes", axes, AXES)
-    _one_of("quaternion", quaternion, ("xyzw", "wxyz"))
+    require_choice("order", order, ("vw", "wv"))
+    require_choice("axes", axes, AXES)
+    require_choice("quaternion", quaternion, ("xyzw", "wxyz"))
     return Layout("floating", order, axes, _point(point, 3), quaternion, _names(joints))
 
 
@@ -440,9 +464,9 @@ def euler(
     >>> layout.q_to([1.0, 2.0, 3.0, 0.0, 0.0, 0.0]).tolist()
     [1.0, 2.0, 3.0, 0.0, 0.0, 0.0, 1.0]
     """
-    _one_of("order", order, ("vw", "wv"))
-    _one_of("axes", axes, (*AXES, "rates"))
-    _one_of("angles", angles, ("rpy", "ypr"))
+    require_choice("order", order, ("vw", "wv"))
+    require_choice("axes", axes, (*AXES, "rates"))
+    require_choice("angles", angles, ("rpy", "ypr"))
     if axes == "rates":
         order = "vw"
     return Layout("euler", order, axes, _point(point, 3), angles, _names(joints))
@@ -451,23 +475,18 @@ def euler(
 # --- small things ---------------------------------------------------------------------------------
 
 
-def _one_of(name: str, value: str, known: Sequence[str]) -> None:
-    if value not in known:
-        raise ValueError(f"{name}: " + no_such("value", str(value), list(known)))
-
-
 def _names(joints: Sequence[str] | None) -> tuple[str, ...] | None:
-    return None if joints is None else tuple(joints)
+    return None if joints is None else require_names("joints", joints)
 
 
 def _point(point: str | Sequence[float], size: int) -> str | tuple[float, ...]:
     if isinstance(point, str):
-        _one_of("point", point, ("frame", "com"))
+        require_choice("point", point, ("frame", "com"))
         return point
-    numbers = tuple(float(x) for x in point)
-    if len(numbers) != size or not np.isfinite(numbers).all():
-        raise ShapeError("point", (size,), np.shape(point))
-    return numbers
+    numbers = np.asarray(as_array("point", point, ()))
+    if numbers.shape != (size,) or not np.isfinite(numbers).all():
+        raise ShapeError("point", (size,), numbers.shape)
+    return tuple(map(float, numbers))
 
 
 def _turn(angle: float) -> Array:

@@ -254,7 +254,7 @@ def test_bad_functions_are_named_with_their_sample():
         referee.audit_functions(H, frame=referee.floating(), q=np.ones(7), v=np.ones(6))
     with pytest.raises(TypeError, match="frame: expected a FrameField"):
         referee.audit_functions(H, frame="mixed", q=q, v=v)
-    with pytest.raises(ValueError, match="precision: expected one of float64, float32"):
+    with pytest.raises(ValueError, match="^precision: .*float64.*float32"):
         referee.audit_functions(H, precision="half", **at)
 
 

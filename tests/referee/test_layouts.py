@@ -132,7 +132,7 @@ def test_angles_and_their_rates():
 
 
 def test_wrong_layouts_are_refused_by_name():
-    with pytest.raises(ValueError, match=r"axes: there is no value 'wrld'.*did you mean world"):
+    with pytest.raises(ValueError, match=r"axes: .*'wrld'.*did you mean world"):
         referee.floating("vw", "wrld")
     with pytest.raises(ShapeError, match=r"point: expected shape \(3,\)"):
         referee.floating(point=(1.0, 2.0))

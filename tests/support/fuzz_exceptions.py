@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from bad_values import RESULTS
+
 #: Programs that are not run.
 NOT_RUN: dict[str, str] = {
     "connections.multibody.warm_up": "compiles all recursions, for minutes",
@@ -17,6 +19,7 @@ _RESULTS = (
     "control.(PlantMotion|Rank|RobotTask|TaskState|WholeBodyCommand|tracking_example.TrackingResult)",
     "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",
     "interop.(GeomstatsMetric|LibraryAudit)|multibody.(Closed|CurvatureExtremes|InverseKinematics|Model|TracedModel)",
+    "referee.(Row|LayoutRow)|verify.Row|sweeps.Chunk",
     "referee.(CorpusRobot|LayoutFrame|LayoutSearch|RefereeReport)|sweeps.(Done|PropositionSummary|Summary)",
     "verify.(Bodies|Group|GroupResult|MotionRates|NonholonomicSubject|Subject)",
 )
@@ -274,6 +277,21 @@ ACCEPTED: dict[tuple[str, ...], str] = {
         "forms",
         "returns NaN",
     ): "a function of q, judged where it is used",
+    **{
+        ("referee.detect_layout", name, f"returns {kind}"): "the row of a layout says what is wrong"
+        for name in ("mass_matrix", "bias")
+        for kind in RESULTS
+    },
+    ("referee.layouts.Layout.q_from", "q", "one too many"): "any number of joints",
+    ("referee.layouts.Layout.q_to", "q", "one too many"): "any number of joints",
+    ("referee.planar", "point", "numbers"): "right: where the point is",
+    ("referee.detect_layout", "q", "one too many"): "of another base",
+    ("referee.detect_layout", "v", "one too few"): "of another base",
+    **{
+        ("referee.BlackBoxFilter", "u", kind): "the user's functions know it"
+        for kind in ("one too many", "one too few", "nothing", "an empty list")
+    },
+    ("subject", "another text"): "any text is a name",
     ("name", "another text"): "any text is a name",
     ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",
     ("geometry.curves.SampledCurve.__call__", "t", "NaN"): "NaN outside of the samples, as it says",
@@ -333,6 +351,11 @@ NAMES: dict[tuple[str, str], str] = {
     ("control.whole_body.task.RobotTask.at", "target"): "target|place",
     ("control.whole_body.controller.WholeBodyController.command", "targets"): "targets?|place",
     ("control.whole_body.controller.WholeBodyController.torque", "targets"): "targets?|place",
+    ("referee.audit_functions", "q"): "q|v|nq",
+    ("referee.layouts.Layout.q_to", "q"): "q|nq",
+    ("referee.layouts.Layout.v_from", "q"): "q|v",
+    ("referee.layouts.Layout.v_to", "q"): "q|v",
+    ("referee.candidates", "given"): "robot|name",
     ("SampledCurve", "times"): "times|curve samples",
     ("statistical_model", "quadrature"): "quadrature|nodes|weights",
 }
