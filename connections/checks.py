@@ -8,6 +8,7 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
+import os
 import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -608,6 +609,22 @@ def require_choice(
         raise error(expected + shown(repr(value)) + did_you_mean(value, choices))
 
 
+def require_draws(samples: Any, seed: Any) -> None:
+    """Raise an error unless `samples` is a positive integer, and `seed` one that is not negative."""
+    require_positive_int("samples", samples)
+    require_indices("seed", [seed])
+
+
+def require_each_of(name: str, values: Any, expected: type) -> list[Any]:
+    """`values`, in anything that is iterated, as a list; `TypeError` unless each is of the expected type."""
+    if isinstance(values, str) or not isinstance(values, Iterable):
+        raise TypeError(f"{name}: expected a list of {expected.__name__}, got {words_of(values)}")
+    listed = list(values)
+    for number, value in enumerate(listed):
+        require_type(f"{name}[{number}]", value, expected)
+    return listed
+
+
 def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:
     """`value` as a tuple.
 
@@ -621,6 +638,16 @@ def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int
     if size is not None and not all(0 <= index < size for index in value):
         raise ValueError(f"{name}: expected indices from 0 to {size - 1}, got {tuple(map(int, value))}")
     return tuple(map(int, value))
+
+
+def require_path(name: str, value: Any) -> Path:
+    """`value` as a path; `TypeError` or `ValueError` unless it is a text or a path that systems take."""
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if not isinstance(path, str):
+        raise TypeError(f"{name}: expected a path, got {words_of(value)}")
+    if not path or "\0" in path:
+        raise ValueError(f"{name}: expected a path, got {shown(repr(path))}")
+    return Path(path)
 
 
 def require_mapping(name: str, value: Any, what: str) -> None:

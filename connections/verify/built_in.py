@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.checks import require_draws
 from connections.coriolis import MechanicalSystem
 from connections.geometry import (
     ConstantMetric,
@@ -40,6 +41,7 @@ def built_in_subjects(samples: int = 2, seed: int = 0) -> list[Subject]:
     >>> [subject.name for subject in verify.built_in_subjects(samples=1)]
     ['point mass', 'sphere', 'spinning body', 'rigid body', 'random frame', 'planar arm']
     """
+    require_draws(samples, seed)
     return [built_in_subject(name, samples, seed) for name in BUILT_IN]
 
 

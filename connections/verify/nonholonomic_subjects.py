@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,7 +18,15 @@ import numpy as np
 from scipy.linalg import null_space
 
 from connections.affine import ConstrainedConnection, SpannedDistribution
-from connections.checks import ShapeError, as_array
+from connections.affine.symmetry import GroupAction
+from connections.checks import (
+    ShapeError,
+    as_array,
+    require_finite,
+    require_indices,
+    require_text,
+    require_type,
+)
 from connections.coriolis import NonholonomicSystem
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import PointFunction
@@ -31,9 +39,6 @@ from connections.verify.numerics import (
     stencil,
 )
 from connections.verify.subjects import compiled_of, generator, shared
-
-if TYPE_CHECKING:
-    from connections.affine.symmetry import GroupAction
 
 
 class Jet:
@@ -341,12 +346,19 @@ def nonholonomic_subject(
     """
     if isinstance(system, ConstrainedConnection):
         system = NonholonomicSystem(system)
+    require_text("name", name)
+    require_type("system", system, NonholonomicSystem)
+    require_type("rng", rng, np.random.Generator, "write numpy.random.default_rng(seed)")
+    require_indices("seed", [seed])
+    if action is not None:
+        require_type("action", action, GroupAction)
     n, m = system.connection.ambient.frame.dim, system.frame.dim
     if m == n:
         raise ValueError(
             f"{name}: there are no constraints (n = m = {n}); connections.verify.subject is for it"
         )
     points = np.asarray(as_array("q", q, (system.frame.ambient_dim,)))
+    require_finite("q", points)
     if points.ndim != 2:
         raise ShapeError("q", ("samples", system.frame.ambient_dim), points.shape)
     v, a = rng.normal(size=(2, len(points), m))

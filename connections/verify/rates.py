@@ -17,6 +17,7 @@ import jax
 import numpy as np
 
 from connections.affine import AffineConnection, LeviCivita
+from connections.checks import require_type
 from connections.control import contraction_rates, stiffness_and_damping
 from connections.coriolis import MechanicalSystem
 from connections.verify.numerics import Array
@@ -96,6 +97,7 @@ def rates_along_a_motion(subject: Subject) -> MotionRates:
     >>> bool((rates.neighbours <= rates.allowed + 1e-6).all())  # neighbours approach at least as fast
     True
     """
+    require_type("subject", subject, Subject)
     system, nabla = _system_of(subject)
     q0, v0 = subject.q[0], min(1.0, subject.room) * subject.v[0] / np.abs(subject.v[0]).max()
     feedback, times = _feedback(system, q0), np.linspace(0.0, DURATION, POINTS)

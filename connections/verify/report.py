@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from math import isnan
 from typing import Any
 
-from connections.checks import Check
+from connections._words import words_of
+from connections.checks import Check, as_number, require_each_of, require_function
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample, catalogue
 from connections.verify.subjects import Subject
@@ -115,6 +116,9 @@ def verify_subject(
     >>> rows[0].key, rows[0].check.ok, rows[0].control.ok  # a wrong formula is noticed
     ('A1', True, False)
     """
+    if progress is not None:
+        require_function("progress", progress, "row ->", more=0)
+    tol = as_number("tol", tol)
     rows = []
     for item in applicable(subject):
         rows.append(_row(subject, item, tol))
@@ -133,6 +137,10 @@ def applicable(subject: AnySubject) -> list[Proposition]:
     >>> [item.key for item in propositions[:5]]
     ['A1', 'A2', 'Thm III.1', 'Thm III.1 unique', 'Koszul']
     """
+    if not isinstance(subject, Subject | NonholonomicSubject):
+        raise TypeError(
+            f"subject: expected a Subject, got {words_of(subject)}; write as_subject(system, name)"
+        )
     excluded = {item.key for item in excluded_by_torsion(subject)}
     return [item for item in catalogue(type(subject)) if item.applies(subject) and item.key not in excluded]
 
@@ -159,7 +167,7 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     [('A1', 'arm')]
     """
     worst: dict[str, Row] = {}
-    for row in rows:
+    for row in require_each_of("rows", rows, Row):
         other = worst.get(row.key)
         if other is None or _badness(row) > _badness(other):
             worst[row.key] = row

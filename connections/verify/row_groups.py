@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from connections.checks import require_each_of
 from connections.verify.report import FAILS, HOLDS, INCONCLUSIVE, Row
 
 
@@ -135,7 +136,7 @@ def by_group(rows: Iterable[Row]) -> list[GroupResult]:
     a connection differentiates along curves 2 holds
     compatible with H iff Hdot - 2C is skew 4 holds
     """
-    found = list(rows)
+    found = require_each_of("rows", rows, Row)
     results = []
     for group in GROUPS:
         members = [row for row in found if row.key in group.keys]

@@ -18,7 +18,15 @@ import numpy as np
 
 from connections._jax import Value, solve
 from connections.affine import AffineConnection, ChangedConnection, ContorsionConnection
-from connections.checks import ShapeError, as_array, require_type
+from connections.checks import (
+    ShapeError,
+    as_array,
+    as_scalar,
+    require_finite,
+    require_indices,
+    require_text,
+    require_type,
+)
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial, cache_of
@@ -315,7 +323,14 @@ def subject_of(
     room: float = np.inf,
 ) -> Subject:
     """As `subject`, for a given system: all subjects of one system share its compiled functions."""
+    require_text("name", name)
+    require_indices("seed", [seed])
+    if bodies is not None:
+        require_type("bodies", bodies, Bodies)
+    if not as_scalar("room", room) > 0.0:
+        raise ValueError(f"room: expected a positive number, or infinity, got {room}")
     q = np.asarray(as_array("q", q, (system.metric.frame.ambient_dim,)))
+    require_finite("q", q)
     if q.ndim != 2:
         raise ShapeError("q", ("samples", system.metric.frame.ambient_dim), q.shape)
     v, a = rng.normal(size=(2, len(q), system.metric.frame.dim))

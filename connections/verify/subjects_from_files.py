@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from connections.checks import require_draws, require_path, require_text
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.python_files import Wanted, explained, object_from_file
 from connections.verify.subjects import Subject
@@ -42,7 +43,9 @@ def subject_from_file(
     >>> verify.subject_from_file("line.py", "metric").q.shape
     (2, 1)
     """
-    path = Path(path)
+    path = require_path("path", path)
+    require_text("attribute", attribute)
+    require_draws(samples, seed)
     found = object_from_file(path, attribute, _SUBJECT)
     with explained(path, f"{found.name} cannot be verified"):
         return as_subject(found.thing, attribute, samples, seed)

@@ -15,7 +15,16 @@ from connections.affine import (
     WeylConnection,
 )
 from connections.affine.symmetry import GroupAction
-from connections.checks import NonFiniteError, ShapeError, SubjectError, as_array, raise_at, require_finite
+from connections.checks import (
+    NonFiniteError,
+    ShapeError,
+    SubjectError,
+    as_array,
+    raise_at,
+    require_draws,
+    require_finite,
+    require_text,
+)
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.geometry import Metric
 from connections.multibody import Model
@@ -57,6 +66,8 @@ def as_subject(thing: Any, name: str, samples: int = 2, seed: int = 0) -> Subjec
     >>> subject.name, subject.q.shape
     ('spinning body', (5, 4))
     """
+    require_text("name", name)
+    require_draws(samples, seed)
     if isinstance(thing, Model):
         return robot_subject(thing, name, samples, seed)
     if isinstance(thing, Subject | NonholonomicSubject):

@@ -13,7 +13,7 @@ import numpy as np
 
 from connections._words import did_you_mean
 from connections.affine.symmetry import GroupAction
-from connections.checks import SubjectError
+from connections.checks import SubjectError, require_draws, require_text
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.verify.built_in import BUILT_IN, built_in_subject
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
@@ -55,10 +55,13 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     >>> subject.name, subject.q.shape
     ('planar arm', (5, 3))
     """
+    require_text("name", name)
+    require_draws(samples, seed)
     key, names = _hyphened(name), system_names()
     if key not in names:
         raise SubjectError(
-            f"there is no system {name!r}{did_you_mean(key, names)}\nThe systems are {', '.join(names)}."
+            f"name: there is no system {name!r}{did_you_mean(key, names)}\n"
+            f"The systems are {', '.join(names)}."
         )
     built_in = {_hyphened(words): words for words in BUILT_IN}
     if key in built_in:

@@ -291,6 +291,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
         ("referee.BlackBoxFilter", "u", kind): "the user's functions know it"
         for kind in ("one too many", "one too few", "nothing", "an empty list")
     },
+    ("verify.subject", "room", "infinite"): "no limit",
     ("subject", "another text"): "any text is a name",
     ("name", "another text"): "any text is a name",
     ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",
@@ -356,6 +357,10 @@ NAMES: dict[tuple[str, str], str] = {
     ("referee.layouts.Layout.v_from", "q"): "q|v",
     ("referee.layouts.Layout.v_to", "q"): "q|v",
     ("referee.candidates", "given"): "robot|name",
+    ("verify.as_subject", "thing"): "expected a Subject",
+    ("verify.subject_from_file", "path"): "path|file",
+    ("verify.subject_from_file", "attribute"): "attribute|has no",
+    ("sweeps.Store", "path"): "path|store",
     ("SampledCurve", "times"): "times|curve samples",
     ("statistical_model", "quadrature"): "quadrature|nodes|weights",
 }

@@ -219,19 +219,30 @@ def _of_arrays() -> dict[str, Any]:
 
 def run(program: str, recorder: Recorder) -> None:
     """Run a program in an empty folder; errors that its text does not announce come through."""
+    with tempfile.TemporaryDirectory() as folder, chdir(folder):
+        _run(program, recorder)
+
+
+def _run(program: str, recorder: Recorder) -> None:
     space = _of_arrays() if program.startswith(OF_ARRAYS) else {"__name__": "__main__"}
     space[RECORDER] = recorder
-    with tempfile.TemporaryDirectory() as folder, chdir(folder):
-        for source, fails in statements(program):
-            try:
-                exec(compiled(source, program), space)
-            except Exception:
-                if not fails:
-                    raise
+    for source, fails in statements(program):
+        try:
+            exec(compiled(source, program), space)
+        except Exception:
+            if not fails:
+                raise
+
+
+@cache
+def folder_of(program: str) -> tempfile.TemporaryDirectory[str]:
+    """Where the calls of a program were made, with the files that it wrote."""
+    return tempfile.TemporaryDirectory()
 
 
 @cache
 def recorded(program: str) -> dict[str, GoodCall]:
     recorder = Recorder(program)
-    run(program, recorder)
+    with chdir(folder_of(program).name):
+        _run(program, recorder)
     return recorder.found

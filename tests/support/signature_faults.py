@@ -14,7 +14,6 @@ import io
 import os
 import re
 import sys
-import tempfile
 import time
 import warnings
 from collections.abc import Iterator
@@ -29,7 +28,7 @@ if __name__ == "__main__":
 import public_calls
 from bad_values import RESULTS, WrongResult, bad_values, verdict
 from fuzz_exceptions import ACCEPTED, NOT_RUN, named_by, reason_for_no_call
-from good_calls import GoodCall, Recorder, programs, public_callables, recorded, run, statements
+from good_calls import GoodCall, Recorder, folder_of, programs, public_callables, recorded, run, statements
 
 
 def is_exempt(name: str) -> bool:
@@ -66,7 +65,7 @@ def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
 
 def faults(call: GoodCall) -> Iterator[str]:
     """What is wrong with a call, one line for each bad value; what it writes is removed."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+    with contextlib.chdir(folder_of(call.program).name):
         yield from _faults(call)
 
 
