@@ -60,8 +60,7 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     key, names = _hyphened(name), system_names()
     if key not in names:
         raise SubjectError(
-            f"name: there is no system {name!r}{did_you_mean(key, names)}\n"
-            f"The systems are {', '.join(names)}."
+            f"there is no system {name!r}{did_you_mean(key, names)}\nThe systems are {', '.join(names)}."
         )
     built_in = {_hyphened(words): words for words in BUILT_IN}
     if key in built_in:

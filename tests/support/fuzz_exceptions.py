@@ -10,6 +10,13 @@ from bad_values import RESULTS
 NOT_RUN: dict[str, str] = {
     "connections.multibody.warm_up": "compiles all recursions, for minutes",
     "connections.sweeps.local_cluster": "starts processes, which import a program's main module",
+    **dict.fromkeys(
+        [
+            f"connections.sweeps.{name}"
+            for name in ("Done", "Store", "Summary", "run_sweep", "store.Store.to_xarray")
+        ],
+        "pickles a function that is defined in the program, which has no file; others call these",
+    ),
 }
 
 _RESULTS = (
@@ -357,6 +364,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("referee.layouts.Layout.v_from", "q"): "q|v",
     ("referee.layouts.Layout.v_to", "q"): "q|v",
     ("referee.candidates", "given"): "robot|name",
+    ("verify.system_subject", "name"): "name|system",
     ("verify.as_subject", "thing"): "expected a Subject",
     ("verify.subject_from_file", "path"): "path|file",
     ("verify.subject_from_file", "attribute"): "attribute|has no",

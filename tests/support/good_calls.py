@@ -208,13 +208,16 @@ def programs() -> tuple[str, ...]:
 @cache
 def _of_arrays() -> dict[str, Any]:
     """What `public_calls` defines, with its calls through a recorder."""
-    space: dict[str, Any] = {
-        "__name__": OF_ARRAYS,
-        RECORDER: lambda function, *args, **named: function(*args, **named),
-    }
-    sys.modules[OF_ARRAYS] = types.ModuleType(OF_ARRAYS)  # where data classes look for their names
+    space = _module(OF_ARRAYS)
+    space[RECORDER] = lambda function, *args, **named: function(*args, **named)
     exec(compiled(Path(public_calls.__file__).read_text(), OF_ARRAYS), space)
     return space
+
+
+def _module(name: str) -> dict[str, Any]:
+    """What a new module holds, in which data classes and pickle find what is defined."""
+    sys.modules[name] = types.ModuleType(name)
+    return vars(sys.modules[name])
 
 
 def run(program: str, recorder: Recorder) -> None:
@@ -224,7 +227,7 @@ def run(program: str, recorder: Recorder) -> None:
 
 
 def _run(program: str, recorder: Recorder) -> None:
-    space = _of_arrays() if program.startswith(OF_ARRAYS) else {"__name__": "__main__"}
+    space = _of_arrays() if program.startswith(OF_ARRAYS) else _module(f"example of {program}")
     space[RECORDER] = recorder
     for source, fails in statements(program):
         try:

@@ -58,7 +58,8 @@ def calls_of(program: str, done: set[str]) -> Iterator[GoodCall]:
     with contextlib.redirect_stdout(io.StringIO()):
         found = recorded(program)
     for name, call in found.items():
-        if name not in done and (name == program or name not in programs()) and not is_exempt(name):
+        own = name == program or name not in programs() or name in NOT_RUN
+        if own and name not in done and not is_exempt(name):
             done.add(name)
             yield call
 
