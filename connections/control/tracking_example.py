@@ -87,7 +87,7 @@ class TrackingResult:
 MEASURES = tuple(field.name for field in fields(TrackingResult) if field.name != "motion")
 
 
-def desired_position(t: jax.Array) -> jax.Array:
+def desired_position(t: jax.Array | float) -> jax.Array:
     """q_d(t) = (t + sin t, 0, 0), m; t is a scalar, s.
 
     Examples

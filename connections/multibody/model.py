@@ -219,7 +219,7 @@ class Model(ByContent):
         ----------
         rng : NumPy's random generator, or a seed for one, a whole number that is not negative.
         """
-        if is_whole(rng) and rng >= 0:
+        if not isinstance(rng, np.random.Generator) and is_whole(rng) and rng >= 0:
             rng = np.random.default_rng(int(rng))
         if not isinstance(rng, np.random.Generator):
             expected = "a numpy.random.Generator, or a seed, a whole number that is not negative"

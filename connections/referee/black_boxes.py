@@ -75,7 +75,7 @@ class BlackBoxes:
         """The same, NaN where the function fails: steps of differences may leave its domain."""
         self.nearby_calls += 1
         try:
-            value = np.array(as_array("mass_matrix", self.functions["mass_matrix"](q.copy()), ()))
+            value: Array = np.array(as_array("mass_matrix", self.functions["mass_matrix"](q.copy()), ()))
         except Exception as error:
             self.nearby_failures += 1
             self.nearby_error = _words_of(error)

@@ -14,7 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import require_finite
+from connections.checks import (
+    as_array,
+    require_choice,
+    require_each_of,
+    require_finite,
+    require_names,
+    require_type,
+)
 from connections.control.tracking_example import FAMILIES, MEASURES, START, START_VELOCITY, explore
 from connections.multibody import Model
 from connections.sweeps.errors import SweepError
@@ -67,15 +74,18 @@ def contorsion_sweep(
     >>> list(sweep.outputs)
     ['robot', 'start', 'gamma', 'rms_error', 'final_error', 'effort', ...]
     """
-    values = np.asarray(gammas, dtype=np.float64)
+    values = as_array("gammas", gammas, (None,))
     if values.ndim != 1 or not values.size:
         raise SweepError(f"gammas: expected a list of numbers, got the shape {values.shape}")
+    robots = require_each_of("robots", robots, Model)
     require_finite("gammas", values)
     starts = whole("starts", starts, 1)
-    if family not in (FAMILIES[:1] if robots else FAMILIES):
-        known = "contorsion alone for robots" if robots else ", ".join(FAMILIES)
-        raise SweepError(f"family: expected {known}; got {family!r}")
-    names = tuple(names) or tuple(f"robot {number}" for number in range(len(robots)))
+    require_choice("family", family, FAMILIES, SweepError)
+    if robots and family != FAMILIES[0]:
+        raise SweepError(f"family: expected contorsion alone for robots; got {family!r}")
+    if tracking is not None:
+        require_type("tracking", tracking, Tracking)
+    names = require_names("names", names) or tuple(f"robot {number}" for number in range(len(robots)))
     if len(names) != len(robots):
         raise SweepError(f"names: expected {len(robots)}, got {len(names)}")
     function: Any
@@ -129,6 +139,7 @@ def contorsion_summary(store: Store) -> list[dict[str, Any]]:
     >>> means[0]["effort"] < means[1]["effort"]  # torsion costs effort
     True
     """
+    require_type("store", store, Store)
     about = store.described["about"]
     robot, gamma = (np.asarray(store.arrays[name][:]) for name in ("robot", "gamma"))
     measures = {name: np.asarray(store.arrays[name][:]) for name in about["measures"]}

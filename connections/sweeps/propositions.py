@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from connections.checks import SubjectError
+from connections.checks import SubjectError, as_number, require_names, require_text, require_type
 from connections.multibody import Model
 from connections.sweeps.errors import SweepError, UnknownSystemError
 from connections.sweeps.store import Store
@@ -68,11 +68,14 @@ def proposition_sweep(
     >>> sweep.rows, list(sweep.outputs), sweep.outputs["residual"].shape
     (100, ['residual', 'scale', 'control'], (2,))
     """
-    if not (isinstance(tol, int | float) and 0.0 < tol < 1.0):
+    tol = as_number("tol", tol)
+    if not 0.0 < tol < 1.0:
         raise SweepError(f"tol: expected a number between 0 and 1, got {tol!r}")
-    source = _Source(subject, name) if isinstance(subject, Model) else _Source(None, _known(str(subject)))
+    require_text("name", name)
+    source = _Source(subject, name) if isinstance(subject, Model) else _Source(None, _known(subject))
     items = {item.key: item for item in applicable(_subject(source))}
-    keys = tuple(items) if propositions is None else tuple(dict.fromkeys(propositions))
+    chosen = items if propositions is None else require_names("propositions", propositions)
+    keys = tuple(dict.fromkeys(chosen))
     unknown = [key for key in keys if key not in items]
     if unknown or not keys:
         raise SweepError(
@@ -99,6 +102,7 @@ def proposition_sweep(
 
 def _known(name: str) -> str:
     """The name of a built-in system, as in reports."""
+    require_text("subject", name)
     try:
         return system_subject(name, 1, 0).name
     except SubjectError as error:
@@ -161,6 +165,7 @@ def proposition_summary(store: Store) -> list[PropositionSummary]:
     ...     print(item.key, item.verdict, item.worst < 1e-9)
     A1 holds True
     """
+    require_type("store", store, Store)
     about = store.described["about"]
     residual, scale, control = (
         np.asarray(store.arrays[part][:]) for part in ("residual", "scale", "control")

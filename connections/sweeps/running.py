@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from connections._children import kept_from_the_current_folder
 from connections._distribution import how_to_install
-from connections.checks import require_bool
+from connections.checks import require_bool, require_duration, require_function, require_path, require_type
 from connections.sweeps.errors import SchedulerError, SweepError
 from connections.sweeps.fingerprint import require_installed
 from connections.sweeps.store import Store, description, open_inputs, require_place
@@ -157,6 +157,10 @@ def run_sweep(
     array([ 0.,  1.,  4.,  9., 16.])
     """
     require_installed()
+    require_type("sweep", sweep, Sweep)
+    timeout = require_duration("timeout", timeout)
+    if progress is not None:
+        require_function("progress", progress, "(done, chunks)", more=0)
     require_bool("compress", compress)
     require_bool("other_versions", other_versions)
     require_bool("other_sources", other_sources)
@@ -164,7 +168,7 @@ def run_sweep(
         raise SweepError("give workers, for a local cluster, or a scheduler, not both")
     if workers is not None:
         workers = whole("workers", workers, 0)
-    place = Path(path).absolute()
+    place = require_path("path", path).absolute()
     described = description(sweep, open_inputs(sweep.inputs, sweep.rows))
     packed = pack(sweep, str(place), described["versions"])
     if place.exists():

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections._labelled import xarray
 from connections._written import make_folder, require_files
-from connections.checks import require_writable
+from connections.checks import require_path, require_writable
 from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import identity, versions
 from connections.sweeps.sources import sources
@@ -92,7 +92,7 @@ class Store:
     def __init__(self, path: Any) -> None:
         import zarr
 
-        self.path = Path(path)
+        self.path = require_path("path", path)
         _require_files(self.path)
         if not self.path.is_dir():
             raise StoreError(f"{self.path} is not the store of a sweep: it is not a folder")

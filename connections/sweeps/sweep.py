@@ -9,14 +9,25 @@ so its results depend neither on the worker that computes it nor on the number o
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from connections.checks import ShapeError
+from connections._words import words_of
+from connections.checks import (
+    ShapeError,
+    as_array,
+    is_masked,
+    is_whole,
+    require_indices,
+    require_mapping,
+    require_names,
+    require_path,
+    require_text,
+    require_type,
+)
 from connections.sweeps.errors import SweepError
 
 _FORBIDDEN = ("checksums",)  # the store has an array of this name
@@ -52,13 +63,13 @@ class Output:
     dims: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        shape = tuple(operator.index(size) for size in self.shape)
-        dims = tuple(self.dims) or tuple(f"axis_{number}" for number in range(len(shape)))
+        shape = require_indices("shape", self.shape)
+        dims = require_names("dims", self.dims) or tuple(f"axis_{number}" for number in range(len(shape)))
         if len(dims) != len(shape):
             raise SweepError(f"dims: expected {len(shape)} names for the shape {shape}, got {dims}")
-        dtype = np.dtype(self.dtype)
-        if dtype.kind not in "biufcmM":
-            raise SweepError(f"dtype: expected a type of numbers, bool or times, got {self.dtype!r}")
+        dtype = _dtype_of(self.dtype)
+        if dtype is None or dtype.kind not in "biufcmM":
+            raise SweepError(f"dtype: expected a type of numbers, bool or times, got {words_of(self.dtype)}")
         object.__setattr__(self, "shape", shape)
         object.__setattr__(self, "dims", dims)
         object.__setattr__(self, "dtype", dtype.name)
@@ -67,6 +78,13 @@ class Output:
     def row_bytes(self) -> int:
         """Size of one row's value."""
         return int(np.dtype(self.dtype).itemsize * np.prod(self.shape, dtype=np.int64))
+
+
+def _dtype_of(name: Any) -> np.dtype[Any] | None:
+    try:
+        return np.dtype(name) if isinstance(name, str | type | np.dtype) else None
+    except TypeError:
+        return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,14 +171,19 @@ class Sweep:
     about: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        require_text("name", self.name)
+        require_mapping("outputs", self.outputs, "{name: Output}")
+        require_mapping("inputs", self.inputs, "{name: path}")
+        require_mapping("about", self.about, "a mapping")
         for name, least in (("rows", 1), ("chunk", 1), ("seed", 0)):
             object.__setattr__(self, name, whole(name, getattr(self, name), least))
         object.__setattr__(self, "chunk", min(self.chunk, self.rows))
-        if not callable(self.function):
-            raise SweepError(f"function: expected a function of a chunk, got {self.function!r}")
+        if not callable(self.function) or isinstance(self.function, type):
+            raise SweepError(f"function: expected a function of a chunk, got {words_of(self.function)}")
         if not self.outputs:
             raise SweepError("outputs: a sweep gives at least one array")
-        for name in self.outputs:
+        for name, output in self.outputs.items():
+            require_type(f"outputs[{name!r}]", output, Output)
             if not isinstance(name, str) or not name.isidentifier() or name in _FORBIDDEN:
                 raise SweepError(f"outputs: {name!r} cannot be the name of an array")
         for name, path in self.inputs.items():
@@ -169,6 +192,7 @@ class Sweep:
                     f"inputs: '{name}' is an array; write it first, zarr.save_array(PATH, array), "
                     "and give the path, so that workers read their rows themselves"
                 )
+            require_path(f"inputs[{name!r}]", path)
 
     @property
     def chunks(self) -> int:
@@ -190,6 +214,7 @@ class Sweep:
         Raises
         ------
         SweepError : the function did not return the described arrays. ShapeError : one has another shape.
+        TypeError, ValueError : one has other numbers than its output's type.
         """
         start, stop = self.bounds(number)
         given = self.function(Chunk(number, start, stop, self.seed, dict(inputs or {})))
@@ -198,11 +223,27 @@ class Sweep:
             raise SweepError(f"the function should return {', '.join(self.outputs)}; it returned {got}")
         arrays = {}
         for name, output in self.outputs.items():
-            array = np.ascontiguousarray(given[name], dtype=output.dtype)
-            if array.shape != (stop - start, *output.shape):
-                raise ShapeError(f"'{name}' of a chunk", (stop - start, *output.shape), np.shape(given[name]))
-            arrays[name] = array
+            arrays[name] = _as_output(f"'{name}' of a chunk", given[name], np.dtype(output.dtype))
+            if arrays[name].shape != (stop - start, *output.shape):
+                raise ShapeError(f"'{name}' of a chunk", (stop - start, *output.shape), arrays[name].shape)
         return arrays
+
+
+def _as_output(name: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
+    """What a sweep's function returned as a C-contiguous array of an output's type, with the same values."""
+    if dtype.kind in "biuf":
+        as_array(name, value, ())
+    elif is_masked(value) or not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):
+        raise TypeError(f"{name}: expected an array of {dtype}, got {words_of(value)}")
+    given = np.asarray(value)
+    try:
+        with np.errstate(invalid="ignore"):
+            array = given.astype(dtype, order="C", copy=False)
+    except OverflowError:
+        array = None
+    if array is None or (dtype.kind in "biu" and given.dtype != dtype and not (array == given).all()):
+        raise ValueError(f"{name}: {dtype} does not have all of its numbers")
+    return array
 
 
 def whole(name: str, value: Any, least: int) -> int:
@@ -212,9 +253,9 @@ def whole(name: str, value: Any, least: int) -> int:
     ------
     SweepError : `value` is something else.
     """
-    if isinstance(value, bool) or not hasattr(value, "__index__") or operator.index(value) < least:
-        raise SweepError(f"{name}: expected a whole number of at least {least}, got {value!r}")
-    return operator.index(value)
+    if not is_whole(value) or value < least:
+        raise SweepError(f"{name}: expected a whole number of at least {least}, got {words_of(value)}")
+    return int(value)
 
 
 def rows_within(limit: int, outputs: Mapping[str, Output], bytes_per_chunk: int = 2**25) -> int:

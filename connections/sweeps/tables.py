@@ -16,10 +16,13 @@ from typing import Any
 import numpy as np
 
 from connections import multibody as mb
+from connections.checks import ShapeError, as_array, require_choice, require_names, require_path, require_type
 from connections.multibody.joints import Free, Spherical
 from connections.multibody.joints.coordinates import CoordinateJoint
+from connections.multibody.model import require_model
+from connections.multibody.program.table import BODY_FACTORS
 from connections.sweeps.errors import SweepError
-from connections.sweeps.sweep import Chunk, Output, Sweep, rows_within
+from connections.sweeps.sweep import Chunk, Output, Sweep, rows_within, whole
 
 _BLOCK = 16  # configurations whose Christoffel symbols fit into the CPU's cache together
 _LARGEST = 50_000  # rows per chunk
@@ -66,6 +69,11 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
     >>> {name: values.round(3) for name, values in bounds.items()}
     {'christoffel_largest': array([0.664]), 'christoffel_norm': array([1.754])}
     """
+    require_model("christoffel_bounds", model)
+    require_choice("body_factor", body_factor, BODY_FACTORS)
+    q = as_array("q", q, (model.nq,))
+    if q.ndim != 2:
+        raise ShapeError("q", ("m", model.nq), q.shape)
     m, n = len(q), model.nv
     largest, norm = np.empty(m), np.empty(m)
     cubes = np.empty((_BLOCK, n, n, n))
@@ -153,7 +161,10 @@ def table_sweep(
     >>> sweeps.Store("arm.zarr").group["mass_matrix"].shape
     (10, 6, 6)
     """
-    names = tuple(dict.fromkeys([quantities] if isinstance(quantities, str) else quantities))
+    require_model("table_sweep", model)
+    require_choice("body_factor", body_factor, BODY_FACTORS)
+    listed = [quantities] if isinstance(quantities, str) else require_names("quantities", quantities)
+    names = tuple(dict.fromkeys(listed))
     unknown = [name for name in names if name not in QUANTITIES]
     if unknown or not names:
         raise SweepError(f"quantities: expected some of {', '.join(QUANTITIES)}; got {unknown or 'none'}")
@@ -238,6 +249,9 @@ def random_configurations(model: mb.Model, rng: np.random.Generator, count: int)
     >>> q.shape, bool((abs(q) < np.pi).all())
     ((1000, 6), True)
     """
+    require_model("random_configurations", model)
+    require_type("rng", rng, np.random.Generator)
+    count = whole("count", count, 1)
     if model.closed:
         return np.stack([model.random(rng) for _ in range(count)])
     q = np.empty((count, model.nq))
@@ -257,6 +271,7 @@ def random_configurations(model: mb.Model, rng: np.random.Generator, count: int)
 def _rows_of(path: Any) -> int:
     import zarr
 
+    require_path("configurations", path)
     try:
         return int(zarr.open_array(path, mode="r").shape[0])
     except (FileNotFoundError, KeyError, ValueError, IndexError, NotADirectoryError) as error:

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from connections.checks import as_number
 from connections.control.laws.passivity import PassivityController
 from connections.control.tracking_example import high_frequency_fraction
 from connections.integration.driver import follow
@@ -25,6 +26,7 @@ from connections.integration.solver import Settings
 from connections.integration.steps import judging, numpy_attempts, plain_layout
 from connections.multibody import Model, coriolis_product, forward_dynamics, mass_matrix
 from connections.sweeps.errors import SweepError
+from connections.sweeps.sweep import whole
 
 ROBOT_MEASURES = (
     "rms_error",
@@ -79,11 +81,12 @@ class Tracking:
     max_steps: int = 5_000
 
     def __post_init__(self) -> None:
-        for name in self.__dataclass_fields__:
-            value = getattr(self, name)
-            good = isinstance(value, int | float) and np.isfinite(value) and value >= 0.0
-            if not good or (value == 0.0 and name not in ("amplitude", "spread", "speed")):
-                raise SweepError(f"{name}: expected a positive finite number, got {value!r}")
+        for name in self.__dataclass_fields__.keys() - {"max_steps"}:
+            value = as_number(name, getattr(self, name))
+            if value < 0.0 or (value == 0.0 and name not in ("amplitude", "spread", "speed")):
+                raise SweepError(f"{name}: expected a positive number, got {value!r}")
+            object.__setattr__(self, name, value)
+        object.__setattr__(self, "max_steps", whole("max_steps", self.max_steps, 1))
         if self.horizon < 4.0 * self.sampling:
             raise SweepError(f"sampling: {self.sampling:g} s is too long for a motion of {self.horizon:g} s")
 

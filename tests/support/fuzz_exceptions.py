@@ -140,6 +140,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ): "the forms are the user's, and so is what they take",
     ("remedy", "another text"): "any words",
     ("names", "another text at 0"): "any text is a name",
+    ("dims", "another text at 0"): "any text is a name",
     ("affine.SpannedDistribution", "basis", "returns NaN"): "the example reads no number of it",
     **{
         ("systems.gaits.Gait.shape", "t", kind): "any number of times"
@@ -299,6 +300,11 @@ ACCEPTED: dict[tuple[str, ...], str] = {
         for kind in ("one too many", "one too few", "nothing", "an empty list")
     },
     ("verify.subject", "room", "infinite"): "no limit",
+    ("sweeps.Output", "shape", "an integer beyond float64"): "a size, though no memory has it",
+    ("sweeps.run_sweep", "path", "another text"): "any text is a path",
+    ("sweeps.Store", "path", "another text"): "any text is a path",
+    ("sweeps.contorsion_sweep", "gammas", "one too many"): "any number of them is right",
+    ("sweeps.contorsion_sweep", "gammas", "one too few"): "any number of them is right",
     ("subject", "another text"): "any text is a name",
     ("name", "another text"): "any text is a name",
     ("evaluation.parameters.ParametricFunction.__call__", "arguments"): "they are of the user's function",

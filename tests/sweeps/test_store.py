@@ -232,7 +232,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("wrong", "complaint"),
     [
-        ({"rows": 0}, "rows: expected a whole number of at least 1, got 0"),
+        ({"rows": 0}, "rows: expected a whole number of at least 1"),
         ({"chunk": 2.5}, "chunk: expected a whole number"),
         ({"seed": -1}, "seed: expected a whole number of at least 0"),
         ({"outputs": {}}, "at least one array"),
@@ -252,6 +252,23 @@ def test_a_function_that_returns_something_else(tmp_path: Path) -> None:
         run_sweep(
             sweep(function=lambda c: {"x": np.zeros(10), "row": np.zeros(10)}), tmp_path / "b", workers=0
         )
+    for dtype, wrong in (
+        ("float64", 1j),
+        ("float64", "1.5"),
+        ("float64", None),
+        ("float64", np.datetime64(1, "s")),
+        ("float64", np.ma.masked),
+        ("int64", 1.5),
+        ("int64", np.nan),
+        ("int64", 2**70),
+        ("uint8", 300),
+        ("bool", 2),
+        ("complex128", "1"),
+        ("datetime64[s]", 3.0),
+    ):
+        with pytest.raises((TypeError, ValueError), match="'x' of a chunk"):
+            one = {"x": Output(dtype=dtype)}
+            Sweep("wrong", lambda chunk, x=wrong: {"x": [x]}, rows=1, outputs=one).compute(0)
     with pytest.raises(SweepError, match="cannot be sent to workers"):
         with socket.socket() as unpicklable:
             run_sweep(sweep(function=lambda c: unpicklable), tmp_path / "c", workers=0)
