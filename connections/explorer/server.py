@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 from connections._distribution import how_to_install
 from connections._shown import shown
-from connections.checks import require_finite
+from connections._words import words_of
+from connections.checks import as_number, is_whole, require_path, require_text
 
 if TYPE_CHECKING:
     from connections.explorer.robot import Robot
@@ -136,7 +137,9 @@ def serve(
     'http://127.0.0.1:.../?token=...'
     >>> running.stop()
     """
-    require_finite("beta", beta)
+    require_text("name", name)
+    require_text("host", host)
+    beta = as_number("beta", beta)
     if abs(beta) > MOST_BETA:
         raise ValueError(
             f"beta: expected a number between -{MOST_BETA:g} and {MOST_BETA:g} kg/m, got {beta:g}"
@@ -148,8 +151,13 @@ def serve(
     from connections.explorer.page import Page
     from connections.explorer.page_face import renamed
     from connections.explorer.robot import Robot
+    from connections.multibody.model import require_model
     from connections.verify import as_subject
 
+    if model is not None and not isinstance(model, Robot):
+        require_model("serve", model)
+    if urdf is not None:
+        require_path("urdf", urdf)
     if urdf is not None and (model is None or isinstance(model, Robot)):
         raise ValueError("urdf: expected with a model, whose visuals it has")
     if model is not None and system is not None:
@@ -216,8 +224,8 @@ def _viser() -> Any:
 
 def _require_free(host: str, port: int) -> None:
     """Bind the port and release it, because viser would silently take another one, or try a thousand."""
-    if not 0 <= port <= 65535:
-        raise ValueError(f"port: expected a number between 0 and 65535, got {port}")
+    if not is_whole(port) or not 0 <= port <= 65535:
+        raise ValueError(f"port: expected a whole number between 0 and 65535, got {words_of(port)}")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

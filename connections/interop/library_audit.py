@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from connections import multibody as mb
-from connections.checks import Check
+from connections.checks import Check, require_bool, require_draws, require_path, require_text
 from connections.coriolis import AuditReport, audit_coriolis
 from connections.geometry.numerics.scales import worst_check
 from connections.interop.libraries import (
@@ -176,8 +176,11 @@ def audit_aloud(
     seed: int = 0,
 ) -> LibraryAudit:
     """`audit_library` without suppressing what the library prints."""
+    require_text("library", library)
+    require_bool("floating_base", floating_base)
+    require_draws(samples, seed)
     known, variant = library_named(library)
-    subject = robot.kind if isinstance(robot, JointExample) else Path(robot).stem
+    subject = robot.kind if isinstance(robot, JointExample) else require_path("robot", robot).stem
     with tempfile.TemporaryDirectory(prefix="connections_audit_") as folder:
         read, variant = _reader(known, variant)
         theirs = read(robot, floating_base, Path(folder))

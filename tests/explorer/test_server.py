@@ -120,7 +120,7 @@ def test_a_port_that_is_taken_in_the_meantime_is_an_error(
     [
         ({"beta": float("nan")}, ValueError, "beta is nan"),
         ({"beta": 51.0}, ValueError, "beta: expected a number between -50 and 50 kg/m, got 51"),
-        ({"port": 70_000}, ValueError, "port: expected a number between 0 and 65535"),
+        ({"port": 70_000}, ValueError, "port: expected a whole number between 0 and 65535"),
         ({"host": "192.0.2.1"}, explorer.PortError, "cannot serve on 192.0.2.1, port 8080: .*assign"),
         ({"host": "no.such.host.invalid"}, explorer.PortError, "cannot serve on no.such.host.invalid"),
     ],

@@ -155,11 +155,9 @@ def test_what_geomstats_cannot_take_is_refused() -> None:
         FrameError, match="q has 4 numbers on a manifold of dimension 3, so there are no coord"
     ):
         rotations.metric.christoffels(np.array([0.0, 0.0, 0.0, 1.0]))
-    with pytest.raises(
-        TypeError, match=r"expected an AffineConnection, got MatrixMetric: pass LeviCivita\(metric\)"
-    ):
+    with pytest.raises(TypeError, match=r"nabla: expected an AffineConnection.*LeviCivita\(metric\)"):
         to_geomstats(HALF_PLANE.metric)
-    with pytest.raises(TypeError, match="metric: expected a Metric, got ndarray"):
+    with pytest.raises(TypeError, match="metric: expected a Metric"):
         to_geomstats(HALF_PLANE, np.eye(2))
     with pytest.raises(FrameError, match="change one to the other's frame"):
         to_geomstats(HALF_PLANE, systems.METRIC)

@@ -375,6 +375,8 @@ NAMES: dict[tuple[str, str], str] = {
     ("verify.subject_from_file", "path"): "path|file",
     ("verify.subject_from_file", "attribute"): "attribute|has no",
     ("sweeps.Store", "path"): "path|store",
+    ("explorer.serve", "host"): "host|serve on",
+    ("interop.joint_example", "kind"): "kind|joint type",
     ("SampledCurve", "times"): "times|curve samples",
     ("statistical_model", "quadrature"): "quadrature|nodes|weights",
 }

@@ -112,7 +112,7 @@ def ball(space: Any) -> Exact:
 
 
 def _unit(pole: Any, n: int) -> tuple[float, ...]:
-    away = -np.eye(n + 1)[-1] if pole is None else as_numpy(pole)
+    away = -np.eye(n + 1)[-1] if pole is None else pole
     if away.shape != (n + 1,) or not abs(np.linalg.norm(away) - 1.0) <= POINT_TOLERANCE:
         raise PointError(
             f"pole: expected a point of the sphere, {n + 1} numbers of norm 1, got {away.tolist()}"

@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from connections.checks import as_array
+
 
 def import_geomstats() -> ModuleType:
     """The module ``geomstats``, imported as NumPy 2.4 and later do not let it be imported by itself.
@@ -69,8 +71,8 @@ def backend() -> Any:
     return import_geomstats().backend if imported is None else imported
 
 
-def as_numpy(value: Any) -> np.ndarray:
-    """`value`, an array of any backend or a list of them, as a float64 array.
+def as_numpy(value: Any, name: str = "geomstats' array") -> np.ndarray:
+    """`value`, an array of any backend or a list of them, as a float64 array of its own.
 
     Raises
     ------
@@ -84,14 +86,11 @@ def as_numpy(value: Any) -> np.ndarray:
     if hasattr(value, "detach"):
         value = value.detach().cpu().numpy()
     if isinstance(value, (list, tuple)):
-        parts = [as_numpy(item) for item in value]
+        parts = [as_numpy(item, name) for item in value]
         if len({part.shape for part in parts}) > 1:
-            raise TypeError("expected an array of real numbers, got lists of different lengths")
+            raise TypeError(f"{name}: expected an array of real numbers, got lists of different lengths")
         value = np.array(parts)
-    array = np.asarray(value)
-    if array.dtype.kind not in "biuf":
-        raise TypeError(f"expected an array of real numbers, got {array.dtype}")
-    return array.astype(np.float64)
+    return np.array(as_array(name, value, ()))
 
 
 def as_backend(value: Any) -> Any:

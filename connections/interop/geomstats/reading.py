@@ -7,7 +7,7 @@ from typing import Any
 from connections.checks import MetricError
 from connections.interop.geomstats import charts, groups, matrices, products
 from connections.interop.geomstats.charts import Exact
-from connections.interop.geomstats.loading import backend
+from connections.interop.geomstats.loading import as_numpy, backend
 from connections.interop.geomstats.sampled import sampled
 from connections.interop.geomstats.translation import GeomstatsMetric, require_agreement
 
@@ -58,6 +58,7 @@ def from_geomstats(space: Any, pole: Any = None) -> GeomstatsMetric:
     """
     source = from_geomstats, space, pole
     space, metric = _space_and_metric(space)
+    pole = None if pole is None else as_numpy(pole, "pole")
     base, chart, route = _read(space, metric, pole)
     result = GeomstatsMetric(base, chart, space, route, source)
     require_agreement(result, _inner_product(space, metric))

@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import MetricError, PointError, ShapeError
+from connections.checks import MetricError, PointError, ShapeError, require_finite
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
@@ -183,7 +183,8 @@ class GeomstatsMetric(Metric):
         return Argument("q", q, (self.frame.ambient_dim,))
 
     def _shaped(self, name: str, value: Any) -> np.ndarray:
-        array, shape = as_numpy(value), self.chart.shape
+        array, shape = as_numpy(value, name), self.chart.shape
+        require_finite(name, array)
         if array.ndim < len(shape) or array.shape[array.ndim - len(shape) :] != shape:
             raise ShapeError(f"{name} of {_name(self.space)}", ("...", *shape), array.shape)
         return array

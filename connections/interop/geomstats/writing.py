@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from connections.affine.connection import AffineConnection
-from connections.checks import require_same_frame
+from connections.checks import require_same_frame, require_type
 from connections.geometry.metrics import Metric
 from connections.interop.geomstats.loading import backend
 
@@ -45,14 +45,11 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
     >>> float(space.metric.dist([0.0, 1.0], [0.0, 2.0]).round(6))  # log 2
     0.693147
     """
-    if not isinstance(nabla, AffineConnection):
-        hint = ": pass LeviCivita(metric)" if isinstance(nabla, Metric) else ""  # type: ignore[unreachable]
-        raise TypeError(f"expected an AffineConnection, got {type(nabla).__name__}{hint}")
+    require_type("nabla", nabla, AffineConnection)
     if metric is None:
         metric = getattr(nabla, "metric", None)
     if metric is not None:
-        if not isinstance(metric, Metric):
-            raise TypeError(f"metric: expected a Metric, got {type(metric).__name__}")
+        require_type("metric", metric, Metric)
         require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
     backend()
     from connections.interop.geomstats import equipped

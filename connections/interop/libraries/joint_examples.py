@@ -18,6 +18,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections._words import no_such
+from connections.checks import require_bool, require_text
 from connections.interop.libraries.library import ROOT_JOINT, Array, LibraryError
 
 X: Any
@@ -185,6 +186,8 @@ def joint_example(kind: str, floating_base: bool = False) -> JointExample:
     >>> robot.joint_names, robot.nv
     (('spherical', 'hinge'), 4)
     """
+    require_text("kind", kind)
+    require_bool("floating_base", floating_base)
     if kind not in KINDS:
         raise LibraryError(no_such("joint type", kind, list(KINDS)))
     rng = np.random.default_rng(2026)
