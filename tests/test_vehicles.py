@@ -253,7 +253,7 @@ def test_drawn_wheels_do_not_slip(name, rng):
     W = np.real(bodies.forms(p))
     feasible = np.linalg.svd(W)[2][len(W) :].T @ rng.normal(size=len(p) - len(W))
     q_dot, h = vehicles.rate(bodies.read, p, feasible), 1e-6
-    here, after, before = (PARTS[name](x, sizes) for x in (q, q + h * q_dot, q - h * q_dot))
+    here, after, before = (PARTS[name][1](x, sizes) for x in (q, q + h * q_dot, q - h * q_dot))
     wheels = 0
     for part, ahead, behind in zip(here, after, before, strict=True):
         if part.kind == WHEEL:
@@ -271,19 +271,16 @@ def test_a_motion_is_drawn_with_its_path_and_shape():
     times = np.linspace(0.0, 1.0, 9)
     figure = Figure(figsize=(5.0, 3.0))
     axes = figure.subplots(1, 2)
-    for name in PARTS:
-        q = np.outer(times, np.linspace(0.5, 1.0, vehicle_size(name)))
+    for name, (nq, _) in PARTS.items():
+        assert nq == len(systems.NAMES[name]().coordinates)
+        q = np.outer(times, np.linspace(0.5, 1.0, nq))
         plots.draw_motion(axes[0], plots.VehicleMotion(name, times, q, name), moments=3)
     plots.draw_shape(
         axes[1], plots.VehicleMotion("snakeboard", times, np.zeros((9, 5))), {"psi": 3, "phi": 4}
     )
     assert axes[0].get_ylabel() == "y [m]" and len(axes[1].lines) == 2
     assert len(axes[0].patches) == 3 * 6  # bodies: two of the trailer, none of disc and particle
-    with pytest.raises(ValueError, match="'boat' is not drawn: there are snakeboard"):
+    with pytest.raises(ValueError, match="vehicle: expected 'snakeboard'"):
         plots.VehicleMotion("boat", times, np.zeros((9, 3)))
-    with pytest.raises(cn.checks.ShapeError, match="q of the motion"):
+    with pytest.raises(cn.checks.ShapeError, match="q: "):
         plots.VehicleMotion("snakeboard", times, np.zeros((8, 5)))
-
-
-def vehicle_size(name):
-    return len(systems.NAMES[name]().coordinates)

@@ -7,6 +7,9 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+from connections._shown import shown
+from connections.checks import require_type
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -58,7 +61,7 @@ def width_of(style: str | float) -> float | None:
     ------
     ValueError : none of these.
     """
-    if style == SCREEN:
+    if isinstance(style, str) and style == SCREEN:
         return None
     if isinstance(style, str) and style in MILLIMETRES:
         return MILLIMETRES[style]
@@ -66,8 +69,15 @@ def width_of(style: str | float) -> float | None:
         return float(style)
     raise ValueError(
         'style: expected "screen", "column" (88 mm), "page" (180 mm) or a width of 20 to 2000 mm; '
-        f"got {style!r}"
+        f"got {shown(repr(style))}"
     )
+
+
+def require_axes(axes: Any) -> None:
+    """Raise `TypeError` unless `axes` are matplotlib's."""
+    from matplotlib.axes import Axes
+
+    require_type("axes", axes, Axes)
 
 
 def paper_figure(width: float, height: float) -> Figure:

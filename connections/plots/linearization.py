@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from connections.checks import as_array, require_finite, require_mapping, require_text, require_type
 from connections.multibody import Model, finite_differences, inverse_dynamics, inverse_dynamics_derivatives
+from connections.multibody.model import require_model
 from connections.plots.canvas import BLUE, GREY, RED, color, new_figure
 
 if TYPE_CHECKING:
@@ -60,8 +62,12 @@ class StepSweep:
         ------
         ShapeError, NonFiniteError, PointError, ValueError.
         """
-        steps = np.sort(np.asarray(steps, dtype=np.float64))
-        exact, _, _ = inverse_dynamics_derivatives(model, np.asarray(q), np.asarray(v), np.asarray(a))
+        require_model("StepSweep.of", model)
+        steps = np.sort(as_array("steps", steps, (None,)))
+        require_finite("steps", steps)
+        if steps.ndim != 1 or not steps.size or steps[0] <= 0.0:
+            raise ValueError("steps: expected a list of positive numbers")
+        exact, _, _ = inverse_dynamics_derivatives(model, q, v, a)
         scale = np.abs(exact).max()
 
         def tau(points: np.ndarray) -> np.ndarray:
@@ -113,6 +119,11 @@ def figure_convergence(own: StepSweep, robots: Mapping[str, StepSweep]) -> Figur
 
     Source: [B] Fig. 5.
     """
+    require_type("own", own, StepSweep)
+    require_mapping("robots", robots, "{name: StepSweep}")
+    for name, sweep in robots.items():
+        require_text("robots: name", name)
+        require_type(f"robots[{name!r}]", sweep, StepSweep)
     figure = new_figure(12.0, 5.0)
     left, right = figure.subplots(1, 2, sharey=True)
     for number, (name, shade) in enumerate((("one way", BLUE), ("central", RED))):

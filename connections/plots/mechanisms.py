@@ -20,7 +20,7 @@ from connections._shown import as_label
 from connections.multibody.clusters import LINEAR
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionCoupling, FunctionLoop
-from connections.multibody.model import Model
+from connections.multibody.model import Model, require_model
 from connections.plots.canvas import BLACK, BLUE, GREY, RED, color, new_figure
 
 if TYPE_CHECKING:
@@ -116,6 +116,7 @@ def figure_mechanism(model: Model) -> Figure:
     >>> [axes.texts[-1].get_text() for axes in figure.axes]  # titles of both parts
     ['Bodies and joints; loops dashed, couplings dotted', 'Clusters']
     """
+    require_model("figure_mechanism", model)
     clusters = list(model.cluster_tree)  # the ground, then clusters in order
     bodies, tree = _body_boxes(model), _cluster_boxes(model, clusters)
     shades: dict[Any, Any] = {}

@@ -10,6 +10,7 @@ import numpy as np
 
 from connections.affine import Motion
 from connections.affine.motions.series import Names, Series, Units, require_known
+from connections.checks import require_indices, require_names, require_text, require_type
 from connections.plots.canvas import (
     BLACK,
     GREY,
@@ -91,8 +92,9 @@ def figure_motion(
     >>> [axes.get_title() for axes in figure.axes]
     ['configuration q [rad, m]', 'velocity v [rad/s, m/s]']
     """
-    if not isinstance(motion, Motion):
-        raise TypeError(f"motion: expected a Motion, got {type(motion).__name__}")
+    require_type("motion", motion, Motion)
+    if label is not None:
+        require_text("label", label)
     width = width_of(style)
     titled = width is None and axes is None
     shown = _panels(motion, panels, names, units)
@@ -143,6 +145,8 @@ def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Pa
     if panels is None:
         panels = [name for name, _ in motion.PANELS if name in known]
     panels = [panels] if isinstance(panels, str) else panels
+    if not isinstance(panels, Mapping):
+        panels = require_names("panels", panels)
     require_known("panels", panels, tuple(known))
     found = []
     for name in panels:
@@ -150,6 +154,8 @@ def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Pa
         count = part.values.shape[-1] if part.values.ndim > len(motion.batch) + 1 else None
         every = None if count is None else list(range(count))
         asked = panels[name] if isinstance(panels, Mapping) else None
+        if asked is not None:
+            asked = require_indices(f"panels[{name!r}]", asked)
         if asked is not None and not (every and set(asked) <= set(every) and len(asked)):
             there = f"components 0 to {count - 1}" if count else "no components"
             raise ValueError(f"panels: {name} has {there}, got {list(asked)}")

@@ -17,7 +17,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from connections._written import make_folder, write_file
-from connections.checks import require_writable
+from connections.checks import (
+    require_bool,
+    require_each_of,
+    require_path,
+    require_text,
+    require_type,
+    require_writable,
+)
 from connections.control.tracking_example import (
     HIGH_FREQUENCY,
     MEASURES,
@@ -59,6 +66,8 @@ def figure_states(result: TrackingResult, title: str) -> Figure:
     >>> len(figure.axes)
     4
     """
+    require_type("result", result, TrackingResult)
+    require_text("title", title)
     figure = new_figure(10.0, 5.6)
     t, q, v = (np.asarray(x) for x in (result.motion.times, result.motion.q, result.motion.v))
     desired = np.asarray(t + np.sin(t)), 1.0 + np.cos(t)
@@ -102,6 +111,7 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
     ['C = 0 (torsion-free)', 'C = -5 (v x)', 'desired', 'start']
     """
+    results = _results(results)
     figure = new_figure(12.0, 5.0)
     for place, last, title in (
         ((0.0, 0.10, 0.47, 0.88), np.inf, "whole motion"),
@@ -138,6 +148,7 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     >>> [axes.get_yscale() for axes in figure.axes]
     ['linear', 'log']
     """
+    results = _results(results)
     figure = new_figure(9.0, 4.6)
     linear, logarithmic = figure.subplots(1, 2)
     for axes in (linear, logarithmic):
@@ -176,8 +187,9 @@ def figure_sweep(results: Sequence[TrackingResult], marked: Sequence[TrackingRes
     >>> figure.axes[0].get_ylabel()
     'rms tracking error [m]'
     """
+    marked = require_each_of("marked", marked, TrackingResult)
     figure = new_figure(9.0, 6.6)
-    ordered = sorted(results, key=lambda result: result.beta)
+    ordered = sorted(_results(results), key=lambda result: result.beta)
     beta = [result.beta for result in ordered]
     panels = (
         ("rms_error", "rms tracking error [m]", 1.0),
@@ -222,6 +234,7 @@ def figure_spectra(results: Sequence[TrackingResult]) -> Figure:
     >>> figure.axes[0].get_xlabel()
     'frequency [Hz]'
     """
+    results = _results(results)
     figure = new_figure(8.0, 4.6)
     axes = figure.subplots()
     for number, result in enumerate(results):
@@ -268,7 +281,7 @@ def write_figures(directory: str | Path, pdf: bool = False) -> list[Path]:
     ['figure_3_four_connections.png', 'figure_4_torsion_free.png', 'figure_5_torsion.png',
      'figure_6_trajectories.png', 'figure_7_lyapunov.png']
     """
-    require_writable(Path(directory))
+    _require_place(directory, pdf)
     return _write(directory, _paper_figures(explore(PAPER_BETAS)), pdf)
 
 
@@ -304,7 +317,7 @@ def write_exploration(
     >>> round(results[0].rms_error, 2)  # m
     0.33
     """
-    require_writable(Path(directory))
+    _require_place(directory, pdf)
     results, sweep = _explored(betas)
     figures = {
         "exploration_trajectories": figure_6(results),
@@ -337,10 +350,23 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
     >>> len(paths), len(sweep)
     (9, 41)
     """
-    require_writable(Path(directory))
+    _require_place(directory, pdf)
     results, sweep = _explored(PAPER_BETAS)
     figures = _paper_figures(results) | _sweep_figures(results, sweep)
     return [*_write(directory, figures, pdf), *_write_tables(directory, results)], sweep
+
+
+def _results(results: Any) -> list[TrackingResult]:
+    listed = require_each_of("results", results, TrackingResult)
+    if not listed:
+        raise ValueError("results: expected at least one motion")
+    return listed
+
+
+def _require_place(directory: Any, pdf: Any) -> None:
+    """Raise an error, before anything is computed, unless files can be written."""
+    require_bool("pdf", pdf)
+    require_writable(require_path("directory", directory))
 
 
 def _explored(betas: Sequence[float]) -> tuple[list[TrackingResult], list[TrackingResult]]:

@@ -8,6 +8,8 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from connections.affine import ContorsionConnection
+from connections.affine.motions.flow import as_times
+from connections.checks import ShapeError, as_array, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
 from connections.plots.canvas import BLUE, GREEN, GREY, RED, new_figure
 
@@ -74,6 +76,10 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
            [ 0.   ,  0.454,  0.891],
            [ 0.   , -0.891,  0.454]])
     """
+    contorsions, times = as_array("contorsions", contorsions, (3, 3, 3)), np.asarray(as_times(times))
+    require_finite("contorsions", contorsions)
+    if contorsions.ndim != 4 or not len(contorsions):
+        raise ShapeError("contorsions", ("m", 3, 3, 3), contorsions.shape)
     metric = ConstantMetric(CoordinateFrame(3), np.eye(3))
 
     def one(D: np.ndarray) -> np.ndarray:

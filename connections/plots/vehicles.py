@@ -12,8 +12,19 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from connections.checks import ShapeError
-from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color
+from connections.checks import (
+    ShapeError,
+    as_array,
+    as_number,
+    require_choice,
+    require_finite,
+    require_indices,
+    require_mapping,
+    require_positive_int,
+    require_text,
+    require_type,
+)
+from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, require_axes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,12 +71,17 @@ class VehicleMotion:
     parameters: Mapping[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if self.vehicle not in PARTS:
-            raise ValueError(f"{self.vehicle!r} is not drawn: there are {', '.join(PARTS)}")
-        object.__setattr__(self, "times", np.asarray(self.times))
-        object.__setattr__(self, "q", np.asarray(self.q))
-        if self.q.ndim != 2 or len(self.q) != len(self.times):
-            raise ShapeError("q of the motion", (len(self.times), "nq"), self.q.shape)
+        require_choice("vehicle", self.vehicle, PARTS)
+        require_text("title", self.title)
+        object.__setattr__(self, "parameters", _numbers("parameters", self.parameters))
+        nq = PARTS[self.vehicle][0]
+        for name, array, core in (("times", self.times, (None,)), ("q", self.q, (None, nq))):
+            object.__setattr__(self, name, np.asarray(as_array(name, array, core)))
+            require_finite(name, getattr(self, name))
+        if self.times.ndim != 1 or not self.times.size:
+            raise ShapeError("times", ("T",), self.times.shape)
+        if self.q.shape != (len(self.times), nq):
+            raise ShapeError("q", (len(self.times), nq), self.q.shape)
 
     @property
     def sizes(self) -> dict[str, float]:
@@ -102,6 +118,9 @@ def draw_motion(axes: Axes, motion: VehicleMotion, moments: int = 5) -> None:
     >>> axes.get_xlabel(), len(axes.patches)  # a patch for each moment
     ('x [m]', 4)
     """
+    require_axes(axes)
+    require_type("motion", motion, VehicleMotion)
+    require_positive_int("moments", moments)
     picked = np.unique(np.linspace(0, len(motion.times) - 1, moments).round().astype(int))
     axes.plot(*motion.path.T, color=GREY, lw=1.0, zorder=1)
     for rank, index in enumerate(picked):
@@ -134,7 +153,12 @@ def draw_shape(axes: Axes, motion: VehicleMotion, shape: Mapping[str, int]) -> N
     >>> axes.get_ylabel(), axes.lines[0].get_label()
     ('shape [rad]', 'psi')
     """
+    require_axes(axes)
+    require_type("motion", motion, VehicleMotion)
+    require_mapping("shape", shape, "{label: index}")
     for number, (label, index) in enumerate(shape.items()):
+        require_text("shape: label", label)
+        require_indices(f"shape[{label!r}]", [index], motion.q.shape[1])
         axes.plot(motion.times, motion.q[:, index], color=color(number), label=label)
     axes.set(xlabel="time [s]", ylabel="shape [rad]", xlim=(motion.times[0], motion.times[-1]))
     axes.grid(alpha=0.3)
@@ -164,8 +188,18 @@ def draw_vehicle(
     (1, 7)
     >>> figure.savefig("snakeboard.png")
     """
+    require_axes(axes)
+    require_choice("vehicle", vehicle, PARTS)
+    nq, parts = PARTS[vehicle]
+    q = np.asarray(as_array("q", q, (nq,)))
+    require_finite("q", q)
+    if q.ndim != 1:
+        raise ShapeError("q", (nq,), q.shape)
+    strength = as_number("strength", strength)
+    if not 0.0 <= strength <= 1.0:
+        raise ValueError(f"strength: expected a number from 0 to 1, got {strength:g}")
     shades = {BODY: BLUE, BAR: BLACK, WHEEL: BLACK, ROTOR: RED, POINT: GREEN}
-    for kind, points in PARTS[vehicle](np.asarray(q), sizes):
+    for kind, points in parts(q, _numbers("sizes", sizes)):
         shade = _pale(shades[kind], 0.25 + 0.75 * strength)
         order = 2.0 + strength
         if kind == BODY:
@@ -176,6 +210,24 @@ def draw_vehicle(
         else:
             width = {WHEEL: 3.2, BAR: 1.4, ROTOR: 2.0}[kind]
             axes.plot(*points.T, color=shade, lw=width, solid_capstyle="round", zorder=order)
+
+
+class _Numbers(dict[str, float]):
+    """An argument {name: value}, whose name is in the error for a value that is missing."""
+
+    argument = ""
+
+    def __missing__(self, name: str) -> float:
+        raise ValueError(f"{self.argument}: expected a value of {name!r}, got {', '.join(self) or 'none'}")
+
+
+def _numbers(argument: str, values: Any) -> _Numbers:
+    require_mapping(argument, values, "{name: value}")
+    for name in values:
+        require_text(f"{argument}: name", name)
+    numbers = _Numbers({name: as_number(f"{argument}[{name!r}]", value) for name, value in values.items()})
+    numbers.argument = argument
+    return numbers
 
 
 # --- the vehicles ------------------------------------------------------------------------------------------
@@ -249,14 +301,15 @@ def _heisenberg_particle(q: np.ndarray, size: Mapping[str, float]) -> list[Part]
     return [Part(POINT, q[None, [0, 2]])]
 
 
-PARTS: dict[str, Callable[[np.ndarray, Mapping[str, float]], list[Part]]] = {
-    "snakeboard": _snakeboard,
-    "roller_racer": _roller_racer,
-    "rolling_disc": _rolling_disc,
-    "heisenberg_particle": _heisenberg_particle,
-    "chaplygin_sleigh": _chaplygin_sleigh,
-    "trailer": _trailer,
-    "planar_body": _planar_body,
+#: {name: (number of coordinates, function of q and the parameters)}
+PARTS: dict[str, tuple[int, Callable[[np.ndarray, Mapping[str, float]], list[Part]]]] = {
+    "snakeboard": (5, _snakeboard),
+    "roller_racer": (4, _roller_racer),
+    "rolling_disc": (4, _rolling_disc),
+    "heisenberg_particle": (3, _heisenberg_particle),
+    "chaplygin_sleigh": (3, _chaplygin_sleigh),
+    "trailer": (4, _trailer),
+    "planar_body": (3, _planar_body),
 }
 
 

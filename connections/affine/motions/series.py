@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from connections._words import did_you_mean
-from connections.checks import require_names, require_untraced
+from connections.checks import require_names, require_text, require_untraced
 
 Names = Sequence[str] | Mapping[str, Sequence[str]] | None
 Units = Mapping[str, str] | None
@@ -74,13 +74,15 @@ def series_of(
             raise ValueError(f'{what}: expected {{"q": ...}}, by quantity; got {given!r}')
         elif given is not None:
             require_names(what, given)
+    for name, unit in (units or {}).items():
+        require_text(f"units[{name!r}]", unit)
     if isinstance(names, Sequence) and not any(_count(a, time) == len(names) for a in found.values()):
         counts = sorted({count for a in found.values() if (count := _count(a, time)) is not None})
         raise ValueError(f"names: got {len(names)}; the motion has quantities of {counts} components")
     shown = {}
     for name, values in found.items():
-        unit = _UNIT.search(titles.get(name, ""))
-        own = (units or {}).get(name, unit[1] if unit else "")
+        known = _UNIT.search(titles.get(name, ""))
+        own = (units or {}).get(name, known[1] if known else "")
         count = _count(values, time)
         given = names.get(name) if isinstance(names, Mapping) else names
         chosen = None if given is None else require_names("names", given)
