@@ -592,10 +592,11 @@ def require_bool(name: str, value: Any) -> None:
         raise TypeError(f"{name}: expected True or False, got {words_of(value)}")
 
 
-def require_text(name: str, value: Any) -> None:
-    """Raise `TypeError` unless `value` is a text."""
+def require_text(name: str, value: Any) -> str:
+    """`value`, or `TypeError` unless it is a text."""
     if not isinstance(value, str):
         raise TypeError(f"{name}: expected a text, got {words_of(value)}")
+    return value
 
 
 def require_choice(

@@ -390,8 +390,8 @@ class WholeBodyController:
 
 def _checked(tasks: Sequence[Task]) -> tuple[Task, ...]:
     require_type("tasks", tasks, Sequence, "write [task]")
-    for task in tasks:
-        require_type("a task", task, Task)
+    for number, task in enumerate(tasks):
+        require_type(f"tasks[{number}]", task, Task)
     names = [task.name for task in tasks]
     twice = [name for name in names if names.count(name) > 1]
     if twice:
