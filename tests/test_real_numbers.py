@@ -119,6 +119,11 @@ DOORS = {
     "a robot's time of text": ("t", lambda: control.contraction_rates(ARM, *REST, t="abc")),
     "hidden velocities": ("v", lambda: rates(v=np.ma.masked_array(V, [True, False]))),
     "a tolerance of text": ("tol", lambda: NABLA.check_torsion_free(Q, tol="1e-9")),
+    "complex forms": ("forms", lambda: mb.independent_forms(lambda q: jnp.ones((1, 2)) * 1j, Q)),
+    "complex contact forces": (
+        "force",
+        lambda: control.PointContact("tool", friction=0.5).margin(np.ones(3) * 1j),
+    ),
     "a gait of text": ("period", lambda: systems.Gait("g", [1.0], [1.0], [0.0], [0.0], "1.0")),
 }
 

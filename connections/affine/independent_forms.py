@@ -8,7 +8,15 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections.checks import ConstraintError, ShapeError, as_array, as_result, raise_at, require_finite
+from connections.checks import (
+    ConstraintError,
+    ShapeError,
+    as_array,
+    as_result,
+    raise_at,
+    require_finite,
+    require_function,
+)
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
 
@@ -66,12 +74,20 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     >>> mb.independent_forms(forms, [[0.5, 0.1], [0.2, 0.3]]).rows
     (0,)
     """
+    require_function("forms", forms, "q -> W (p, n)")
     given = np.asarray(as_array("q", q, (None,)))
     if not given.size:
         raise ShapeError("q", "at least one point", given.shape)
     require_finite("q", given)
     points = given.reshape(-1, given.shape[-1])
-    W = np.asarray(compiled(jax.vmap(forms))(points))
+
+    def rows_at(point: jax.Array) -> jax.Array:
+        W = as_result("forms(q)", forms(point))
+        if W.ndim != 2:
+            raise ShapeError("forms(q)", ("p", "n"), W.shape)
+        return W
+
+    W = np.asarray(compiled(jax.vmap(rows_at))(points))
     finite = np.isfinite(W).all(axis=(1, 2))
     if not finite.all():
         raise_at(ConstraintError, "the forms are not finite", points[int(np.argmin(finite))])

@@ -24,7 +24,14 @@ from typing import Any
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, as_array, as_number, finite_result, require_untraced
+from connections.checks import (
+    ModelError,
+    as_array,
+    as_number,
+    finite_result,
+    require_finite,
+    require_untraced,
+)
 from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.rigid.placements import rigid_transform, turn_to, unit_axis
 from connections.multibody import frame_jacobian, frame_jacobian_rate, mass_matrix, nonlinear_effects
@@ -124,7 +131,7 @@ class PointContact(Contact):
         place = np.eye(4)
         place[:3, 3] = _vector(self, "point", self.point, 3)
         object.__setattr__(self, "point", tuple(place[:3, 3].tolist()))
-        object.__setattr__(self, "normal", unit_axis(self.normal))
+        object.__setattr__(self, "normal", unit_axis(self.normal, "normal"))
         if isinstance(self.facets, bool) or not isinstance(self.facets, int) or self.facets < 3:
             raise ContactError(
                 f"{_title(self)}: facets must be an integer of at least 3, got {self.facets!r}"
@@ -168,6 +175,7 @@ class PointContact(Contact):
     def margin(self, force: Any) -> Any:
         """min(mu f_n - |f_t|, f_n), N, (...,): the distance from the cone itself, not from the pyramid."""
         force = np.asarray(as_array("force", force, (3,)))
+        require_finite("force", force)
         slip = self.friction * force[..., 2] - np.hypot(force[..., 0], force[..., 1])
         return np.minimum(slip, force[..., 2])
 
@@ -259,11 +267,13 @@ class SurfaceContact(Contact):
     def margin(self, force: Any) -> Any:
         """The least of G f, N, (...,), of wrenches (..., 6)."""
         force = np.asarray(as_array("force", force, (6,)))
+        require_finite("force", force)
         return np.min(force @ self.cone.T, axis=-1)
 
     def center_of_pressure(self, force: Any) -> Any:
         """(-n_y, n_x) / f_z, m, (..., 2), of wrenches (..., 6), in the rectangle's axes; NaN without f_z."""
         force = np.asarray(as_array("force", force, (6,)))
+        require_finite("force", force)
         normal = np.where(force[..., 5] == 0.0, np.nan, force[..., 5])
         return np.stack([-force[..., 1], force[..., 0]], axis=-1) / normal[..., None]
 

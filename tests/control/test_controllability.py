@@ -376,6 +376,7 @@ def test_decoupling_fields_of_a_passive_link():
     first = lambda p: case.inputs(p)[:, 0]  # noqa: E731
     assert not control.is_decoupling(case.nabla, first, case.inputs, q).ok
     assert not control.is_decoupling(case.nabla, lambda p: jnp.eye(3)[2], case.inputs, q).ok
+    assert not control.is_decoupling(case.nabla, lambda p: jnp.nan * jnp.eye(3)[0], case.inputs, q).ok
     given = control.kinematic_controllability(case.nabla, case.inputs, case.q, [translation, percussion])
     assert given.controllable and given.decoupling is None
     alone = control.kinematic_controllability(case.nabla, case.inputs, case.q, [translation])

@@ -23,11 +23,13 @@ import numpy as np
 from scipy.linalg import qr
 
 from connections._jax import solve
+from connections._words import words_of
 from connections.affine.connection import AffineConnection
 from connections.checks import (
     Check,
     ShapeError,
     as_array,
+    require_duration,
     require_finite,
     require_function,
     require_untraced,
@@ -197,6 +199,7 @@ def decoupling_fields(
 
     Source: [BLy].
     """
+    tol = require_duration("tol", tol)
     system, q = control_system(nabla, inputs, q)
     return _search(system, jets_near(system, q), tol, input_names(system, names))
 
@@ -280,6 +283,11 @@ def kinematic_controllability(
 
     Source: [BLy]; [BLL].
     """
+    tol = require_duration("tol", tol)
+    if fields is not None and not isinstance(fields, Sequence):
+        raise TypeError(f"fields: expected a list of functions, got {words_of(fields)}")
+    for number, X in enumerate(fields or ()):
+        require_function(f"fields[{number}]", X, FIELD)
     system, q = control_system(nabla, inputs, q, order)
     jets, named = jets_near(system, q), input_names(system, names)
     found = None
@@ -450,5 +458,5 @@ def _decoupling_check(jets: list[Jet], X: PointFunction, tol: float) -> Check:
         values, sizes = moving.jet(jet.q, jet.units).scaled([word, symmetric(word, word)], ambient=False)
         rest = np.linalg.norm(values - Y @ (Y.T @ values), axis=0)
         terms = np.linalg.norm(sizes, axis=0)
-        worst = max(worst, float(np.max(rest / np.where(terms > 0.0, terms, 1.0))))
+        worst = float(np.maximum(worst, np.max(rest / np.where(terms > 0.0, terms, 1.0))))  # NaN stays
     return Check("decoupling", worst, 1.0, tol)

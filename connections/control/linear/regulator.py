@@ -95,7 +95,9 @@ class Regulator:
         ------
         ShapeError, NonFiniteError, PointError, IndexError.
         """
+        q = np.asarray(as_array("q", q, (self.model.nq,)))
         v = np.asarray(as_array("v", v, (self.model.nv,)))
+        require_finite("q", q)
         require_finite("v", v)
         xi, dv = difference(self.model, self._at("q", sample), q), v - self._at("v", sample)
         batch = np.broadcast_shapes(xi.shape[:-1], dv.shape[:-1])

@@ -26,6 +26,7 @@ from connections.checks import (
     as_array,
     as_number,
     require_finite,
+    require_function,
     require_positive_int,
     require_shape,
     require_type,
@@ -168,6 +169,7 @@ def _weight(weight: Any, n: int, points: np.ndarray) -> Any:
         return None
     if not callable(weight):
         return np.asarray(gain_matrix("weight", weight, n, symmetric=True))
+    require_function("weight", weight, "q -> W (n, n)")
     require_shape("weight(q)", weight(jnp.asarray(points[0])), (n, n))
     return weight
 
