@@ -355,6 +355,7 @@ class Contacts:
     def margin(self, forces: Any) -> Any:
         """The least margin of all contacts, N, (...,), of forces (..., rows); infinite without contacts."""
         forces = np.asarray(as_array("forces", forces, (self.rows,)))
+        require_finite("forces", forces)
         least = np.full(forces.shape[:-1], np.inf)
         for contact, at in zip(self.contacts, self.slices, strict=True):
             least = np.minimum(least, contact.margin(forces[..., at]))
@@ -380,7 +381,7 @@ class Contacts:
         ShapeError, NonFiniteError, PointError.
         """
         require_untraced(q=q, v=v)
-        return self.stacked(q, v)
+        return self.stacked(q, as_array("v", v, (self.model.nv,)))
 
     def stacked(self, *state: Any) -> np.ndarray:
         """`jacobian` at q, or `jacobian_rate` at q and v; their arrays are NumPy's, which is not checked."""
@@ -418,6 +419,7 @@ class Contacts:
         """
         require_untraced(q=q, v=v, tau=tau)
         tau, speed = np.asarray(as_array("tau", tau, (self.model.nv,))), as_number("damping", damping)
+        require_finite("tau", tau)
         q = solved(self.model, q) if self.model.closed else q
         J, J_dot = self.jacobian(q), self.jacobian_rate(q, v)
         v, H = np.asarray(as_array("v", v, (self.model.nv,))), mass_matrix(self.model, q)

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import PointError, raise_at, require_finite
+from connections.checks import PointError, raise_at, require_finite, require_text
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.rotations import (
@@ -52,6 +52,7 @@ class SO3Frame(FrameField):
     owner: str = field(default="", compare=False, repr=False)
 
     def __init__(self, owner: str = "") -> None:
+        require_text("owner", owner)
         object.__setattr__(self, "dim", 3)
         object.__setattr__(self, "ambient_dim", 4)
         object.__setattr__(self, "owner", owner)
@@ -185,6 +186,7 @@ class SE3Frame(FrameField):
     owner: str = field(default="", compare=False, repr=False)
 
     def __init__(self, owner: str = "") -> None:
+        require_text("owner", owner)
         object.__setattr__(self, "dim", 6)
         object.__setattr__(self, "ambient_dim", 7)
         object.__setattr__(self, "owner", owner)

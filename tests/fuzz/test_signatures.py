@@ -5,7 +5,6 @@ clear if the library raises it and it names the argument. A part is drawn; `--al
 """
 
 import random
-import re
 
 import pytest
 from cases import always
@@ -15,11 +14,7 @@ from good_calls import programs
 from signature_faults import calls_of, faults, uncalled
 
 DONE = set()  # in this process: a method is tried once
-REPAIRED = re.compile(  # until all are
-    r"connections\.[a-zA-Z_]+|public_calls\..*|filters|expressions|planar trees|gaits|a function .*|a layout|"
-    r"connections\.(geometry|affine|coriolis|checks|symbolic|systems|estimation|referee|verify|sweeps|interop|explorer|plots)\..*"
-)
-PROGRAMS = [name for name in programs() if name not in NOT_RUN and REPAIRED.fullmatch(name)]
+PROGRAMS = [name for name in programs() if name not in NOT_RUN]
 DRAWN = random.Random(SEED or 0).sample(PROGRAMS, min(6, len(PROGRAMS)))
 
 

@@ -151,7 +151,11 @@ class UnknownInertia(Parametrization, Parametrized):
     def plant(self, parameters: Any) -> RobotSystem:
         """The robot with what the parameters (p,) add."""
         model: Any = self.system.model
-        added = np.asarray(parameters) if self.basis is None else self.basis @ np.asarray(parameters)
+        given = np.asarray(as_array("parameters", parameters, (self.size,)))
+        require_finite("parameters", given)
+        if given.ndim != 1:
+            raise ShapeError("parameters", (self.size,), given.shape)
+        added = given if self.basis is None else self.basis @ given
         inertias = inertial_parameters(model).copy()
         inertias.reshape(-1)[self._columns] += added[: len(self._columns)]
         loaded = model.with_inertial_parameters(inertias)
