@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 _PACKAGE = Path(__file__).parent
 # The package is loaded by its path: in the search path, its folder would come before Python's own.
@@ -26,6 +28,7 @@ spec.loader.exec_module(sys.modules[spec.name])
 from {module} import {function}
 {function}()
 """
+_END, _LINE = 1 << 16, 200  # bytes of a standard error that are read, characters of a line that are shown
 #: Variables that list folders in which programs, modules, libraries or headers are searched.
 _LISTS = (
     "PATH",
@@ -72,6 +75,25 @@ def environment(**more: str) -> dict[str, str]:
         if absolute:
             found[name] = absolute
     return found | more
+
+
+def end_of(status: int, errors: BinaryIO, most: int = 0) -> str:
+    """How a child ended: by which signal, and the last line that it wrote.
+
+    Parameters
+    ----------
+    status : its return code.
+    errors : a file with its standard error; the end of it is read.
+    most : if not 0, so many characters in place of the last line.
+    """
+    errors.seek(max(errors.seek(0, os.SEEK_END) - _END, 0))
+    said = errors.read().decode(errors="replace").strip()
+    last = said[-most:] if most else (said.splitlines() or [""])[-1][:_LINE]
+    how = "failed" if status else "ended"
+    if status < 0:
+        signals = {each.value: each.name for each in signal.Signals}
+        how = f"crashed ({signals.get(-status, f'signal {-status}')})"
+    return f"{how}: {last or 'no message'}"
 
 
 @contextmanager

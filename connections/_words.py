@@ -26,6 +26,7 @@ _KINDS = {
 }
 
 _MOST = 3  # nearest names
+_LONG = 256  # bits of whole numbers that are written out; Python refuses to write some
 _FOR_A_CONSTANT = "for a constant, write a function that returns it"
 # (what is expected, what was given) -> what to write; other kinds are matrix, array, number, function, str.
 INSTEAD = {
@@ -87,7 +88,8 @@ def words_of(value: Any) -> str:
     if isinstance(value, np.ndarray | jax.Array):
         return f"an array of shape {shape_text(value.shape)}"
     if kind == "number":
-        return f"the number {value}"
+        long = isinstance(value, int) and value.bit_length() > _LONG
+        return f"a whole number of {value.bit_length()} bits" if long else f"the number {value}"
     if value is None:
         return "None"
     return "a function" if kind == "function" else with_article(type(value).__name__)

@@ -8,6 +8,7 @@ wrong and from `RuntimeError` when a computation on valid input could not finish
 from __future__ import annotations
 
 import math
+import operator
 import os
 import re
 import tempfile
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from inspect import signature
 from itertools import chain
 from pathlib import Path
+from types import UnionType
 from typing import Any, NoReturn
 
 import jax
@@ -662,7 +664,39 @@ def require_names(name: str, value: Any) -> tuple[str, ...]:
     listed = isinstance(value, Sequence) and not isinstance(value, str)
     if not (listed and all(isinstance(each, str) for each in value)):
         raise TypeError(f"{name}: expected a sequence of names, got {words_of(value)}")
+    for number, each in enumerate(value):
+        require_text(f"{name}[{number}]", each)
     return tuple(value)
+
+
+def require_whole(name: str, value: Any, least: int = 0, most: int | None = None) -> int:
+    """`value` as an int; `TypeError` unless it is a whole number, `ValueError` unless it is within bounds."""
+    expected = f"{name}: expected a whole number" + (f" from {least} to {most}" if most is not None else "")
+    try:
+        number = None if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = None
+    if number is None:
+        raise TypeError(f"{expected}, got {words_of(value)}")
+    if number < least or (most is not None and number > most):
+        raise ValueError(f"{expected}{f' of at least {least}' * (most is None)}, got {words_of(number)}")
+    return number
+
+
+def require_items(name: str, value: Any, expected: type | UnionType, what: str) -> tuple[Any, ...]:
+    """`value` as a tuple; `TypeError` unless it is a list, or something like it, of instances of `expected`.
+
+    Parameters
+    ----------
+    what : the items in errors, such as ``"contacts (Wheel, Ball, Blade)"``.
+    """
+    if isinstance(value, str | bytes | Mapping) or not isinstance(value, Iterable):
+        raise TypeError(f"{name}: expected a list of {what}, got {words_of(value)}")
+    items = tuple(value)
+    for number, item in enumerate(items):
+        if not isinstance(item, expected):
+            raise TypeError(f"{name}[{number}]: expected one of {what}, got {words_of(item)}")
+    return items
 
 
 def require_function(name: str, value: Any, form: str, instead: str = "", more: int = 1) -> None:

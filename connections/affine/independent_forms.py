@@ -16,10 +16,13 @@ from connections.checks import (
     raise_at,
     require_finite,
     require_function,
+    require_items,
+    require_whole,
 )
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
 
+_FORM = "q -> W (p, n)"
 _RANK = 1e-7  # equilibrated rows are independent if their smallest singular value is above this
 
 
@@ -31,6 +34,10 @@ class SelectedForms:
     ----------
     forms : q (nq,) -> (p, n); JAX-traceable.
     rows : indices of the selected rows.
+
+    Raises
+    ------
+    TypeError, ValueError : an argument of another kind. ShapeError : at the first use, there is no such row.
 
     Examples
     --------
@@ -45,9 +52,18 @@ class SelectedForms:
     forms: PointFunction
     rows: tuple[int, ...]
 
+    def __post_init__(self) -> None:
+        require_function("forms", self.forms, _FORM)
+        given = require_items("rows", self.rows, int | np.integer, "indices of rows")
+        rows = tuple(require_whole(f"rows[{number}]", row) for number, row in enumerate(given))
+        object.__setattr__(self, "rows", rows)
+
     def __call__(self, q: jax.Array) -> jax.Array:
         """The selected rows, (len(rows), n)."""
-        return as_result("forms(q)", self.forms(q))[np.array(self.rows, dtype=int)]
+        W = as_result("forms(q)", self.forms(q))
+        if W.ndim != 2 or len(W) <= max(self.rows, default=-1):  # JAX would take the last row instead
+            raise ShapeError("forms(q)", f"(p, n), with the rows {self.rows}", W.shape)
+        return W[np.array(self.rows, dtype=int)]
 
 
 def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
@@ -60,7 +76,7 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
 
     Raises
     ------
-    ShapeError, NonFiniteError : of q.
+    ShapeError, NonFiniteError : of q. TypeError : an argument of another kind.
     ConstraintError : a row depends on others at one point but not at another; or the forms are not finite at
         a point, because a wheel lies flat or a loop does not close. The message names the point.
 
@@ -74,7 +90,7 @@ def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
     >>> mb.independent_forms(forms, [[0.5, 0.1], [0.2, 0.3]]).rows
     (0,)
     """
-    require_function("forms", forms, "q -> W (p, n)")
+    require_function("forms", forms, _FORM)
     given = np.asarray(as_array("q", q, (None,)))
     if not given.size:
         raise ShapeError("q", "at least one point", given.shape)

@@ -30,6 +30,8 @@ from connections.checks import (
     as_number,
     finite_result,
     require_finite,
+    require_items,
+    require_text,
     require_untraced,
 )
 from connections.evaluation.boundary import returns_input_kind
@@ -316,10 +318,10 @@ class Contacts:
 
     def __post_init__(self) -> None:
         require_model("Contacts", self.model)
-        contacts = tuple(self.contacts)
+        contacts = require_items(
+            "contacts", self.contacts, Contact, "contacts (PointContact, SurfaceContact)"
+        )
         for contact in contacts:
-            if not isinstance(contact, Contact):
-                raise TypeError(f"contacts: expected PointContact or SurfaceContact, got {contact!r}")
             if contact.frame not in self.model.frame_names:
                 raise ModelError(
                     f"{_title(contact)}: {no_such('frame', contact.frame, self.model.frame_names)}"
@@ -467,6 +469,7 @@ def _title(contact: Contact) -> str:
 
 
 def _require_friction(contact: Contact) -> None:
+    require_text("frame", contact.frame)
     try:
         friction = as_number("friction", contact.friction)
     except (TypeError, ValueError) as error:

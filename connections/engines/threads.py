@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import operator
 import os
 from concurrent.futures import ThreadPoolExecutor
+
+from connections.checks import require_whole
+
+_MOST = 4096  # threads; systems do not start many more in a process
 
 _thread_count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 _pool: ThreadPoolExecutor | None = None
@@ -15,11 +18,11 @@ def set_num_threads(count: int) -> None:
 
     Parameters
     ----------
-    count : at least 1; by default the number of processors that this process may use.
+    count : 1 to 4096; by default the number of processors that this process may use.
 
     Raises
     ------
-    ValueError : `count` is not a positive integer.
+    TypeError, ValueError : `count` is not a whole number from 1 to 4096.
 
     Examples
     --------
@@ -32,12 +35,11 @@ def set_num_threads(count: int) -> None:
     >>> mb.set_num_threads(0)
     Traceback (most recent call last):
         ...
-    ValueError: number of threads: expected a positive whole number, got 0
+    ValueError: count: expected a whole number from 1 to 4096, got the number 0
     """
     global _thread_count, _pool
-    if isinstance(count, bool) or not hasattr(count, "__index__") or operator.index(count) < 1:
-        raise ValueError(f"number of threads: expected a positive whole number, got {count!r}")
-    _thread_count, _pool = operator.index(count), None  # a batch that is being computed keeps its threads
+    number = require_whole("count", count, least=1, most=_MOST)
+    _thread_count, _pool = number, None  # a batch that is being computed keeps its threads
 
 
 def get_num_threads() -> int:

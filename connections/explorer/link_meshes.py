@@ -201,7 +201,11 @@ def _answer(header: dict[str, Any], answers: io.BytesIO) -> list[_Part] | str:
         return str(header["error"])
     parts = []
     for part in header["parts"]:
-        vertices = np.frombuffer(answers.read(24 * part["vertices"]), "<f8").reshape(-1, 3)
-        faces = np.frombuffer(answers.read(12 * part["faces"]), "<u4").reshape(-1, 3)
+        sizes = 24 * part["vertices"], 12 * part["faces"]
+        read = [answers.read(size) for size in sizes]
+        if (len(read[0]), len(read[1])) != sizes:  # it was stopped while it wrote
+            return _TOO_MUCH
+        vertices = np.frombuffer(read[0], "<f8").reshape(-1, 3)
+        faces = np.frombuffer(read[1], "<u4").reshape(-1, 3)
         parts.append(_Part(vertices, faces, np.array(part["placement"]), part["color"]))
     return parts

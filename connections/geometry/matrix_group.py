@@ -63,7 +63,7 @@ class MatrixLieGroup(FrameField):
     Raises
     ------
     ShapeError, NonFiniteError. FrameError : the matrices are dependent, or a commutator leaves their span.
-    TypeError : JAX traces the matrices.
+    TypeError : JAX traces the matrices. TypeError, ValueError : another `invariant`.
 
     Examples
     --------

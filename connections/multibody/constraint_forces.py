@@ -38,7 +38,7 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionLoop
 from connections.multibody.loops.conditions import wrenches_of
 from connections.multibody.loops.lengths import velocity_units
-from connections.multibody.model import Model, require_model, solved
+from connections.multibody.model import Model, close_loops, require_model, solved
 from connections.multibody.program.closed import coordinates_of
 from connections.multibody.program.closure_conditions import HostConditions
 
@@ -83,8 +83,9 @@ def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = No
     """
     motion = _Motion.of("closure_forces", model, q, v, a, tau)
     rows = _closures(model, motion)
+    sizes = [len(force.components) for force in (rows or _closures(model, motion.at_rest(model)))[0]]
     return {
-        name: np.stack([row[owner].components for row in rows]).reshape(*motion.batch, -1)
+        name: np.array([row[owner].components for row in rows]).reshape(*motion.batch, sizes[owner])
         for owner, name in enumerate(_names(model))
     }
 
@@ -124,7 +125,7 @@ def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None
     motion = _Motion.of("joint_forces", model, q, v, a, tau)
     tree, q_s = model.spanning_tree, motion.q
     poses = forward_kinematics(tree, q_s)
-    A = body_jacobians(tree, q_s).reshape(len(q_s), -1, 6, tree.nv)
+    A = body_jacobians(tree, q_s).reshape(len(q_s), len(tree.body_names), 6, tree.nv)
     rates = np.stack([frame_jacobian_rate(tree, q_s, motion.v, name) for name in tree.body_names], axis=1)
     V = np.einsum("kbin,kn->kbi", A, motion.v)
     V_dot = np.einsum("kbin,kn->kbi", A, motion.a) + np.einsum("kbin,kn->kbi", rates, motion.v)
@@ -193,6 +194,11 @@ class _Motion(NamedTuple):
         excess = np.array(inverse_dynamics(model.spanning_tree, q_s, v_s, a_s))
         excess[:, model.kinematics.v_columns] -= driven
         return cls(batch, q_s, v_s, a_s, excess)
+
+    def at_rest(self, model: Model) -> _Motion:
+        """One motion, without forces: of an empty batch, no row says what sizes forces have."""
+        q_s = np.asarray(close_loops(model, model.neutral()).spanning)[None]
+        return self._replace(q=q_s, excess=np.zeros((1, model.spanning_tree.nv)))
 
 
 class _Force(NamedTuple):

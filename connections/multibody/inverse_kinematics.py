@@ -185,6 +185,10 @@ def inverse_kinematics(
             f"targets: expected {{frame: pose (4, 4) or point (3,)}}, for one frame or more, "
             f"got {words_of(targets)}"
         )
+    if not isinstance(weights, Mapping | None):
+        raise TypeError(
+            f"weights: expected {{frame: a number, or one for each component}}, got {words_of(weights)}"
+        )
     start = configuration(model.kinematics, "q0", coordinates_of(q0, model.kinematics, "q0"))
     goals = [_Goal.of(model, frame, place, (weights or {}).get(frame)) for frame, place in targets.items()]
     for frame in weights or ():
@@ -210,7 +214,7 @@ def inverse_kinematics(
     return InverseKinematics(
         found.q.reshape(*batch, model.nq),
         found.status.reshape(batch),
-        {goal.frame: e.reshape(*batch, -1) for goal, e in zip(goals, parts, strict=True)},
+        {goal.frame: e.reshape(*batch, goal.weights.size) for goal, e in zip(goals, parts, strict=True)},
         found.steps.reshape(batch),
     )
 

@@ -22,10 +22,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, ShapeError, as_array, as_number, require_finite
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_items,
+    require_names,
+    require_text,
+)
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
-from connections.multibody.model import Model
+from connections.multibody.model import Model, require_model
 
 _SYMMETRY = 1e-9  # largest deviation of the bodies' motions from a common one, by the roots of their energies
 
@@ -103,9 +112,9 @@ class Wheel(Contact):
     directions: Sequence[str] = ("rolling", "lateral")
 
     def __post_init__(self) -> None:
+        _require_vectors(self, directions=("axis", "normal"), points=("center",))
         _require_radius(self)
         _require_directions(self, ("rolling", "lateral", "normal"))
-        _require_vectors(self, directions=("axis", "normal"), points=("center",))
 
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
         """The velocity of the material point at the contact, along the directions, (rows, nv)."""
@@ -151,9 +160,9 @@ class Ball(Contact):
     directions: Sequence[str] = ("rolling",)
 
     def __post_init__(self) -> None:
+        _require_vectors(self, directions=("normal",), points=("center",))
         _require_radius(self)
         _require_directions(self, ("rolling", "normal"))
-        _require_vectors(self, directions=("normal",), points=("center",))
 
     def forms_at(self, rotation: jax.Array, jacobian: jax.Array) -> jax.Array:
         """The velocity of the material point at the contact, along the directions, (rows, nv)."""
@@ -213,6 +222,7 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     Raises
     ------
     ModelError : there is no such body, or no contact.
+    TypeError : an argument of another kind.
 
     Examples
     --------
@@ -228,12 +238,11 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
 
     Source: [Z] section 3, the forms w_a.
     """
-    contacts = tuple(contacts)
+    require_model("rolling_forms", model)
+    contacts = require_items("contacts", contacts, Contact, "contacts (Wheel, Ball, Blade)")
     if not contacts:
         raise ModelError("rolling_forms: no contacts are given")
     for contact in contacts:
-        if not isinstance(contact, Contact):
-            raise ModelError(f"rolling_forms: expected Wheel, Ball or Blade, got {contact!r}")
         if contact.body not in model.body_names:
             raise ModelError(f"{_title(contact)}: {no_such('body', contact.body, model.body_names)}")
     bodies = [model.body_names.index(contact.body) for contact in contacts]
@@ -265,6 +274,7 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
     ShapeError, NonFiniteError : of `directions`.
     ModelError : the robot cannot move along a direction as one rigid body, or a joint with armature moves if
         it does.
+    TypeError : an argument of another kind.
 
     Examples
     --------
@@ -278,6 +288,7 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
 
     Source: [Z] section 3.3, the action of a group; the momentum is that of Noether's theorem.
     """
+    require_model("momentum_forms", model)
     twists = np.eye(6) if directions is None else np.asarray(as_array("directions", directions, (None, 6)))
     require_finite("directions", twists)
     kinematics, inertias = model.kinematics, jnp.asarray(model.kinematics.tree.inertias)
@@ -353,6 +364,7 @@ def _title(contact: Any) -> str:
 
 def _require_vectors(contact: Contact, directions: Sequence[str], points: Sequence[str]) -> None:
     """Replace fields by tuples of three finite numbers, directions scaled to unit length."""
+    require_text("body", contact.body)
     for name in (*directions, *points):
         try:
             vector = np.asarray(as_array(name, getattr(contact, name), (None,)))
@@ -378,7 +390,7 @@ def _require_radius(contact: Wheel | Ball) -> None:
 
 def _require_directions(contact: Wheel | Ball, known: tuple[str, ...]) -> None:
     given = contact.directions
-    names = (given,) if isinstance(given, str) else tuple(given)
+    names = (given,) if isinstance(given, str) else require_names("directions", given)
     if not names or len(set(names)) < len(names) or not set(names) <= set(known):
         raise ModelError(f"{_title(contact)}: directions must be some of {', '.join(known)}, got {given!r}")
     object.__setattr__(contact, "directions", names)

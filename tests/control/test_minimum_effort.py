@@ -19,6 +19,8 @@ import connections as cn
 from connections import multibody as mb
 from connections.checks import ConvergenceError, NonFiniteError, PointError, ShapeError
 from connections.control import GainError, minimum_effort_curve
+from connections.control.splines import descent
+from connections.control.splines.descent import _times as times_of
 from connections.control.splines.descent import descend
 from connections.control.splines.integrand import Effort
 from connections.control.splines.minimum_effort import _spline
@@ -85,6 +87,21 @@ def test_flat_space_has_ordinary_cubic_splines(clamped):
         cost += (b - a) / 4.0 * weights @ (accelerations**2 @ [2.0, 3.0])
     assert np.isclose(curve.cost, cost, rtol=1e-12)
     assert curve.positive and np.isclose(curve.lowest, 1.0) and not curve.others and not curve.failed
+
+
+@pytest.mark.parametrize("sigma", [1e8, 2.0**70])
+def test_a_large_tension(sigma, monkeypatch):
+    """The curve, a straight line at one speed, or an error in words; the lowest eigenvalue is found soon."""
+    products = []
+    monkeypatch.setattr(descent, "_times", lambda band, x: products.append(0) or times_of(band, x))
+    flat = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[1.0]]))
+    try:
+        curve = minimum_effort_curve(flat, [[0.0], [1.0]], [0.0, 1.0], tension=sigma)
+    except ConvergenceError as error:
+        assert "less tension" in str(error) and sigma > 1e12
+    else:
+        assert np.isclose(curve.cost, 0.5 * sigma, rtol=1e-6) and curve.positive
+    assert len(products) < 2000
 
 
 def test_tension_has_its_closed_form():

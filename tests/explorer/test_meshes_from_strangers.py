@@ -6,6 +6,7 @@ import struct
 import sys
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -172,6 +173,22 @@ def test_what_needs_too_much_does_not_take_those_before_it(
     monkeypatch.setattr(limited, "SECONDS", 2)
     found, said = surfaces(*written(meshes, "right.stl", "four.dae", "doubled.dae"))
     assert len(found) == 5 and "doubled.dae: the meshes need more than 60 s or 4 GiB of memory" in said
+
+
+@pytest.mark.parametrize("bytes_less", [5, 12, 30])
+def test_a_reader_that_was_stopped_while_it_wrote(
+    meshes: Path, monkeypatch: pytest.MonkeyPatch, bytes_less: int
+) -> None:
+    """Twelve bytes are a triangle, which nobody would miss."""
+
+    def stopped(*given: Any) -> Any:
+        done = limited.run_limited(*given)
+        done.stdout = done.stdout[:-bytes_less]
+        return done
+
+    monkeypatch.setattr(link_meshes, "run_limited", stopped)
+    found, said = surfaces(*written(meshes, "right.stl", "right.dae"))
+    assert len(found) == 1 and "right.dae: the meshes need more than" in said
 
 
 def test_the_bytes_and_triangles_of_a_robot_count(meshes: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,6 +74,15 @@ def test_a_crash_stops_neither_the_others_nor_what_was_finished(tmp_path, monkey
     assert all(result["error"].startswith("crashed (SIGABRT)") for result in results[1:])
 
 
+def test_half_a_line_is_no_result(tmp_path, monkeypatch):
+    """A child that is stopped while it writes, or prints without end, which nobody reads."""
+    line = json.dumps({"library": "fake", "subject": "first"})
+    child_that(monkeypatch, tmp_path, f"""printf '{line}\\n{{"libr' >"$4"; echo "$0"; kill -KILL $$""")
+    results = list(audits_apart(Request("fake", ("first", "second"), True, False, 1, 0)))
+    assert results[0] == {"library": "fake", "subject": "first"}
+    assert results[1]["subject"] == "second" and results[1]["error"].startswith("crashed (SIGKILL)")
+
+
 def test_a_child_that_hangs_is_given_up(tmp_path, monkeypatch):
     child_that(monkeypatch, tmp_path, "exec sleep 60")
     request = Request("fake", (BRANCHED,), False, False, 1, 0)

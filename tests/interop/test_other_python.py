@@ -1,5 +1,6 @@
 """A library in another interpreter: numbers arrive as they are; what goes wrong is said in a line."""
 
+import re
 import sys
 import time
 from pathlib import Path
@@ -7,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from connections.interop import other_python
 from connections.interop.adaptors import ADAPTORS, RUNNER
 from connections.interop.libraries import LibraryError
 from connections.interop.other_python import NotGivenError, OtherPython
@@ -43,7 +45,7 @@ def load(path, floating):
         "joints": ["shoulder", "elbow"],
         "floating": {"order": "vw"} if floating else {},
         "precision": "float32",
-        "mass_matrix": lambda q: np.outer(q, q).T,
+        "mass_matrix": lambda q: np.array([None, 1]) if q[0] == 5.0 else np.outer(q, q).T,
         "bias": bias,
         "notes": ["it is a pendulum"],
     }
@@ -90,7 +92,7 @@ def test_what_it_refuses_is_said_and_the_next_call_works(adaptor: str) -> None:
     [
         (2.0, r"^pendulum crashed \(SIGABRT\): "),
         (3.0, "^pendulum took more than 2 s$"),
-        (4.0, "^pendulum ended: and"),
+        (4.0, "^pendulum failed: and"),
     ],
 )
 def test_how_it_ends_is_said(adaptor: str, q: float, how: str) -> None:
@@ -99,7 +101,7 @@ def test_how_it_ends_is_said(adaptor: str, q: float, how: str) -> None:
         c = python.load("arm.urdf").function("bias")
         with pytest.raises(LibraryError, match=how):
             c(np.full(2, q), np.ones(2))
-        with pytest.raises(LibraryError, match="^pendulum (crashed|ended)"):
+        with pytest.raises(LibraryError, match="^pendulum (crashed|ended|failed)"):
             c(np.zeros(2), np.ones(2))
     assert time.monotonic() - began < 20.0
 
@@ -115,6 +117,50 @@ def test_what_is_missing_is_named(tmp_path: Path) -> None:
     missing.write_text('PACKAGE, DISTRIBUTION, FORMATS = "no_such_module.part", "no-such", ("urdf",)\n')
     with pytest.raises(LibraryError, match=r"missing is not installed in .*: pip install no-such$"):
         OtherPython(str(missing))
+
+
+ANSWERS = {
+    "no JSON": ("echo y; sleep 9", "is it a Python"),
+    "no line": ("head -c 2000000 /dev/zero; sleep 9", "is it a Python"),
+    "nothing": ("true", "program ended: no message"),
+    "an error": ("echo no luck >&2; exit 3", "program failed: no luck"),
+    "its end": ("kill -KILL $$", r"program crashed \(SIGKILL\)"),
+    "a closed output": ("exec 1>&-; exec sleep 9", "closed its output"),
+    "much on its errors": ("head -c 3000 /dev/zero >&2; sleep 9", "to its errors"),
+    "another kind": ("echo 1; sleep 9", "is it a Python"),
+    "an empty object": ("echo '{}'; sleep 9", "is it a Python"),
+    "wrong entries": ("""echo '{"installed": 1}'; sleep 9""", "is it a Python"),
+    "too deep": ("head -c 100000 /dev/zero | tr '\\0' '['; echo; sleep 9", "is it a Python"),
+    "another encoding": (r"printf '\377\n'; sleep 9", "is it a Python"),
+}
+
+
+@pytest.mark.parametrize("name", ANSWERS)
+def test_a_program_that_is_no_python_is_named(
+    name: str, adaptor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(other_python, "_TO_END", 0.2)
+    monkeypatch.setattr(other_python, "_MOST_ERRORS", 2000)
+    program, (text, why) = tmp_path / "program", ANSWERS[name]
+    program.write_text(f"#!/bin/sh\n{text}\n")
+    program.chmod(0o755)
+    with pytest.raises(LibraryError, match=f"(?s){re.escape(str(tmp_path))}.*{why}"):
+        OtherPython(adaptor, program, timeout=8.0)
+
+
+def test_an_array_that_is_none_ends_the_process(adaptor: str) -> None:
+    """Its bytes would be taken for the next answer."""
+    with OtherPython(adaptor) as python:
+        H = python.load("arm.urdf").function("mass_matrix")
+        with pytest.raises(LibraryError, match="pendulum answers .*O"):
+            H(np.full(2, 5.0))
+        assert not python.alive
+
+
+@pytest.mark.parametrize("python", ["", "a\0b", 2.5, b"python"])
+def test_what_names_no_program(adaptor: str, python: object) -> None:
+    with pytest.raises((TypeError, ValueError), match="^python: expected a path"):
+        OtherPython(adaptor, python)
 
 
 def test_adaptors_need_numpy_and_their_library_only() -> None:

@@ -74,6 +74,20 @@ def test_along_a_joint_is_the_force_of_its_motor(given, rng):
 SOME = {name: name for name in PLANS if name != "cam"}
 
 
+@pytest.mark.parametrize("name", ["four-bar", "differential", "cam", "tree"])
+@pytest.mark.parametrize("batch", [(0,), (3, 0)])
+def test_no_rows_have_no_forces(name, batch, rng):
+    """The sizes are those of a row."""
+    robot = mb.example("arm") if name == "tree" else PLANS[name]().build()
+    one, none = state_of(robot, rng), [np.zeros((*batch, size)) for size in (robot.nq, robot.nv, robot.nv)]
+    for function in (mb.joint_forces, mb.closure_forces):
+        sizes = {key: force.shape for key, force in function(robot, *one).items()}
+        for found in (function(robot, *none), function(robot, *none[:2], tau=none[2])):
+            assert {key: force.shape for key, force in found.items()} == {
+                key: (*batch, *size) for key, size in sizes.items()
+            }
+
+
 @pytest.mark.parametrize("name", always(SOME, "closed by: coincident", "four-bar", "differential"))
 def test_motors_and_closures_explain_the_motion_of_the_spanning_tree(name, rng):
     """H vdot + C v + g of the spanning tree is tau at the independent joints and what the loops exert.

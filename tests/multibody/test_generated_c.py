@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import json
 import re
 import shutil
 import subprocess
@@ -28,7 +29,7 @@ from connections.checks import (
     ShapeError,
 )
 from connections.multibody.generation import folder as generation_folder
-from connections.multibody.generation import function_text
+from connections.multibody.generation import function_text, loading
 from connections.multibody.generation.c_test import computed, states
 from connections.multibody.generation.recording import exported, exported_function
 from connections.multibody.program.table import RECURSIONS
@@ -669,6 +670,17 @@ def test_names_of_joints(tmp_path) -> None:
         mb.generate_c(chain("関節"), ["gravity"], tmp_path, name="robot")
 
 
+#: What a program does in place of compiling, and the error.
+COMPILERS = [
+    ("true", "made no library"),
+    ("exit 7", "cannot compile .*it failed: no message"),
+    ("kill -KILL $$", r"cannot compile .*it crashed \(SIGKILL\)"),
+    (r"printf '\377 is not UTF-8' >&2; exit 1", "cannot compile .*is not UTF-8"),
+    ("exec sleep 9", "cannot compile .*took more than 0.3 s"),
+    ("exec cat /dev/zero", "cannot compile .*took more than 0.3 s"),
+]
+
+
 def test_bad_folders_and_compilers(tmp_path, monkeypatch) -> None:
     with pytest.raises(FileNotFoundError, match="generate_c"):
         mb.load_c(tmp_path)
@@ -677,10 +689,35 @@ def test_bad_folders_and_compilers(tmp_path, monkeypatch) -> None:
         mb.load_c(tmp_path, compiler="no-such-compiler")
     with pytest.raises(RuntimeError, match="--no-such-option"):
         mb.load_c(tmp_path, flags=("--no-such-option",))
+    monkeypatch.setattr(loading, "_SECONDS", 0.3)
+    program = tmp_path / "program"
+    for text, why in COMPILERS:
+        program.write_text(f"#!/bin/sh\n{text}\n")
+        program.chmod(0o755)
+        with pytest.raises(RuntimeError, match=f"program {why}"):
+            mb.load_c(tmp_path, compiler=str(program))
+    program.write_bytes(b"\0\1\2")
+    with pytest.raises(RuntimeError, match="cannot be started"):
+        mb.load_c(tmp_path, compiler=str(program))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="cc, gcc, clang"):
         mb.load_c(tmp_path)
+
+
+def test_a_description_that_was_changed_is_refused(tmp_path) -> None:
+    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+    about = json.loads((tmp_path / "robot.json").read_text())
+    row = about["functions"]["gravity"]
+    wrong = ["", "[]", "1", "[" * 100_000, b"\xff", about | {"loops": None}]
+    wrong += [{key: value for key, value in about.items() if key != lost} for lost in loading._ABOUT]
+    rows = [{key: value for key, value in row.items() if key != lost} for lost in loading._FUNCTION]
+    rows += [1, row | {"sizes": [6, 6]}, row | {"sizes": ["6"]}]
+    for text in wrong + [about | {"functions": {"gravity": changed}} for changed in rows]:
+        data = json.dumps(text) if isinstance(text, dict) else text
+        (tmp_path / "robot.json").write_bytes(data if isinstance(data, bytes) else data.encode())
+        with pytest.raises(ValueError, match="robot.json is not as generate_c wrote it"):
+            mb.load_c(tmp_path)
 
 
 def test_compilers_are_here() -> None:

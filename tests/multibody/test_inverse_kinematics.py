@@ -281,6 +281,18 @@ def test_a_row_whose_loop_opens_is_closed_by_a_shorter_step():
 # --- arguments ---------------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("robot", [planar_arm(), four_bar()], ids=["arm", "four-bar"])
+@pytest.mark.parametrize("batch", [(0,), (3, 0)])
+def test_no_rows_have_no_results(robot, batch):
+    frame, q = robot.body_names[-1], robot.neutral()
+    poses, rows = np.zeros((*batch, 4, 4)), np.zeros((*batch, robot.nq))
+    for target, start, posture in ((poses, q, None), (np.zeros(3), rows, None), (poses, q, rows)):
+        found = mb.inverse_kinematics(robot, {frame: target}, start, posture=posture).require()
+        size = 6 if target is poses else 3
+        assert found.q.shape == rows.shape and found.residuals[frame].shape == (*batch, size)
+        assert found.status.shape == found.steps.shape == batch
+
+
 def test_wrong_arguments_are_named():
     robot, point, q = planar_arm(), [0.5, 0.6, 0.0], [0.2, 1.0]
     solve = mb.inverse_kinematics

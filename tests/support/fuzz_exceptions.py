@@ -359,15 +359,6 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     },
 }
 
-_BEING_REPAIRED = (
-    "control.(Contacts|PointContact|Regulator|SurfaceContact|WholeBodyController|configuration_error_at|gain_matrix)",
-    "control.(is_decoupling|state_names|with_payload)",
-    "multibody.(Ball|Blade|SelectedForms|Wheel|generate_c|inverse_kinematics|load_c|momentum_forms|rolling_forms)",
-    "multibody.set_num_threads",
-)
-#: Patterns of callables that are not tried.
-NOT_TRIED: dict[str, str] = dict.fromkeys(_BEING_REPAIRED, "its errors are repaired at the same time as this")
-
 #: (callable, argument): a pattern of what names an argument in its errors.
 NAMES: dict[tuple[str, str], str] = {
     ("geometry.curves.SampledCurve.through", "samples"): "samples|curve times|curve points",

@@ -27,8 +27,9 @@ from connections.checks import (
     PointError,
     ShapeError,
     as_array,
-    as_scalar,
+    as_number,
     batch_axes,
+    finite_result,
     is_traced,
     require_finite,
     require_function,
@@ -190,10 +191,11 @@ def holonomy(
         t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
     if t0 is None or t1 is None:
         raise TypeError("holonomy: t0 and t1 are needed where the curve is a function")
-    t0, t1 = as_scalar("t0", t0), as_scalar("t1", t1)
-    for end, t in (("t0", t0), ("t1", t1)):
-        require_finite(end, t)
-    ends: Any = jnp.stack([t0, t1]) if is_traced(t0, t1) else np.array([t0, t1], dtype=float)
+    if is_traced(t0, t1):
+        ends: Any = jnp.stack([as_array("t0", t0, ()), as_array("t1", t1, ())])
+    else:
+        ends = np.array([as_number("t0", t0), as_number("t1", t1)])
+        finite_result("t1 - t0", ends[1] - ends[0])
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
     solver = Solver.of("holonomy", options, without=NOT_OF_CURVES)
@@ -356,7 +358,7 @@ def _looks_at(ends: Any, solver: Solver) -> jax.Array:
     """Times to look at a curve: no farther apart than half of a longest step, and between breakpoints."""
     if is_traced(ends):
         return jnp.linspace(ends[0], ends[1], _CLOSURE_SAMPLES)
-    steps = 2.0 * abs(ends[1] - ends[0]) / solver.settings.max_step
+    steps = 2.0 * (abs(ends[1] - ends[0]) / solver.settings.max_step)
     count = int(np.clip(steps, _CLOSURE_SAMPLES, _MOST_CLOSURE_SAMPLES))
     marks = np.concatenate([ends[:1], np.clip(solver.breakpoints, min(ends), max(ends)), ends[1:]])
     between = np.linspace(marks[:-1], marks[1:], 9).ravel() if len(marks) > 2 else marks

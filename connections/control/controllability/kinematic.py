@@ -29,9 +29,11 @@ from connections.checks import (
     Check,
     ShapeError,
     as_array,
+    as_number,
     require_duration,
     require_finite,
     require_function,
+    require_type,
     require_untraced,
 )
 from connections.control.controllability.directions import decoupling_directions, of_inputs
@@ -235,7 +237,9 @@ def is_decoupling(
 
     Source: [BLy].
     """
+    require_type("nabla", nabla, AffineConnection)
     require_untraced(nabla=nabla, q=q)
+    tol = as_number("tol", tol)
     points = np.asarray(as_array("q", q, (nabla.frame.ambient_dim,)))
     require_finite("q", points)
     rows = points.reshape(-1, points.shape[-1])

@@ -18,7 +18,7 @@ import numpy as np
 
 from connections._jax import solve
 from connections.checks import ShapeError, require_finite, require_function, require_same_frame, require_type
-from connections.control.laws.gains import gain_matrix
+from connections.control.laws.gains import gain_matrix, one_vector
 from connections.control.laws.references import FieldReference, output_length, require_output
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, evaluate, projected_point
@@ -87,7 +87,7 @@ def trajectory_reference(
     if error is None and frame.dim == frame.ambient_dim:
         return _in_coordinates(frame, desired, gain, span)
     if error is None:
-        error = PytreePartial(configuration_error_at, frame)
+        error = PytreePartial(_configuration_error_at, frame)
     nq = (frame.ambient_dim,)
     require_output("error(q, q_d)", error, (frame.dim,), nq, nq)
     phi = PytreePartial(_error_at, error, desired)
@@ -188,6 +188,10 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
     frame : the frame.
     q, q_d : (nq,) points.
 
+    Raises
+    ------
+    TypeError, ShapeError, NonFiniteError.
+
     Examples
     --------
     >>> import jax.numpy as jnp
@@ -196,11 +200,21 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
     >>> control.configuration_error_at(cn.CoordinateFrame(2), jnp.array([1.0, 2.0]), jnp.array([0.5, 0.0]))
     Array([0.5, 2. ], dtype=float64)
     """
+    require_type("frame", frame, FrameField)
+    nq = frame.ambient_dim
+    return _configuration_error_at(frame, one_vector("q", q, nq), one_vector("q_d", q_d, nq))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> jax.Array:
+    """`configuration_error_at` of points of the right shape."""
     if isinstance(frame, ChangedFrame):
-        return configuration_error_at(frame.base, q, q_d)
+        return _configuration_error_at(frame.base, q, q_d)
     if isinstance(frame, ProductFrame):
         factors = zip(frame.frames, frame.split_point(q), frame.split_point(q_d), strict=True)
-        return jnp.concatenate([configuration_error_at(*factor) for factor in factors])
+        return jnp.concatenate([_configuration_error_at(*factor) for factor in factors])
     if isinstance(frame, SO3Frame):
         return rotation_difference(q_d, q)
     if isinstance(frame, SE3Frame):
@@ -209,9 +223,6 @@ def configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> j
     if frame.dim == frame.ambient_dim:
         return q - q_d
     return frame.dual_at(q_d) @ (q - frame.align_at(q_d, q))
-
-
-# --- private -----------------------------------------------------------------------------------------------
 
 
 def _as_trajectory(frame: FrameField | None, trajectory: Any, size: int) -> tuple[Any, Any]:

@@ -13,9 +13,18 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections.checks import ShapeError, as_array, finite_result, require_bool, require_finite
+from connections.checks import (
+    ShapeError,
+    as_array,
+    finite_result,
+    require_bool,
+    require_finite,
+    require_text,
+    require_whole,
+)
 
 _SYMMETRIC = 1e-12
+_MOST = 2**31 - 1  # rows of a matrix
 
 
 class GainError(ValueError):
@@ -60,6 +69,8 @@ def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:
     connections.control.laws.gains.GainError: K_D must be symmetric: it differs from its transpose by
     5.00e-01
     """
+    require_text("name", name)
+    require_whole("dim", dim, 1, _MOST)
     require_bool("symmetric", symmetric)
     if isinstance(gain, jax.core.Tracer):
         if gain.shape not in ((), (dim,), (dim, dim)):

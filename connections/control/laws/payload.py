@@ -20,7 +20,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such
-from connections.checks import ModelError, ShapeError, as_array, is_traced, require_finite, require_type
+from connections.checks import (
+    ModelError,
+    ShapeError,
+    as_array,
+    is_traced,
+    require_finite,
+    require_text,
+    require_type,
+)
 from connections.control.laws.inertia_cone import InertiaCone
 from connections.control.laws.parametrization import Parametrization
 from connections.evaluation.boundary import returns_input_kind
@@ -188,6 +196,7 @@ def with_payload(
     Raises
     ------
     ModelError : there is no such body; the mass is negative, or a number is not finite.
+    TypeError, ValueError : `body` is not the name of a body.
 
     Warns
     -----
@@ -276,6 +285,7 @@ def _checked_basis(basis: Any, size: int) -> np.ndarray:
 
 
 def _body_number(model: Model, body: str) -> int:
+    require_text("body", body)
     if body not in model.body_names:
         raise ModelError(no_such("body", body, model.body_names))
     return model.body_names.index(body)

@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from connections.checks import ShapeError, as_array, require_finite
+from connections._words import words_of
+from connections.checks import ShapeError, as_array, require_finite, require_whole
 from connections.multibody import Model, difference
+from connections.multibody.model import require_model
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,7 @@ class Regulator:
     samples: int | None = field(init=False, default=None)  # N, or None for one state
 
     def __post_init__(self) -> None:
+        require_model("Regulator", self.model)
         n = self.model.nv
         gain = np.asarray(as_array("gain", self.gain, (None, 2 * n)))
         S = np.eye(n) if self.inputs is None else self.inputs
@@ -93,7 +96,7 @@ class Regulator:
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, IndexError.
+        ShapeError, NonFiniteError, PointError, TypeError. IndexError : there is no such sample.
         """
         q = np.asarray(as_array("q", q, (self.model.nq,)))
         v = np.asarray(as_array("v", v, (self.model.nv,)))
@@ -132,9 +135,10 @@ class Regulator:
             raise IndexError(f"the reference has {what}; got sample = {sample}")
         if sample is None or array.ndim == self._ranks[name]:
             return array
-        if not 0 <= sample < len(array):
-            raise IndexError(f"sample {sample}: the reference has samples 0 to {len(array) - 1}")
-        array = array[sample]
+        number = require_whole("sample", sample)
+        if number >= len(array):
+            raise IndexError(f"sample: the reference has 0 to {len(array) - 1}, got {words_of(number)}")
+        array = array[number]
         return array
 
 
@@ -152,6 +156,7 @@ def state_names(model: Model) -> tuple[str, ...]:
     >>> control.state_names(mb.example("four_bar"))
     ('eta[motor]', 'dv[motor]')
     """
+    require_model("state_names", model)
     components: list[str] = []
     for joint in model.joint_names:
         part = model.velocity_slice(joint)

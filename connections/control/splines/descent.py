@@ -107,11 +107,19 @@ class Quadratic:
 
     @cached_property
     def lowest(self) -> tuple[float, np.ndarray]:
-        """The lowest eigenvalue of A z = lambda B z and its z (m,), z^T B z = 1."""
+        """The lowest eigenvalue of A z = lambda B z and its z (m,), z^T B z = 1.
+
+        It is the one next to -mu, below all others, at which A + mu B is positive definite: a tension spreads
+        the others over more than can be searched from above.
+        """
         from scipy.sparse.linalg import LinearOperator, eigsh
 
-        m = len(self.slope)
-        factor = cholesky_banded(self.B)
+        m, mu, factor = len(self.slope), 0.0, None
+        while factor is None:
+            try:
+                factor = cholesky_banded(self.A + mu * self.B)
+            except LinAlgError:
+                mu = max(4.0 * mu, _LEAST)
         A, B = (
             LinearOperator((m, m), matvec=lambda x, band=band: _times(band, x), dtype=float)
             for band in (self.A, self.B)
@@ -119,7 +127,9 @@ class Quadratic:
         inverse = LinearOperator((m, m), matvec=lambda x: cho_solve_banded((factor, False), x), dtype=float)
         start = np.random.default_rng(0).standard_normal(m)
         # Eigenvalues gather at 1, where a lowest one is hard to tell from its neighbours, and need not be.
-        value, z = eigsh(A, k=1, M=B, Minv=inverse, which="SA", v0=start, tol=1e-5, ncv=min(m - 1, 40))
+        value, z = eigsh(
+            A, k=1, M=B, sigma=-mu, OPinv=inverse, which="LM", v0=start, tol=1e-5, ncv=min(m - 1, 40)
+        )
         return float(value[0]), z[:, 0]
 
 

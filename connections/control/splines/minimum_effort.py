@@ -122,11 +122,12 @@ def minimum_effort_curve(
     curves = _starts(task, starts)
     if callable(weight):
         _require_weight(weight, effort, task.pieces(curves[0], FIRST))
-    found, failed = solutions(task, curves)
+    with np.errstate(over="ignore", invalid="ignore"):  # a cost that is not finite is refused
+        found, failed = solutions(task, curves)
     if not found:
         raise ConvergenceError(
             f"no stationary curve was found from {len(curves)} starts: {'; '.join(failed)}; give "
-            "velocities at the ends, points between, starts of your own, or a larger tolerance"
+            "velocities at the ends, points between, starts of your own, a larger tolerance or less tension"
         )
     if callable(weight):
         for solution in found:

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from connections.checks import ShapeError, batch_axes
+from connections.checks import ShapeError, batch_axes, require_path
 from connections.multibody.generation.cuda_text import BLOCK, MOST_BLOCKS
 from connections.multibody.generation.loading import CFunctions, description_of, require_count, status_error
 
@@ -48,7 +47,7 @@ def load_cuda(folder: Any) -> CFunctions:
         ...
     FileNotFoundError: no_such_folder: expected a folder that generate_c wrote
     """
-    path, about = Path(folder), description_of(folder)
+    path, about = require_path("folder", folder), description_of(folder)
     header = path / f"{about['name']}.cuh"
     if not header.exists():
         raise FileNotFoundError(f"{path}: there is no {header.name}; generate it with cuda=True")

@@ -19,7 +19,14 @@ import numpy as np
 from connections._distribution import NAME as PACKAGE
 from connections._distribution import version
 from connections._written import make_folder, require_file, require_no_link, write_file
-from connections.checks import ModelError, require_bool, require_names, require_writable
+from connections.checks import (
+    ModelError,
+    require_bool,
+    require_choice,
+    require_names,
+    require_path,
+    require_writable,
+)
 from connections.engines.recorded.c_code import Real
 from connections.multibody.generation.c_test import c_test_text
 from connections.multibody.generation.casadi_file import casadi_text
@@ -130,15 +137,14 @@ def generate_c(
      'arm_support.h', 'example.c', 'test_arm.c']
     """
     require_model("generate_c", model)
-    if not isinstance(dtype, str) or dtype not in ("double", "float"):
-        raise ValueError(f"dtype: expected 'double' or 'float', got {dtype!r}")
+    folder = require_path("folder", folder)
+    require_choice("dtype", dtype, ("double", "float"))
     require_bool("cuda", cuda)
     names = dict.fromkeys(require_names("functions", functions))
     wanted = [exported_function(function) for function in names]
     if not wanted:
         raise ValueError("functions: expected at least one name, got none")
     identifiers("function", [function.name for function in wanted])
-    folder = Path(folder)
     for function in wanted if cuda else ():
         if function.is_step:
             raise ModelError(f"{function.name}: it has no form for GPUs; leave out cuda, or the function")

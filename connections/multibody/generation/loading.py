@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from connections._children import environment, program
+from connections._children import end_of, environment, program
 from connections._words import no_such
 from connections.checks import (
     ClosureError,
@@ -22,12 +22,19 @@ from connections.checks import (
     NonFiniteError,
     PointError,
     batch_axes,
+    require_names,
+    require_path,
+    require_text,
 )
 from connections.engines.arguments import as_float64, as_rows, require_output
 from connections.multibody.generation.function_text import STATUSES
 from connections.multibody.generation.project_files import FLAGS
 
 _COMPILERS = ("cc", "gcc", "clang")
+_SECONDS, _SAID = 3600.0, 2000  # for a compiler; characters of its errors that are shown
+#: Types of the entries of a description; (type,) is a list of them.
+_ABOUT = {"name": str, "dtype": str, "digest": str, "loops": int, "functions": dict}
+_FUNCTION = {"arguments": (str,), "sizes": (int,), "shape": (int,), "stacked": bool}
 _RAISED = {
     "NOT_FINITE": NonFiniteError,
     "NOT_UNIT": PointError,
@@ -149,8 +156,9 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
 
     Raises
     ------
+    TypeError, ValueError : an argument of another kind; the description in the folder has been changed.
     FileNotFoundError : the folder was not written by `generate_c`, or there is no compiler.
-    RuntimeError : the compiler fails; the message ends with what it says.
+    RuntimeError : the compiler fails, makes no library, or takes too long; the message ends with its words.
 
     Examples
     --------
@@ -163,25 +171,20 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
         ...
     FileNotFoundError: no_such_folder: expected a folder that generate_c wrote
     """
-    path, about = Path(folder).absolute(), description_of(folder)  # a relative one may look like an option
-    command = _compiler(compiler)
+    path = require_path("folder", folder).absolute()  # a relative one may look like an option
+    flags, about = require_names("flags", flags), description_of(folder)
+    command = _compiler(None if compiler is None else require_text("compiler", compiler))
     with tempfile.TemporaryDirectory(prefix="connections-c-") as build:
         rows, library = Path(build) / "rows.c", Path(build) / "functions.so"
         rows.write_text(_rows(about), encoding="utf-8")
         units = ["close"] * bool(about["loops"]) + [*about["functions"]]
         sources = [path / f"{about['name']}_{unit}.c" for unit in units]
         options = [*FLAGS.split(), *flags, "-fPIC", "-shared", f"-I{path}", "-o", str(library)]
-        finished = subprocess.run(
-            [command, *options, str(rows), *map(str, sources), "-lm"],
-            cwd=build,  # where no file of others can be meant
-            env=environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if finished.returncode:
-            raise RuntimeError(f"{command} cannot compile {path}: {finished.stderr.strip()[-2000:]}")
-        compiled = ctypes.CDLL(str(library))
+        _compile([command, *options, str(rows), *map(str, sources), "-lm"], build, path)
+        try:
+            compiled = ctypes.CDLL(str(library))
+        except OSError as error:
+            raise RuntimeError(f"{command} made no library of {path}: {error}") from None
     calls = {
         function: _CFunction(function, row, about["dtype"], getattr(compiled, f"rows_{function}"))
         for function, row in about["functions"].items()
@@ -189,18 +192,63 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     return CFunctions(about, calls)
 
 
+def _compile(command: list[str], build: str, path: Path) -> None:
+    """Run a compiler. Raises `RuntimeError` if it fails, or takes too long."""
+    what = f"{command[0]} cannot compile {path}:"
+    with tempfile.TemporaryFile() as errors:
+        try:
+            status = subprocess.run(
+                command,
+                cwd=build,  # where no file of others can be meant
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                check=False,
+                timeout=_SECONDS,
+            ).returncode
+        except subprocess.TimeoutExpired:
+            raise RuntimeError(f"{what} it took more than {_SECONDS:g} s") from None
+        except OSError as error:
+            raise RuntimeError(f"{what} it cannot be started: {error.strerror}") from None
+        if status:
+            raise RuntimeError(f"{what} it {end_of(status, errors, _SAID)}")
+
+
 def description_of(folder: Any) -> dict[str, Any]:
     """What `generate_c` wrote about the functions of a folder.
 
     Raises
     ------
-    FileNotFoundError : it did not write the folder.
+    FileNotFoundError : it did not write the folder. TypeError, ValueError : it is no path, or the description
+    is not as `generate_c` wrote it.
     """
-    path = Path(folder)
+    path = require_path("folder", folder)
     found = [file for file in sorted(path.glob("*.json")) if (path / f"{file.stem}_support.h").exists()]
     if len(found) != 1:
         raise FileNotFoundError(f"{path}: expected a folder that generate_c wrote")
-    return dict(json.loads(found[0].read_text(encoding="utf-8")))
+    try:
+        about = json.loads(found[0].read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        about = None
+    if not _has(about, _ABOUT) or not all(map(_is_function, about["functions"].values())):
+        raise ValueError(f"{path}: {found[0].name} is not as generate_c wrote it; generate the folder again")
+    return dict(about)
+
+
+def _is_function(row: Any) -> bool:
+    return _has(row, _FUNCTION) and len(row["arguments"]) == len(row["sizes"])
+
+
+def _has(about: Any, kinds: Mapping[str, Any]) -> bool:
+    """Whether a part of a description has all entries, of their kinds."""
+    return isinstance(about, dict) and all(_is(about.get(name), kind) for name, kind in kinds.items())
+
+
+def _is(value: Any, kind: Any) -> bool:
+    if isinstance(kind, tuple):
+        return isinstance(value, list) and all(type(each) is kind[0] for each in value)
+    return type(value) is kind
 
 
 def _compiler(given: str | None) -> str:

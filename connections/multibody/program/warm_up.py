@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 import os
 import signal
 import subprocess
@@ -12,6 +11,7 @@ from itertools import accumulate
 from pathlib import Path
 
 from connections._children import environment, python_command
+from connections.checks import require_whole
 from connections.engines.notices import announce_compilation
 from connections.engines.threads import get_num_threads
 from connections.multibody.program.compiled_functions import compiled, seconds
@@ -33,7 +33,7 @@ def warm_up(processes: int | None = None) -> Path:
 
     Raises
     ------
-    ValueError : `processes` is not a positive whole number.
+    TypeError, ValueError : `processes` is not a positive whole number.
     OSError : no folder can be written.
     ChildProcessError : a process ended before it had compiled everything.
 
@@ -44,7 +44,7 @@ def warm_up(processes: int | None = None) -> Path:
     >>> mb.warm_up(processes=0)
     Traceback (most recent call last):
         ...
-    ValueError: processes: expected a positive whole number, got 0
+    ValueError: processes: expected a whole number of at least 1, got the number 0
     """
     count = processes_given(processes)
     folder, names = cache_folder(), not_compiled()
@@ -55,12 +55,10 @@ def warm_up(processes: int | None = None) -> Path:
 
 
 def processes_given(processes: int | None) -> int:
-    """The number of processes. Raises `ValueError`."""
+    """The number of processes. Raises `TypeError`, `ValueError`."""
     if processes is None:
         return get_num_threads()
-    if isinstance(processes, bool) or not hasattr(processes, "__index__") or operator.index(processes) < 1:
-        raise ValueError(f"processes: expected a positive whole number, got {processes!r}")
-    return operator.index(processes)
+    return require_whole("processes", processes, least=1)
 
 
 def cache_folder() -> Path:

@@ -31,8 +31,8 @@ MUTANTS = (
     Mutant(
         "choice-of-a-call-in-the-wrong-place",
         "multibody/program/closed_calls.py",
-        "at(memory, closure, clusters, solved, point, x, choices[choice], result)",
-        "at(memory, closure, clusters, solved, point, choices[choice], x, result)",
+        "at(memory, closure, clusters, solved, point, x, chosen, result)",
+        "at(memory, closure, clusters, solved, point, chosen, x, result)",
         ("multibody/test_calls_by_arity.py::test_compiled_code_gets_the_arguments_in_order",),
         "compiled code gets what is chosen in place of a vector",
     ),

@@ -288,8 +288,8 @@ MUTANTS = (
     Mutant(
         "springs-that-are-never-slack",
         "multibody/applied_forces.py",
-        "numbers.clip(length, lower, upper)",
-        "lower",
+        "numbers.minimum(length - lower, 0.0)",
+        "(length - upper)",
         ("multibody/test_applied_forces.py::test_springs_and_dampers_are_mujocos",),
         "a tendon pushes between its rest lengths",
     ),
