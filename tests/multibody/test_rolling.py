@@ -302,7 +302,7 @@ def test_momenta_of_the_free_robot_stay(rng):
         (lambda: mb.Ball("left", 0.1, directions=()), "directions must be some of rolling, normal"),
         (lambda: mb.Blade("left", "abc"), "direction must be three numbers"),
         (lambda: mb.rolling_forms(disc(), []), "no contacts"),
-        (lambda: mb.rolling_forms(disc(), ["disc"]), "contacts\[0\]: expected .*Wheel, Ball, Blade"),
+        (lambda: mb.rolling_forms(disc(), ["disc"]), "Wheel, Ball, Blade"),
         (
             lambda: mb.rolling_forms(disc(), [mb.Wheel("wheel", 0.1)]),
             "no body 'wheel'. The bodies are fork, disc",
