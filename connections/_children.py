@@ -41,6 +41,8 @@ _LISTS = (
     "CPATH",
     "C_INCLUDE_PATH",
 )
+#: Variables that name a folder or a file, perhaps from the current folder, which a child leaves.
+_PLACES = ("NUMBA_CACHE_DIR", "JAX_COMPILATION_CACHE_DIR", "MPLCONFIGDIR", "MATPLOTLIBRC")
 
 
 def python_command(function: Callable[[], None], *words: str) -> list[str]:
@@ -60,7 +62,7 @@ def python_command(function: Callable[[], None], *words: str) -> list[str]:
 def environment(**more: str) -> dict[str, str]:
     """The environment of a child: that of this process, whose lists of folders keep absolute entries only.
 
-    Relative entries of ``PYTHONPATH``, by which the user names modules, become absolute.
+    Relative entries of ``PYTHONPATH``, by which the user names modules, and of caches become absolute.
 
     Parameters
     ----------
@@ -74,7 +76,7 @@ def environment(**more: str) -> dict[str, str]:
         absolute = os.pathsep.join(filter(os.path.isabs, entries))
         if absolute:
             found[name] = absolute
-    return found | more
+    return found | {name: os.path.abspath(found[name]) for name in _PLACES if found.get(name)} | more
 
 
 def end_of(status: int, errors: BinaryIO, most: int = 0) -> str:

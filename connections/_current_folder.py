@@ -8,9 +8,6 @@ is the first that `connections` imports, and imports only what is built into Pyt
 import os
 import sys
 
-#: Whether the program has imported Numba itself, with settings of its own (`engines.internals.numba_names`).
-NUMBA_IS_THE_PROGRAMS = "numba" in sys.modules
-
 
 def _is_searched_by_accident() -> bool:
     """Whether this process is a command whose user has not named the current folder to be searched."""

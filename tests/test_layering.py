@@ -182,10 +182,33 @@ def test_private_names_of_libraries_are_in_one_place() -> None:
     found = {path: private_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
     assert {path.name for path, names in found.items() if names and path.parent == INTERNALS} == {
         "jax_names.py",
+        "numba_import.py",
         "numba_inlining.py",
         "numba_names.py",
     }
     assert {path: names for path, names in found.items() if names and path.parent != INTERNALS} == {}
+
+
+def imported(path: Path) -> list[str]:
+    """What a file of the package imports, in order, behind what the `__init__.py` of its folder does."""
+    files = [path.with_name("__init__.py"), path]
+    nodes = [node for file in files for node in ast.parse(file.read_text()).body]
+    names = [
+        (node, alias.name)
+        for node in nodes
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    ]
+    return [name if isinstance(node, ast.Import) else f"{node.module}.{name}" for node, name in names]
+
+
+def test_numba_is_imported_behind_what_keeps_it_from_settings_of_the_current_folder() -> None:
+    """Imports within functions come later than those of their files."""
+    found = {path: [name.partition(".")[0] for name in imported(path)] for path in PACKAGE.rglob("*.py")}
+    first = {path: names.index("numba") for path, names in found.items() if "numba" in names}
+    assert len(first) >= 6
+    for path, number in first.items():
+        assert "connections.engines.internals.numba_import" in imported(path)[:number], path
 
 
 @pytest.mark.parametrize(

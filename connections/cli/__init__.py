@@ -109,6 +109,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run(arguments: Sequence[str] | None) -> int:
     """Run a command; its exit status, without errors of standard output, which `main` handles."""
     options = _parser().parse_args(arguments)
+    from connections.engines.internals import numba_import  # noqa: F401  (before a user's file imports Numba)
+
     _compile_quickly()
     try:
         with warnings.catch_warnings(), kept_from_the_current_folder():

@@ -89,7 +89,9 @@ def run(options: argparse.Namespace) -> int:
 
 def _serve(options: argparse.Namespace) -> int:
     from connections import explorer
+    from connections.plots.canvas import leave_out_the_current_folder
 
+    leave_out_the_current_folder()  # the page's pictures
     if options.directory is not None:
         raise ValueError("--output writes figures, --web serves a page: leave one out")
     if options.beta is not None and len(options.beta) != 1:

@@ -23,11 +23,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numba
-
 from connections._cache_folder import cache_folder, remove_oldest
 from connections._written import write_file
 from connections.engines.internals.numba_names import (
+    VERSION,
     CompileResultCacheImpl,
     FunctionCache,
     NullCache,
@@ -60,7 +59,7 @@ def cache_of(function: Any) -> Any:
 def machine_code_folder() -> Path | None:
     """The folder of machine code, of this user alone; None if there is none that can be written."""
     chosen = cache_folder_by_variable()
-    return cache_folder(f"numba-{numba.__version__}", os.path.abspath(chosen) if chosen else "")
+    return cache_folder(f"numba-{VERSION}", os.path.abspath(chosen) if chosen else "")
 
 
 def _folder() -> str | None:

@@ -17,6 +17,8 @@ JAX computes in float32, operations are callbacks into Python: the same results,
 
 from __future__ import annotations
 
+from connections.engines.internals import numba_import  # noqa: F401  # isort: skip
+
 import functools
 import math
 import threading

@@ -8,6 +8,7 @@ other in one process.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -58,7 +59,8 @@ def audits_apart(request: Request, timeout: float = TIMEOUT) -> Iterator[dict[st
     while left:
         with tempfile.TemporaryDirectory(prefix="connections_audit_") as folder:
             results = Path(folder) / "results"
-            reason = _child(asdict(request) | {"robots": left}, results, timeout)
+            robots = left if request.joints else [*map(os.path.abspath, left)]
+            reason = _child(asdict(request) | {"robots": robots}, results, timeout)
             text = results.read_text() if results.exists() else ""
             lines = text[: text.rfind("\n") + 1].splitlines()  # it may have been stopped within one
         for line in lines:
@@ -75,6 +77,7 @@ def _child(request: dict[str, Any], results: Path, timeout: float) -> str:
             done = subprocess.run(
                 python_command(serve, str(results)),
                 input=json.dumps(request).encode(),
+                cwd=results.parent,  # the libraries read settings, and write logs, in their current folder
                 env=environment(),
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

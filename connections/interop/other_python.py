@@ -104,17 +104,20 @@ class OtherPython:
             raise LibraryError(f"there is no interpreter '{shown(named)}'")
         self._who = shown(found)  # in errors, until it has answered
         self._errors = tempfile.TemporaryFile()
+        self._folder = tempfile.TemporaryDirectory(prefix="connections_audit_")
         try:
             self._process = subprocess.Popen(
                 [found, str(RUNNER)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=self._errors,
+                cwd=self._folder.name,  # where libraries read settings, and write logs
                 env=environment(),
                 bufsize=0,
             )
         except OSError as error:
             self._errors.close()
+            self._folder.cleanup()
             raise LibraryError(f"{shown(found)} cannot be started: {error.strerror}") from None
         self._buffer = b""
         try:
@@ -163,6 +166,7 @@ class OtherPython:
         for stream in (self._process.stdin, self._process.stdout, self._errors):
             if stream is not None:
                 stream.close()
+        self._folder.cleanup()
 
     def __enter__(self) -> OtherPython:
         return self

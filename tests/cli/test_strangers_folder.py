@@ -6,12 +6,15 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
 from strangers_folder import ENTRY, StrangersFolder
 
 from connections import _children
+from connections._children import python_command
+from connections.multibody.program.warm_up import compile_and_report
 
 DATA = Path(__file__).parents[1] / "data"
 FIRST = ("connections", "sitecustomize", "usercustomize", "_winapi", "nt")
@@ -87,6 +90,20 @@ def test_no_command_runs_anything(command: str, strangers: StrangersFolder, tmp_
     assert strangers.ran == []
 
 
+_OF_A_USER = "import numba; print(numba.config.CACHE_DIR, 'was read'); top = 1"
+
+
+@pytest.mark.parametrize("words", [[str(ENTRY), "verify", "my.py:top"], python_command(compile_and_report)])
+def test_numba_reads_no_settings_of_the_current_folder(words: list[str], tmp_path: Path) -> None:
+    """Neither where a file that the user names imports it first, nor in a process that a command starts."""
+    (tmp_path / "my.py").write_text(_OF_A_USER)
+    (tmp_path / ".numba_config.yaml").write_text("nothing that Numba can read: [")
+    run = partial(subprocess.run, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "yaml" in run([sys.executable, "-c", _OF_A_USER]).stderr  # the control
+    done = run(words)
+    assert "yaml" not in done.stderr and (done.returncode == 0 or "was read" in done.stdout), done.stderr
+
+
 _COLOR = "import matplotlib; print(matplotlib.rcParams['axes.facecolor'])"
 _LEFT_OUT = f"from connections.plots import canvas; canvas.leave_out_the_current_folder(); {_COLOR}"
 
@@ -114,9 +131,11 @@ def test_children_search_absolute_folders_only(tmp_path: Path, monkeypatch: pyte
     for name in ("PATH", "LD_LIBRARY_PATH", "CPATH"):
         monkeypatch.setenv(name, ":.:/usr/bin:")
     monkeypatch.setenv("PYTHONPATH", ":here:/there")
+    monkeypatch.setenv("NUMBA_CACHE_DIR", "code")
     monkeypatch.delenv("PYTHONSAFEPATH", raising=False)
     found = _children.environment(EXTRA="1")
     assert [found[name] for name in ("PATH", "LD_LIBRARY_PATH", "CPATH", "EXTRA")] == [*["/usr/bin"] * 3, "1"]
+    assert found["NUMBA_CACHE_DIR"] == f"{tmp_path}/code"
     assert found["PYTHONPATH"] == f"{tmp_path}/here:/there" and found["PYTHONSAFEPATH"] == "1"
     assert shutil.which("tool") and _children.program("tool") is None
     assert _children.program("./tool") == str(tool)  # which the user has named

@@ -643,7 +643,8 @@ print(config.CACHE_DIR, config.BOUNDSCHECK)
 def test_settings_of_the_current_folder_are_not_read(first: str, tmp_path) -> None:
     """They may name machine code. A program that has imported Numba keeps what Numba has read."""
     pytest.importorskip("yaml")
-    (tmp_path / ".numba_config.yaml").write_text("cache_dir: ./machine_code\nboundscheck: 1\n")
+    text = "cache_dir: ./machine_code\nboundscheck: 1\n" if first else "nothing that Numba can read: ["
+    (tmp_path / ".numba_config.yaml").write_text(text)
     words = [sys.executable, "-c", SETTINGS.format(first=first)]
     kept = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA_")}
     run = {"cwd": tmp_path, "capture_output": True, "text": True, "check": True}

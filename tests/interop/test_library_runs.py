@@ -90,6 +90,17 @@ def test_a_child_that_hangs_is_given_up(tmp_path, monkeypatch):
     assert result == {"library": "fake", "subject": "branched", "error": "took more than 0.2 s"}
 
 
+def test_a_child_reads_no_file_of_the_current_folder(tmp_path, monkeypatch):
+    """It is started in an empty folder of its own, and finds the robot all the same."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "robot.urdf").touch()
+    child_that(
+        monkeypatch, tmp_path, f'[ -z "$(ls -A)" ] && grep -q "{tmp_path}/robot.urdf" && echo ok >&2; exit 3'
+    )
+    (result,) = audits_apart(Request("fake", ("robot.urdf",), False, False, 1, 0))
+    assert result == {"library": "fake", "subject": "robot", "error": "failed: ok"}
+
+
 def test_a_child_that_fails_says_its_last_line(tmp_path, monkeypatch):
     child_that(monkeypatch, tmp_path, 'echo "ImportError: wrong libc" >&2; exit 3')
     (result,) = audits_apart(Request("fake", ("mimic",), True, False, 1, 0))

@@ -106,6 +106,20 @@ def test_how_it_ends_is_said(adaptor: str, q: float, how: str) -> None:
     assert time.monotonic() - began < 20.0
 
 
+def test_it_reads_no_settings_of_the_current_folder(
+    adaptor: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is started in an empty folder of its own, which is removed."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pendulum.py").write_text(
+        PENDULUM.replace('"it is a pendulum"', "os.getcwd(), *os.listdir()")
+    )
+    with OtherPython("pendulum.py") as python:
+        (folder,) = python.load("arm.urdf").notes
+        assert Path(folder).is_dir() and Path(folder) != tmp_path
+    assert not Path(folder).exists()
+
+
 def test_what_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(LibraryError, match="unknown library 'spreadsheet'; there are adaptors for adam, "):
         OtherPython("spreadsheet")

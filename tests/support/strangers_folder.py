@@ -37,7 +37,7 @@ class StrangersFolder:
         for name in names():
             if name.isidentifier():
                 (self.path / f"{name}.py").write_text(module)
-        (self.path / ".numba_config.yaml").write_text(f"cache_dir: {self.path}\n")
+        (self.path / ".numba_config.yaml").write_text("nothing that Numba can read: [")
         (self.path / "matplotlibrc").write_text("axes.facecolor: red\n")
 
     @property

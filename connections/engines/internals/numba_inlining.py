@@ -16,6 +16,8 @@ another compiler. What this one does otherwise uses `NativeLowering` (numba.core
 
 from __future__ import annotations
 
+from connections.engines.internals import numba_import  # noqa: F401  # isort: skip
+
 from typing import Any
 
 from numba import _dynfunc  # type: ignore[attr-defined]

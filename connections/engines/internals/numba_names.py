@@ -24,10 +24,6 @@ into the function; so that files are of the user alone, and of each version of t
 `CPUDispatcher`, `_Intrinsic` (numba.core.registry, .extending), `targetoptions`, `_defn`, `_prefer_literal`,
 `_ctor_kwargs`: what Numba makes of functions, and what it is told about them (`compiled_from`).
 
-`_config_fname` (numba.core.config): the file of settings ``.numba_config.yaml``, which Numba reads in the
-current folder, a stranger's perhaps. It may name a folder of machine code, which would be executed. So no
-such file is read, unless the program imported Numba before this package; variables of the environment are.
-
 Attributes: `overloads`, `library`, `fndesc` and `call_conv` give a compiled function's address and how
 compiled code calls it by that address; `numba.cfunc` of the function would replace them, and compile it a
 second time. `compile` and `disable_compile` make a function refuse other types than its first ones. What
@@ -39,10 +35,12 @@ it takes forty times as long as the call.
 
 from __future__ import annotations
 
-import os
+from connections.engines.internals import numba_import  # noqa: F401  # isort: skip
+
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from numba import __version__ as VERSION
 from numba.core import cgutils, config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.ccallback import CFunc
@@ -51,10 +49,10 @@ from numba.core.registry import CPUDispatcher
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
 
-from connections._current_folder import NUMBA_IS_THE_PROGRAMS
 from connections.engines.arguments import OtherTypes
 
 __all__ = [
+    "VERSION",
     "AbstractTemplate",
     "CompileResultCacheImpl",
     "ConcreteTemplate",
@@ -78,10 +76,6 @@ __all__ = [
     "unpack_tuple",
     "write_by",
 ]
-
-if not NUMBA_IS_THE_PROGRAMS:
-    config._config_fname = os.devnull  # no regular file, which Numba asks for
-    config.reload_config()
 
 get_or_insert_function: Any = cgutils.get_or_insert_function
 unpack_tuple: Any = cgutils.unpack_tuple
