@@ -86,6 +86,27 @@ def test_the_action_audits_writes_and_fails(tmp_path: Path) -> None:
     assert "| mimic | fails |" in (tmp_path / "GITHUB_STEP_SUMMARY").read_text()
 
 
+def test_the_action_runs_nothing_of_the_repository_and_takes_no_options(tmp_path: Path) -> None:
+    """Its folder is that of a pull request, perhaps; the inputs may be chosen by a stranger, too."""
+    for name in ("logging", "venv", "pip", "json"):
+        (tmp_path / f"{name}.py").write_text("open('was_run', 'w').close()\n")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("PYTHON")}
+    files = {name: str(tmp_path / "of_github") for name in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY")}
+    given = files | {"LIBRARY": "-x", "LIBRARY_PYTHON": "-c", "ROBOTS": "--help", "PACKAGE": "--version"}
+    for step, status in zip(action()["runs"]["steps"], (1, 2), strict=True):
+        done = subprocess.run(
+            ["bash", "--noprofile", "--norc", "-eo", "pipefail", "-c", step["run"]],
+            env=kept | given | {"RUNNER_TEMP": str(tmp_path / "temp")},
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == status, done.stdout + done.stderr
+        assert not (tmp_path / "was_run").exists()
+    subprocess.run(["python3", "-c", "import logging"], cwd=tmp_path, env=kept, check=True)  # the control
+    assert (tmp_path / "was_run").exists()
+
+
 def test_every_adaptor_has_its_night() -> None:
     matrix = workflow("referee.yml")["jobs"]["audit"]["strategy"]["matrix"]["library"]
     folder = FOLDER.parents[1] / "connections" / "interop" / "adaptors"

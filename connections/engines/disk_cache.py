@@ -86,7 +86,7 @@ def _writing(path: str) -> Iterator[io.BytesIO]:
 class _Sealed(CompileResultCacheImpl):
     """The content of a file: the file's own name, the hash of the sources, a checksum, and the code."""
 
-    _locator_classes = (locator(_folder),)
+    _locator_classes = [locator(_folder)]
     stamp: str
 
     def reduce(self, compiled: Any) -> tuple[str, str, bytes, bytes]:

@@ -316,7 +316,7 @@ class MatrixLieGroup(FrameField):
 def _round_off(g: Any) -> Any:
     """Round-off of the determinant of g (m, m): m^2 units of Hadamard's bound, by rows or columns."""
     lengths = [jnp.prod(jnp.sqrt(jnp.sum(g * g, axis=axis))) for axis in (0, 1)]
-    return g.shape[0] ** 2 * jnp.finfo(jnp.float64).eps * jnp.minimum(*lengths)
+    return g.shape[0] ** 2 * np.finfo(np.float64).eps * jnp.minimum(*lengths)
 
 
 def _checked_basis(basis: Any) -> np.ndarray:

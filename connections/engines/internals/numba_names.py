@@ -150,7 +150,7 @@ def locator(folder: Callable[[], str | None]) -> Any:
 
 def cache_folder_by_variable() -> str:
     """The folder that ``NUMBA_CACHE_DIR`` names, or nothing."""
-    found: str = config.CACHE_DIR
+    found: str = vars(config)["CACHE_DIR"]
     return found
 
 
