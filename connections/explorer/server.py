@@ -10,16 +10,14 @@ import warnings
 from contextlib import AbstractContextManager, redirect_stdout
 from functools import partial
 from io import StringIO
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from connections._distribution import how_to_install
 from connections._shown import shown
 from connections._words import words_of
 from connections.checks import as_number, is_whole, require_path, require_text
-
-if TYPE_CHECKING:
-    from connections.explorer.robot import Robot
-    from connections.multibody import Model
+from connections.explorer.robot import Robot
+from connections.multibody import Model
 
 LOOPBACK = "127.0.0.1"
 PORT = 8080

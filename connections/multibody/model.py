@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -31,10 +31,12 @@ from connections.checks import (
     require_text,
     require_type,
 )
+from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
 from connections.multibody.applied_forces import motor_matrix_at, passive_forces_at, require_whole
+from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.assembly.locked import locked
 from connections.multibody.assembly.subtrees import carried
@@ -47,6 +49,7 @@ from connections.multibody.definition.frames import (
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
 from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
@@ -54,14 +57,9 @@ from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
+from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
 from connections.multibody.traced_model import TracedModel
-
-if TYPE_CHECKING:
-    from connections.coriolis import MechanicalSystem
-    from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
-    from connections.multibody.in_jax.recursions import TracedRecursions
-    from connections.multibody.program.program import Program
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -285,8 +283,6 @@ class Model(ByContent):
 
         The same as ``definition.connection``, to round-off.
         """
-        from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
-
         return RecursiveConnection(self)
 
     @property
@@ -395,7 +391,6 @@ class Model(ByContent):
 
         Source: [W] eq. (12); [E] eq. (11).
         """
-        from connections.coriolis import MechanicalSystem
         from connections.multibody.as_geometry.robot_system import PassiveForces, RobotSystem  # imports Numba
 
         system = RobotSystem(self, gamma, beta)
@@ -412,8 +407,6 @@ class Model(ByContent):
         It holds another model: JAX keeps a trace as long as the function that was traced, traces hold the
         program, and this object has such functions. If the program held this object, it would never go.
         """
-        from connections.multibody.program.program import Program  # imports Numba
-
         apart = Model(self.kinematics, self.gravity)
         apart.__dict__["program"] = Program(self.kinematics, self.gravity, lambda: apart._recursions)
         return apart.program
@@ -426,8 +419,6 @@ class Model(ByContent):
     @cached_property
     def of_data(self) -> TracedRecursions:
         """The recursions of robots with these joints, whose numbers are data (`TracedModel`)."""
-        from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
-
         tree = self.kinematics.tree  # numbers that no structure is derived from: everything has inertia
         tree = replace(
             tree,
@@ -439,7 +430,6 @@ class Model(ByContent):
 
     @cached_property
     def _recursions(self) -> TracedRecursions:
-        from connections.multibody.in_jax.recursions import TracedRecursions  # imports Numba
 
         return TracedRecursions(self, self.program)
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from matplotlib.figure import Figure
 
 from connections._shown import shown
 from connections.checks import require_type
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 RED, GREEN, BLUE, GREY, BLACK = "#c8102e", "#1b8a3a", "#1f5fbf", "#8a8a8a", "#222222"
 

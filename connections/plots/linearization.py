@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from connections.checks import as_array, require_finite, require_mapping, require_text, require_type
 from connections.multibody import Model, finite_differences, inverse_dynamics, inverse_dynamics_derivatives
 from connections.multibody.model import require_model
 from connections.plots.canvas import BLUE, GREY, RED, color, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,9 +12,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from connections._shown import as_label
 from connections.multibody.clusters import LINEAR
@@ -22,10 +24,6 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionCoupling, FunctionLoop
 from connections.multibody.model import Model, require_model
 from connections.plots.canvas import BLACK, BLUE, GREY, RED, color, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _LETTER, _LINE, _MARGIN, _FONT = 0.085, 0.18, 0.12, 9.0  # inches, and points
 _GAP, _BOW = 0.45, 0.3  # inches between columns, beside the labels; how far arcs bend

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 from connections.affine import Motion
 from connections.affine.motions.series import Names, Series, Units, require_known
@@ -21,10 +23,6 @@ from connections.plots.canvas import (
     settings_of,
     width_of,
 )
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 _SYMBOLS = {"lyapunov": "V", "residual": "r", "parameters": "pi", "error": "e"}
 _DASHES: tuple[Any, ...] = (

@@ -12,9 +12,10 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from connections._written import make_folder, write_file
 from connections.checks import (
@@ -38,9 +39,6 @@ from connections.control.tracking_example import (
 )
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, new_figure
 from connections.plots.transport import figure_3
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 STYLES = ("-", "--", ":", "-.")
 FIRST_MOMENTS = 3.0  # s shown enlarged in Fig. 6

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 
 from connections.plots.canvas import MILLIMETRES, paper_figure, settings_of
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 Rgb = tuple[int, int, int]
 

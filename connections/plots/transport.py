@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
 from connections.affine import ContorsionConnection
@@ -12,9 +13,6 @@ from connections.affine.motions.flow import as_times
 from connections.checks import ShapeError, as_array, require_finite
 from connections.geometry import ConstantMetric, CoordinateFrame
 from connections.plots.canvas import BLUE, GREEN, GREY, RED, new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 
 def four_contorsions() -> dict[tuple[bool, bool], np.ndarray]:

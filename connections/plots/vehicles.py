@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from matplotlib.axes import Axes
 
 from connections.checks import (
     ShapeError,
@@ -25,9 +26,6 @@ from connections.checks import (
     require_type,
 )
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, require_axes
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 BODY, BAR, WHEEL, ROTOR, POINT = "body", "bar", "wheel", "rotor", "point"
 

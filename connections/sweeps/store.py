@@ -13,7 +13,7 @@ import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,9 +24,7 @@ from connections.sweeps.errors import StoreError, SweepError
 from connections.sweeps.fingerprint import identity, versions
 from connections.sweeps.sources import sources
 from connections.sweeps.store_layout import CHECKSUMS, columns_of, create_arrays, require_layout
-
-if TYPE_CHECKING:
-    from connections.sweeps.sweep import Sweep
+from connections.sweeps.sweep import Sweep
 
 FORMAT = 1
 _FINISHED = 1 << 32

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
-from typing import ClassVar
+from typing import Any, ClassVar  # noqa: F401  (annotations of `Motion`, whose fields these classes have)
 
 from connections._jax import Array
 from connections.affine.motions.motion import Motion, largest, motion_class

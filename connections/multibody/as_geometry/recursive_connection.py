@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -21,14 +21,12 @@ from connections.affine.koszul import raise_first_index
 from connections.evaluation.content import ByContent
 from connections.evaluation.parameters import is_same
 from connections.geometry import FrameField, Metric
+from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
+from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-
-if TYPE_CHECKING:
-    from connections.multibody.as_geometry.host_robot import HostRobot
-    from connections.multibody.in_jax.recursions import TracedRecursions
-    from connections.multibody.program.program import Program
+from connections.multibody.program.program import Program
 
 
 class Definitions(Protocol):
@@ -156,8 +154,6 @@ class RecursiveConnection(ByContent, ConnectionOfMetric):
     @cached_property
     def host(self) -> HostRobot:
         """The recursions in NumPy, by which motions are integrated."""
-        from connections.multibody.as_geometry.host_robot import HostRobot  # imports Numba
-
         return HostRobot(self.model.kinematics, self.model.weightless.program)
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING
+
+from jax.export import DisabledSafetyCheck
 
 from connections.engines.exported import TARGET, Functions, register
 from connections.multibody.program.compiled_functions import compiled
@@ -22,9 +23,6 @@ _LAYOUT = (
     "connections.multibody.program.data_packing",
     "connections.multibody.tolerances",
 )
-
-if TYPE_CHECKING:
-    from jax.export import DisabledSafetyCheck
 
 
 def export_checks() -> list[DisabledSafetyCheck]:
