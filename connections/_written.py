@@ -9,12 +9,17 @@ A device or a pipe is not replaced, either: `Output` writes into one that a user
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import errno
 import fcntl
 import os
 import re
+import shutil
 import stat
+import tempfile
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
 from typing import IO
 
@@ -125,6 +130,25 @@ def _duplicate(path: Path, number: int) -> IO[bytes]:
     except OSError:  # it is closed
         pass
     raise RefusedError(f"{path} is not open for writing")
+
+
+@cache
+def data_folder(package: str, name: str) -> Path:
+    """A folder of files beside the modules of a package; if these are in an archive, a copy of it.
+
+    Parameters
+    ----------
+    package : its full name.
+    name : of the folder.
+    """
+    found = files(package) / name
+    if isinstance(found, Path):
+        return found
+    folder = tempfile.mkdtemp(prefix="connections_")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    for entry in found.iterdir():
+        write_file(Path(folder, entry.name), entry.read_bytes())
+    return Path(folder)
 
 
 def make_folder(path: Path) -> Path:

@@ -27,6 +27,9 @@ import sys
 from connections.multibody.program.compiled_functions import compiled
 from connections.engines.source_fingerprint import fingerprint, text_fingerprint
 assert ".zip" in sys.modules["connections.engines.inlined.simd"].__file__
+from connections import referee
+from connections import multibody as mb
+print(mb.example("four_bar"), len(referee.robots()), mb.example_path("arm").read_text()[:30])
 print(fingerprint(compiled.function("mass_matrix_at")), text_fingerprint("connections.engines.inlined.simd"))
 """
 
@@ -68,7 +71,7 @@ def test_a_strangers_pytest_that_rewrites_all(package: Path, tmp_path: Path) -> 
 def test_from_an_archive_the_sources_are_the_same(package: Path, tmp_path: Path) -> None:
     archive = tmp_path / "package.zip"
     with zipfile.ZipFile(archive, "w") as written:
-        for path in package.rglob("*.py"):
+        for path in package.rglob("*.*"):
             written.write(path, path.relative_to(package))
     zipped = run(["-c", ZIPPED], archive, tmp_path)
     assert zipped.returncode == 0, zipped.stderr

@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections._words import no_such, words_of
+from connections._written import data_folder
 from connections.checks import FrameError, require_choice, require_text
 from connections.referee.layouts import AXES, Layout, LayoutFrame, euler, fixed, floating, planar
 
 Array = NDArray[np.float64]
 
 #: The folder of the files: URDF, MJCF, index.json and references.npz, whose keys are "name/array".
-CORPUS = Path(__file__).parent / "corpus"
+CORPUS = data_folder("connections.referee", "corpus")
 _BASES = {"fixed": 0, "planar": 3, "floating": 7}
 
 

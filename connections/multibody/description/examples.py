@@ -11,11 +11,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from connections._words import no_such
+from connections._written import data_folder
 from connections.checks import ModelError
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.model import Model
 
-FOLDER = Path(__file__).with_name("robots")
+FOLDER = data_folder("connections.multibody.description", "robots")
 
 
 class _Example(NamedTuple):
