@@ -71,7 +71,7 @@ def test_a_strangers_pytest_that_rewrites_all(package: Path, tmp_path: Path) -> 
 def test_from_an_archive_the_sources_are_the_same(package: Path, tmp_path: Path) -> None:
     archive = tmp_path / "package.zip"
     with zipfile.ZipFile(archive, "w") as written:
-        for path in package.rglob("*.*"):
+        for path in package.rglob("*"):
             written.write(path, path.relative_to(package))
     zipped = run(["-c", ZIPPED], archive, tmp_path)
     assert zipped.returncode == 0, zipped.stderr
