@@ -8,6 +8,12 @@ is the first that `connections` imports, and imports only what is built into Pyt
 import os
 import sys
 
+if os.name != "posix":
+    raise ImportError(
+        "connections runs on Linux and macOS (on Windows in WSL): its caches ask who owns a folder, which no "
+        "other system says in the same way"
+    )
+
 
 def _is_searched_by_accident() -> bool:
     """Whether this process is a command whose user has not named the current folder to be searched."""

@@ -82,8 +82,17 @@ def _use_float64() -> None:
     warnings.warn(
         "JAX_ENABLE_X64 is off in the environment, so connections computes in float32: motions, checks and "
         "logarithms, which ask for 1e-9 and more, are refused or fail",
-        stacklevel=2,
+        stacklevel=_level_of_user(),
     )
+
+
+def _level_of_user() -> int:
+    """The `stacklevel` of a warning, by the caller, about the line that imports this package."""
+    package, level, frame = str(Path(__file__).parent), 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith((package, "<frozen importlib")):
+        level += frame.f_code.co_filename.startswith(package)  # Python does not count its own
+        frame = frame.f_back
+    return level
 
 
 def _keep_compiled_functions() -> None:

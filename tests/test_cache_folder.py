@@ -16,6 +16,25 @@ print(float(cn.LeviCivita(metric).curvature(np.ones(3)).sum()))
 """
 
 
+def test_another_system_is_refused_at_once():
+    done = subprocess.run(
+        [sys.executable, "-c", "import os; os.name = 'nt'; import connections"],
+        capture_output=True,
+        text=True,
+    )
+    assert "ImportError: connections runs on Linux and macOS" in done.stderr
+
+
+def test_the_warning_of_float32_is_about_the_users_line(tmp_path):
+    (tmp_path / "users.py").write_text("import math\nimport connections\n")
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("JAX_")}
+    words = [sys.executable, "users.py"]
+    done = subprocess.run(
+        words, cwd=tmp_path, env=kept | {"JAX_ENABLE_X64": "0"}, capture_output=True, text=True
+    )
+    assert f"{tmp_path}/users.py:2: UserWarning: JAX_ENABLE_X64" in done.stderr
+
+
 def printed(program, **environment):
     """What a new process prints, with an environment of its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "XDG_"))}
