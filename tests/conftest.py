@@ -72,30 +72,28 @@ MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
 
 
-def memory_of_the_machine() -> int:
-    """Bytes, of the container if it has less."""
-    limits = [Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes")]
-    texts = [path.read_text().strip() for path in limits if path.is_file()]
-    return min([psutil.virtual_memory().total, *(int(text) for text in texts if text.isdigit())])
+MOST_GROWTH = 800 * 2**20  # bytes of one process since it last forgot what XLA has compiled
 
 
-#: Bytes of one process: half of the memory is for all of them. The imports and what Numba has compiled are
-#: two gigabytes; to forget what XLA has compiled takes four seconds, and then some is compiled again.
-MOST_MEMORY = memory_of_the_machine() // 2 // int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
-MOST_MEMORY = min(max(MOST_MEMORY, 3 * 2**30), 6 * 2**30)
+@pytest.fixture(scope="session")
+def memory_once_forgotten() -> dict[str, int]:
+    """The process's memory when it had last forgotten what XLA has compiled, or when the tests began."""
+    return {"bytes": psutil.Process().memory_info().rss}
 
 
 @pytest.fixture(autouse=True, scope="module")
-def compiled_functions_do_not_pile_up() -> Iterator[None]:
-    """After a file, near the limit of mappings or of memory, forget what XLA has compiled.
+def compiled_functions_do_not_pile_up(memory_once_forgotten: dict[str, int]) -> Iterator[None]:
+    """After a file, near the limit of mappings or if the memory has grown, forget what XLA has compiled.
 
-    The C library keeps what is freed: unless it gives that back, a process that has once been above the limit
-    stays there, and forgets everything after each file.
+    Otherwise a process holds 6 GB at the end of the tests. What is needed again is read from JAX's cache on
+    disk, so that it costs a second, a few times. The C library keeps what is freed, unless it is asked.
     """
     yield
+    process = psutil.Process()
     mappings = MAPPINGS.read_bytes().count(b"\n") if MAPPINGS.exists() else 0
-    if mappings > MOST_MAPPINGS or psutil.Process().memory_info().rss > MOST_MEMORY:
+    if mappings > MOST_MAPPINGS or process.memory_info().rss > memory_once_forgotten["bytes"] + MOST_GROWTH:
         jax.clear_caches()
         gc.collect()
         with contextlib.suppress(AttributeError, OSError, TypeError):  # the GNU C library's
             ctypes.CDLL(None).malloc_trim(0)
+        memory_once_forgotten["bytes"] = process.memory_info().rss
