@@ -10,6 +10,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import numba
 import numpy as np
@@ -338,9 +339,10 @@ def test_a_folder_that_looks_like_an_option_reaches_no_compiler_as_one(
     mb.generate_c(mb.example("arm"), ["gravity"], folder, name="g")
     seen: list[list[str]] = []
 
-    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+    def run(words: list[str], stderr: IO[bytes], **_: object) -> subprocess.CompletedProcess[bytes]:
         seen.append(words)
-        return subprocess.CompletedProcess(words, 1, "", "refused")
+        stderr.write(b"refused")
+        return subprocess.CompletedProcess(words, 1)
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(RuntimeError, match="refused"):

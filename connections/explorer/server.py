@@ -152,14 +152,14 @@ def serve(
     from connections.multibody.model import require_model
     from connections.verify import as_subject
 
+    if model is not None and system is not None:
+        raise ValueError("model, system: expected one of the two")
     if model is not None and not isinstance(model, Robot):
         require_model("serve", model)
     if urdf is not None:
         require_path("urdf", urdf)
     if urdf is not None and (model is None or isinstance(model, Robot)):
         raise ValueError("urdf: expected with a model, whose visuals it has")
-    if model is not None and system is not None:
-        raise ValueError("model, system: expected one of the two")
     subject: Robot | Manifold | None = model if isinstance(model, Robot) else None
     if system is not None:
         subject = Manifold(as_subject(system, name))

@@ -64,7 +64,7 @@ def test_numbers_by_hand_are_right_and_other_robots_have_their_reasons(by_hand: 
     assert right["verdicts"]["same_mass_matrix"] == right["verdicts"]["same_bias"] == "holds"
     assert right["verdicts"]["skew"] == right["verdicts"]["gravity"] == "not given"
     assert none["not given"] == "no branches" and "verdicts" not in none
-    assert crash["refused"].startswith("by_hand ended")
+    assert crash["refused"].startswith("by_hand failed")
     assert again == right  # by another process
     assert refused["refused"] == "by_hand refuses: RuntimeError: it knows one robot"
 
