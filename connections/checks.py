@@ -427,17 +427,23 @@ def _as_real(name: str, value: Any) -> np.ndarray:
         raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
     try:
         array = np.asarray(value)
-        if array.dtype != object:
-            _require_real(name, array)
-        elif any(isinstance(part, _NO_NUMBERS) or is_masked(part) for part in array.flat):
-            raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
-        return array if array.dtype != object else array.astype(np.float64)
     except (TypeError, ValueError) as error:
-        if str(error).startswith(f"{name}: "):
-            raise
-        raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}") from error
+        raise _no_numbers(name, value) from error
+    if array.dtype != object:
+        _require_real(name, array)
+        return array
+    if any(isinstance(part, _NO_NUMBERS) or is_masked(part) for part in array.flat):
+        raise _no_numbers(name, value)
+    try:
+        return array.astype(np.float64)
+    except (TypeError, ValueError) as error:
+        raise _no_numbers(name, value) from error
     except OverflowError as error:  # integers of Python have no limit
         raise NonFiniteError(f"{name}: an integer is too large for float64") from error
+
+
+def _no_numbers(name: str, value: Any) -> TypeError:
+    return TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
 
 
 def is_masked(value: Any) -> bool:
@@ -616,16 +622,6 @@ def require_draws(samples: Any, seed: Any) -> None:
     """Raise an error unless `samples` is a positive integer, and `seed` one that is not negative."""
     require_positive_int("samples", samples)
     require_indices("seed", [seed])
-
-
-def require_each_of(name: str, values: Any, expected: type) -> list[Any]:
-    """`values`, in anything that is iterated, as a list; `TypeError` unless each is of the expected type."""
-    if isinstance(values, str) or not isinstance(values, Iterable):
-        raise TypeError(f"{name}: expected a list of {expected.__name__}, got {words_of(values)}")
-    listed = list(values)
-    for number, value in enumerate(listed):
-        require_type(f"{name}[{number}]", value, expected)
-    return listed
 
 
 def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from connections._written import make_folder, write_file
 from connections.checks import (
     require_bool,
-    require_each_of,
+    require_items,
     require_path,
     require_text,
     require_type,
@@ -185,7 +185,7 @@ def figure_sweep(results: Sequence[TrackingResult], marked: Sequence[TrackingRes
     >>> figure.axes[0].get_ylabel()
     'rms tracking error [m]'
     """
-    marked = require_each_of("marked", marked, TrackingResult)
+    marked = require_items("marked", marked, TrackingResult, "tracking results")
     figure = new_figure(9.0, 6.6)
     ordered = sorted(_results(results), key=lambda result: result.beta)
     beta = [result.beta for result in ordered]
@@ -355,7 +355,7 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
 
 
 def _results(results: Any) -> list[TrackingResult]:
-    listed = require_each_of("results", results, TrackingResult)
+    listed = [*require_items("results", results, TrackingResult, "tracking results")]
     if not listed:
         raise ValueError("results: expected at least one motion")
     return listed

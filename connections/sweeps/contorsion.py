@@ -17,8 +17,8 @@ import numpy as np
 from connections.checks import (
     as_array,
     require_choice,
-    require_each_of,
     require_finite,
+    require_items,
     require_names,
     require_type,
 )
@@ -77,7 +77,7 @@ def contorsion_sweep(
     values = as_array("gammas", gammas, (None,))
     if values.ndim != 1 or not values.size:
         raise SweepError(f"gammas: expected a list of numbers, got the shape {values.shape}")
-    robots = require_each_of("robots", robots, Model)
+    robots = require_items("robots", robots, Model, "models")
     require_finite("gammas", values)
     starts = whole("starts", starts, 1)
     require_choice("family", family, FAMILIES, SweepError)

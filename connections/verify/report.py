@@ -9,7 +9,7 @@ from math import isnan
 from typing import Any
 
 from connections._words import words_of
-from connections.checks import Check, as_number, require_each_of, require_function
+from connections.checks import Check, as_number, require_function, require_items
 from connections.verify.nonholonomic_subjects import NonholonomicSubject
 from connections.verify.propositions import CONTROL_FLOOR, Proposition, Sample, catalogue
 from connections.verify.subjects import Subject
@@ -167,7 +167,7 @@ def summary(rows: Iterable[Row]) -> list[Row]:
     [('A1', 'arm')]
     """
     worst: dict[str, Row] = {}
-    for row in require_each_of("rows", rows, Row):
+    for row in require_items("rows", rows, Row, "rows"):
         other = worst.get(row.key)
         if other is None or _badness(row) > _badness(other):
             worst[row.key] = row

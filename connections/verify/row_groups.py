@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from connections.checks import require_each_of
+from connections.checks import require_items
 from connections.verify.report import FAILS, HOLDS, INCONCLUSIVE, Row
 
 
@@ -136,7 +136,7 @@ def by_group(rows: Iterable[Row]) -> list[GroupResult]:
     a connection differentiates along curves 2 holds
     compatible with H iff Hdot - 2C is skew 4 holds
     """
-    found = require_each_of("rows", rows, Row)
+    found = require_items("rows", rows, Row, "rows")
     results = []
     for group in GROUPS:
         members = [row for row in found if row.key in group.keys]
