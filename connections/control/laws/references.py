@@ -18,7 +18,13 @@ import jax
 import jax.numpy as jnp
 
 from connections._jax import Array
-from connections.checks import ShapeError, as_array, require_finite, require_function, require_type
+from connections.checks import (
+    ShapeError,
+    require_finite,
+    require_function,
+    require_shape,
+    require_type,
+)
 from connections.control.laws.gains import gain_matrix, one_vector
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
@@ -138,7 +144,7 @@ class FieldReference(Reference):
     def __post_init__(self, parameters: Any) -> None:
         require_type("frame", self.frame, FrameField)
         if self.span is not None:
-            require_finite("span", as_array("span", self.span, (2,)))
+            require_finite("span", require_shape("span", self.span, (2,)))
         object.__setattr__(self, "field", with_parameters(self.field, parameters))
         nq = (self.frame.ambient_dim,)
         require_output("field(t, q)", self.field, (self.frame.dim,), (), nq)

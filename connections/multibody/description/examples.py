@@ -63,8 +63,8 @@ def example(name: str) -> Model:
     >>> mb.example("arn")
     Traceback (most recent call last):
         ...
-    connections.checks.ModelError: there is no example 'arn'; did you mean arm? The examples are arm,
-    quadruped, four_bar
+    connections.checks.ModelError: name: there is no example 'arn'; did you mean arm? The examples are
+    arm, quadruped, four_bar
     """
     path = example_path(name)
     return from_urdf(path, floating_base=_EXAMPLES[name].floating_base)
