@@ -71,6 +71,22 @@ MAPPINGS = Path("/proc/self/maps")
 MOST_MAPPINGS = 30_000  # of the 65530 that Linux allows; a compiled function takes about twenty
 
 
+BYTES_OF_A_PROCESS = 3 * 2**30  # half of them are imports and what Numba has compiled
+
+
+def memory_of_the_machine() -> int:
+    """Bytes, of the container if it has less."""
+    limits = [Path("/sys/fs/cgroup", name) for name in ("memory.max", "memory/memory.limit_in_bytes")]
+    texts = [path.read_text().strip() for path in limits if path.is_file()]
+    return min([psutil.virtual_memory().total, *(int(text) for text in texts if text.isdigit())])
+
+
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
+    """A process for each core, but no more than there is memory for: two for 8 GB."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, min(cores, memory_of_the_machine() // BYTES_OF_A_PROCESS))
+
+
 # Bytes by which a process may grow, within a file and at its end, until it forgets what XLA has compiled.
 MOST_WITHIN, MOST_AFTER = 1200 * 2**20, 400 * 2**20
 PROCESS = psutil.Process()

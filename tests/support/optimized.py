@@ -21,10 +21,8 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.verify.report import _row, applicable
 
 #: Of a tree: kernels that read, factorize, and step; of a closed chain: with loops that are closed before.
-GENERATED = {
-    "arm": ["mass_matrix", "coriolis_matrix", "forward_dynamics", "gravity", "frame_jacobian:tool"],
-    "four_bar": ["mass_matrix", "inverse_dynamics_derivatives"],
-}
+GENERATED = {"arm": ["mass_matrix", "coriolis_matrix", "forward_dynamics", "gravity", "frame_jacobian:tool"]}
+OF_LOOPS = {"four_bar": ["mass_matrix", "inverse_dynamics_derivatives"]}
 EQUIPPED = "connections.interop.geomstats.equipped"
 STEPS = ["variational_step", "discrete_momentum"]
 
@@ -34,6 +32,8 @@ def results() -> dict[str, Any]:
     return {
         "modules": modules(),
         "C": {**generated(GENERATED), **generated({"pendulum": STEPS})},
+        # Of -OO, which has machine code of its own, the solver of loops would be compiled for it.
+        "C of loops": generated(OF_LOOPS) if sys.flags.optimize < 2 else {},
         "texts": [printed(cn.citation, used) for used in (mb.coriolis_matrix, cn.LeviCivita, control)]
         + [printed(main, ["verify", "--help"]), repr(mb.example("arm"))],
         "numbers": numbers(),
