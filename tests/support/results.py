@@ -65,13 +65,18 @@ def _text(thing: Any) -> str:
 def pickled(thing: Any) -> Any:
     """A copy by pickle, with users' functions themselves."""
     stream, users = io.BytesIO(), {}
-    pickler = pickle.Pickler(stream)
-    pickler.persistent_id = lambda each: _number(users, each)
-    pickler.dump(thing)
+
+    class Pickler(pickle.Pickler):
+        def persistent_id(self, each: Any) -> int | None:
+            return _number(users, each)
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, number: int) -> Any:
+            return users[number]
+
+    Pickler(stream).dump(thing)
     stream.seek(0)
-    unpickler = pickle.Unpickler(stream)
-    unpickler.persistent_load = users.__getitem__
-    return unpickler.load()
+    return Unpickler(stream).load()
 
 
 def _number(users: dict[int, Any], thing: Any) -> int | None:
