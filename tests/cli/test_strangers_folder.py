@@ -45,7 +45,7 @@ def strangers(tmp_path: Path) -> StrangersFolder:
 def test_the_folder_is_dangerous(strangers: StrangersFolder) -> None:
     """The control: Python itself runs its files."""
     strangers.run(sys.executable, "-c", "import json")
-    assert "json" in strangers.ran
+    assert strangers.ran
 
 
 def start(strangers: StrangersFolder, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
