@@ -23,6 +23,7 @@ METRIC = cn.ConstantMetric(PLANE, H)
 NABLA = cn.LeviCivita(METRIC)
 SYSTEM = cn.MechanicalSystem(METRIC)
 LAW = control.PassivityController(SYSTEM, 5.0)
+SWEEP = sweeps.Sweep("fields", lambda point: {"field": point}, rows=2, outputs={"field": sweeps.Output()})
 REFERENCE = control.FieldReference(PLANE, lambda t, q: q)
 Q, V, TIMES = np.zeros(2), np.ones(2), [0.0, 1.0]
 
@@ -226,9 +227,9 @@ FLAGS = {
     "symmetric of a gain": lambda flag: control.gain_matrix("K", 1.0, 2, symmetric=flag),
     "floor": lambda flag: control.MuJoCoRobot.of(MODEL, floor=flag),
     "motor_side": lambda flag: control.MuJoCoPlant(control.MuJoCoRobot.of(MODEL), motor_side=flag),
-    "compress": lambda flag: sweeps.run_sweep(None, "unused", compress=flag),
-    "other_versions": lambda flag: sweeps.run_sweep(None, "unused", other_versions=flag),
-    "other_sources": lambda flag: sweeps.run_sweep(None, "unused", other_sources=flag),
+    "compress": lambda flag: sweeps.run_sweep(SWEEP, "unused", compress=flag),
+    "other_versions": lambda flag: sweeps.run_sweep(SWEEP, "unused", other_versions=flag),
+    "other_sources": lambda flag: sweeps.run_sweep(SWEEP, "unused", other_sources=flag),
 }
 
 

@@ -22,7 +22,7 @@ from connections import multibody as mb
 from connections.multibody.graph import cluster_bodies
 
 P = 2**61 - 1
-ORDER = 4  # of the series; of 2,000 mechanisms, all that cannot move are found at order 2 or 3
+ORDER = 6  # of the series; of 2,000 mechanisms, those that cannot move are found at order 2 or 3, one at 5
 
 
 # --- rationals --------------------------------------------------------------------------------------------

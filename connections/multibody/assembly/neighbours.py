@@ -18,6 +18,9 @@ from connections.multibody.assembly.mobility import Conditions
 from connections.multibody.definition.host_kinematics import moved
 
 NEARBY = 0.1  # rad, or of the size of a cluster: the length of the steps that are tried first
+# Redundant conditions may bind a velocity at the fifth order only: then they are wrong by 1e-9 after steps of
+# 0.1 rad, and by 1e-6 after these.
+_FARTHER = 4 * NEARBY
 _SMALLER, _STEPS = 0.25, 10.0  # steps that U^T phi = 0 cannot follow are made shorter, and so often
 _DRAWS = 3  # velocities that are tried
 _ITERATIONS, _ROUND_OFF = 8, 1e-12  # of Newton's method, and |U^T phi| at its end
@@ -58,12 +61,16 @@ def neighbours(conditions: Conditions, q: np.ndarray) -> Neighbours:
         if point is None:
             found.stuck.update(dict.fromkeys(split, np.abs(v)))
             break
-        phi, K = conditions.in_units(point)
-        wrong, redundant = np.abs(phi) > conditions.scales[2], K - U @ (U.T @ K)
-        for cluster in np.unique(owners[wrong]).tolist():
-            found.stuck[cluster] = np.linalg.norm(redundant[owners == cluster], axis=0)
-        if not wrong.any():
-            found.points.append(point)
+        farther = _on_manifold(conditions, U, q, _FARTHER * v)
+        for reached in (point, farther):
+            if reached is None:
+                continue
+            phi, K = conditions.in_units(reached)
+            wrong, redundant = np.abs(phi) > conditions.scales[2], K - U @ (U.T @ K)
+            for cluster in np.unique(owners[wrong]).tolist():
+                found.stuck[cluster] = np.linalg.norm(redundant[owners == cluster], axis=0)
+            if reached is point and not wrong.any():
+                found.points.append(point)
     return found
 
 
