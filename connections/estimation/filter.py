@@ -31,9 +31,10 @@ from connections.checks import (
 from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
+from connections.estimation.predictions import MOST, RTOL, predicted_at
 from connections.estimation.sensor import Sensor, as_connection
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
-from connections.estimation.updates import NEGLIGIBLE, Settings, predicted_at, smoothed_at, updated_at
+from connections.estimation.updates import NEGLIGIBLE, Settings, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
@@ -62,7 +63,9 @@ class Filter(Parametrized):
         (q, v, u, t) -> it.
     reset : "exact"; a connection, whose parallel transport moves the covariance instead; or None.
     iterations : of the update, at most; 1 is the extended Kalman filter.
-    prediction_steps : of a prediction, by Runge and Kutta's method.
+    prediction_steps : of a prediction, as many of one length; None for as many as `rtol` asks for.
+    rtol : of predictions: how far P may be off relative to itself, in every direction, and the state in
+        standard deviations.
     geodesic_steps : of a geodesic that is no closed form, an even number.
     connection : of a mechanical system's errors, if not its own: any connection of its frame. The frame
         itself, if it is a group's, stands for its torsion-free `CartanSchoutenConnection`: then a robot's
@@ -99,14 +102,19 @@ class Filter(Parametrized):
     noise: Any = None
     reset: Any = "exact"
     iterations: int = 30
-    prediction_steps: int = 1
+    prediction_steps: int | None = None
     geodesic_steps: int = 4
     connection: Any = None
+    rtol: float = RTOL
     space: Space = field(init=False)
 
     def __post_init__(self) -> None:
         for name in ("iterations", "prediction_steps", "geodesic_steps"):
-            require_positive_int(name, getattr(self, name))
+            if name != "prediction_steps" or self.prediction_steps is not None:
+                require_positive_int(name, getattr(self, name))
+        self._set("rtol", as_number("rtol", self.rtol))
+        if not 0.0 < self.rtol < 1.0:
+            raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol:g}")
         if self.geodesic_steps % 2:
             raise ValueError(f"geodesic_steps: expected an even number, got {self.geodesic_steps}")
         if isinstance(self.nabla, Model | MechanicalSystem):
@@ -158,15 +166,16 @@ class Filter(Parametrized):
         Source: docs/filters.md.
         """
         if self._traces(estimate, u, t):
-            traced: Estimate = predicted_at(self.space, estimate, u, t, self.prediction_steps)[0]
+            traced: Estimate = _predicted(self, estimate, u, t)[0]
             return traced
         self._require(estimate)
         t = as_number("t", t)
         if t < estimate.t:
             raise ValueError(f"t: {t:g} s is before the estimate, which is of {float(estimate.t):g} s")
         u = self._input("u", u, ())
-        predict = compiled(_predicted, self)
-        found, _, off = predict(estimate, u, t)
+        found, _, off = compiled(_predicted_at_once, self)(estimate, u, t)
+        if self._may_go_on(off):
+            found, _, off = compiled(_predicted, self)(estimate, u, t)
         self._require_integrated(float(off), f"to {t:g} s")
         predicted: Estimate = _as_given(found, estimate)
         return predicted
@@ -230,8 +239,10 @@ class Filter(Parametrized):
             place = int(np.argmax(np.diff(np.append(np.asarray(estimate.t), times)) < 0.0))
             raise ValueError(f"times[{place}]: {times[place]:g} s is before what precedes it")
         y, u = self._measurement("y", y, sensor, times.shape), self._input("u", u, times.shape)
-        run = compiled(_run, self, sensor)
-        history, gaps, offs = run(estimate, times, y, u, _checked_gate(gate))
+        given = estimate, times, y, u, _checked_gate(gate)
+        history, gaps, offs = compiled(_run_at_once, self, sensor)(*given)
+        if self._may_go_on(gaps):
+            history, gaps, offs = compiled(_run, self, sensor)(*given)
         self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
         found: History = _as_given(history, estimate)
         return found
@@ -391,12 +402,22 @@ class Filter(Parametrized):
                     require_admissible(sensor.connection, where, row)
         return y
 
+    def _may_go_on(self, offs: Any) -> bool:
+        """Whether shorter steps are allowed, and asked for."""
+        return self.prediction_steps is None and bool((~(np.asarray(offs) <= self.rtol)).any())
+
     def _require_integrated(self, off: float, where: str) -> None:
-        if not off <= NEGLIGIBLE:
+        if off <= self.rtol:
+            return
+        if self.prediction_steps is None:
             raise IntegrationError(
-                f"predict: the step {where} errs by {off:.1e} standard deviations; give "
-                f"prediction_steps={4 * self.prediction_steps}, or times that are closer together"
+                f"predict: {MOST} steps {where} are too few for rtol={self.rtol:g}; give times that are "
+                "closer together, or prediction_steps= for more steps of one length"
             )
+        raise IntegrationError(
+            f"predict: the step {where} errs by {off:.1e} standard deviations; give "
+            f"prediction_steps={4 * self.prediction_steps}, or None, or times that are closer together"
+        )
 
     def _require_settled(self, innovation: Innovation, off: Any, where: str) -> None:
         if innovation.accepted and not innovation.converged:
@@ -437,17 +458,31 @@ def _linearized_robot_at(model: Model, q: jax.Array, v: jax.Array, tau: Any, t: 
 
 
 def _predicted(filter: Filter, estimate: Estimate, u: Any, t: Any) -> Any:
-    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps)
+    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, True)
+
+
+def _predicted_at_once(filter: Filter, estimate: Estimate, u: Any, t: Any) -> Any:
+    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, False)
 
 
 def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any) -> Any:
     return filter._update(sensor, estimate, y, gate)
 
 
-def _run(filter: Filter, sensor: Sensor, estimate: Estimate, times: Any, y: Any, u: Any, gate: Any) -> Any:
+def _run(filter: Filter, sensor: Sensor, *given: Any) -> Any:
+    return _run_by(_predicted, filter, sensor, *given)
+
+
+def _run_at_once(filter: Filter, sensor: Sensor, *given: Any) -> Any:
+    return _run_by(_predicted_at_once, filter, sensor, *given)
+
+
+def _run_by(
+    predict: Any, filter: Filter, sensor: Sensor, estimate: Estimate, times: Any, y: Any, u: Any, gate: Any
+) -> Any:
     def step(estimate: Estimate, given: Any) -> Any:
         t, y, u = given
-        predicted, Phi, gap = _predicted(filter, estimate, u, t)
+        predicted, Phi, gap = predict(filter, estimate, u, t)
         updated, innovation, off = filter._update(sensor, predicted, y, gate)
         return updated, (History(updated, predicted, Phi, innovation), gap, off)
 

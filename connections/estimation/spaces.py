@@ -14,10 +14,9 @@ Predictions need no connection: with
 
 and with the A of docs/linearization.md for (q, v),
 
-    P <- Phi P Phi^T + integral of Phi Q Phi^T,
+    Pdot = A P + P A^T + Q
 
-Phi by the method of the state, and the integral by Simpson's rule, in which all weights are positive.
-Source: docs/filters.md.
+(`predictions`). Source: docs/filters.md.
 """
 
 from __future__ import annotations
@@ -28,10 +27,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.affine import AffineConnection, CartanSchoutenConnection
 from connections.affine.motions.deviation import deviation_map_at
-from connections.checks import require_shape
+from connections.checks import is_traced, require_shape
 from connections.coriolis import MechanicalSystem
 from connections.estimation.displacements import (
     Displacements,
@@ -59,15 +59,42 @@ Observation = Callable[..., jax.Array]  # *state -> y
 Displaced = tuple[State, jax.Array | None, jax.Array | None]
 
 
-class Predicted(NamedTuple):
-    """A state and the covariance of its errors after a step."""
+class Course(NamedTuple):
+    """A step of the state, and what its errors and their covariance obey meanwhile.
 
-    state: State
-    P: jax.Array
-    transition: jax.Array
-    """Phi (k, k) of errors."""
+    Errors are e = before e_0 at the beginning and e_1 = after e at the end, with edot = A e + noise of Q.
+    """
+
+    end: State
+    A: Any
+    """Three (m, m), at the beginning, the middle and the end."""
+    Q: Any
+    """Three (m, m), there."""
+    before: jax.Array | None
+    """(m, k); None is the identity."""
+    after: jax.Array | None
+    """(k, m); None is the identity."""
     gap: jax.Array | None
     """How far the state may be off, in the components of errors (k,); None in closed form."""
+
+
+class EvenCourse(NamedTuple):
+    """A step in closed form: the state, Phi of its half, and h A and h Q, which do not change meanwhile."""
+
+    end: State
+    half: jax.Array
+    a: jax.Array
+    q: jax.Array
+    turn: jax.Array
+    """trace(q^-1 a q a^T): how much the noise turns. NaN if q is singular."""
+
+
+class Rates(NamedTuple):
+    """Where errors are differences of coordinates: xdot = rate, with its derivative A, and Q, (k, k)."""
+
+    rate: jax.Array
+    A: jax.Array
+    Q: jax.Array
 
 
 class Space(Parametrized, abc.ABC):
@@ -82,8 +109,15 @@ class Space(Parametrized, abc.ABC):
     def dim(self) -> int:
         """k, the number of components of an error."""
 
+    noise: Any  # covariance per second, or a function
+
     @property
-    def _is_flat(self) -> bool:
+    def has_constant_noise(self) -> bool:
+        """Whether Q is the same everywhere."""
+        return False
+
+    @property
+    def is_flat(self) -> bool:
         """Whether errors are differences of coordinates and of velocities."""
         group = isinstance(self.displacements, GroupDisplacements)
         return group and isinstance(self.displacements.frame, CoordinateFrame)
@@ -108,8 +142,16 @@ class Space(Parametrized, abc.ABC):
         """h of the state, (m,), and its derivative by errors (m, k)."""
 
     @abc.abstractmethod
-    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
-        """The state, the covariance (k, k) and Phi after a step from the time t."""
+    def course_at(self, x: State, u: Any, t: Any, step: Any) -> Course:
+        """A step from the time t."""
+
+    @abc.abstractmethod
+    def rates_at(self, x: State, u: Any, t: Any) -> Rates:
+        """Of a flat space, at the time t."""
+
+    def even_course_at(self, x: State, u: Any, step: Any) -> EvenCourse | None:
+        """A step in closed form, if A and Q do not change while u is constant; None if they may."""
+        return None
 
 
 class Points(Space):
@@ -125,6 +167,7 @@ class Points(Space):
 
     def __init__(self, nabla: AffineConnection, velocity: Any, noise: Any, steps: int) -> None:
         self.nabla, self.velocity, self.noise = nabla, velocity, noise
+        self.precision = None if callable(noise) else _inverse(noise)
         self.displacements = displacements_of(nabla, steps)
 
     @property
@@ -137,10 +180,15 @@ class Points(Space):
         """n."""
         return self.frame.dim
 
+    @property
+    def has_constant_noise(self) -> bool:
+        """Whether Q is the same everywhere."""
+        return not callable(self.noise) and not self.displacements.has_pole
+
     def moved_at(self, x: State, e: jax.Array) -> Displaced:
         """exp."""
         q, slope, gap = self.displacements.moved_at(x[0], e)
-        return (q,), None if self._is_flat else slope, gap
+        return (q,), None if self.is_flat else slope, gap
 
     def difference_at(self, x: State, z: State) -> jax.Array:
         """The logarithm."""
@@ -155,31 +203,51 @@ class Points(Space):
         y, along = self.frame.value_and_lie_derivative_at(h, x[0])
         return y, along.T
 
-    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
+    def course_at(self, x: State, u: Any, t: Any, step: Any) -> Course:
         """In closed form for a constant velocity on a group."""
-        q, frame = x[0], self.frame
-        if self.velocity is None and isinstance(self.displacements, GroupDisplacements):
-            moved = exponential_at(frame, q, step * u)
-            half = adjoint_of_exponential_at(frame, -0.5 * step * u)
-            middle = exponential_at(frame, q, 0.5 * step * u) if callable(self.noise) else q
-            noises = [self._noise_at(p, u, s) for p, s in ((q, t), (middle, t + step / 2), (moved, t + step))]
-            return Predicted((moved,), _spread_evenly(P, half, noises, step), product(half, half), None)
+        q, frame, gap = x[0], self.frame, None
+        if self._turns_evenly:
+            middle, end = (exponential_at(frame, q, part * u) for part in (0.5 * step, step))
+        else:
 
-        def rate(y: Any, s: Any) -> Any:
-            p = frame.project_at(y[0]) if self.displacements.has_pole else y[0]
-            return (frame.matrix_at(p) @ self._velocity_at(p, u, s),)
+            def rate(y: Any, s: Any) -> Any:
+                p = frame.project_at(y[0]) if self.displacements.has_pole else y[0]
+                return (frame.matrix_at(p) @ self._velocity_at(p, u, s),)
 
-        (middle,), (end,), (gap,) = followed(rate, (q,), 2, t, step)
-        middle, end = frame.project_at(middle), frame.project_at(end)
+            (middle,), (end,), (gap,) = followed(rate, (q,), 2, t, step)
+            middle, end = frame.project_at(middle), frame.project_at(end)
+            gap = frame.velocity_at(end, gap)
         nodes = (q, jnp.asarray(t)), (middle, t + step / 2), (end, t + step)
         points, times = (jnp.stack(a) for a in zip(*nodes, strict=True))
         slope = self._ambient_slope_at if self.displacements.has_pole else self._slope_at
-        Phi, half = _transitions(jax.vmap(lambda p, s: slope(p, u, s))(points, times), step)
-        if self.displacements.has_pole:
-            dual = frame.dual_at(end)
-            Phi, half = dual @ Phi @ frame.matrix_at(q), dual @ half @ frame.matrix_at(middle)
+        A = jax.vmap(lambda p, s: slope(p, u, s))(points, times)
         noises = [self._noise_at(p, u, s) for p, s in nodes]
-        return Predicted((end,), _spread(P, Phi, half, noises, step), Phi, frame.velocity_at(end, gap))
+        if not self.displacements.has_pole:
+            return Course((end,), A, noises, None, None, gap)
+        turned = [frame.matrix_at(p) for p in points]
+        noises = [X @ Q @ X.T for X, Q in zip(turned, noises, strict=True)]
+        return Course((end,), A, noises, turned[0], frame.dual_at(end), gap)
+
+    def rates_at(self, x: State, u: Any, t: Any) -> Rates:
+        """Of the coordinates."""
+        q = x[0]
+        return Rates(self._velocity_at(q, u, t), self._slope_at(q, u, t), self._noise_at(q, u, t))
+
+    def even_course_at(self, x: State, u: Any, step: Any) -> EvenCourse | None:
+        """Of a constant velocity on a group, with constant noise."""
+        if callable(self.noise) or not self._turns_evenly:
+            return None
+        turn, frame = step * u, self.frame
+        end, half = exponential_at(frame, x[0], turn), adjoint_of_exponential_at(frame, -0.5 * turn)
+        a, Q = -little_adjoint_at(frame, turn), self.noise
+        ad = jax.vmap(lambda e: little_adjoint_at(frame, e))(jnp.eye(self.dim))
+        form = jnp.einsum("mij,jk,nlk,li->mn", ad, Q, ad, self.precision)  # loop-invariant
+        return EvenCourse((end,), half, a, step * Q, turn @ form @ turn)
+
+    @property
+    def _turns_evenly(self) -> bool:
+        """Whether the motion is q exp(t u)."""
+        return self.velocity is None and isinstance(self.displacements, GroupDisplacements)
 
     def _velocity_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
         if self.velocity is None:
@@ -249,7 +317,7 @@ class Phase(Space):
     def moved_at(self, x: State, e: jax.Array) -> Displaced:
         """The geodesic that carries v + w, and all of it differentiated by (eta, w)."""
         (q, v), (eta, w), n, frame, nabla = x, jnp.split(e, 2), self.frame.dim, self.frame, self.nabla
-        if self._is_flat:
+        if self.is_flat:
             return (q + eta, v + w), None, None
         if isinstance(nabla, CartanSchoutenConnection):
             return *self._moved_on_group_at(nabla, x, e), None
@@ -303,11 +371,11 @@ class Phase(Space):
         q, v = x
         y, along = self.frame.value_and_lie_derivative_at(lambda p: h(p, v), q)
         of_v, of_q = jax.jacfwd(h, argnums=1)(q, v), along.T
-        if not self._is_flat:
+        if not self.is_flat:
             of_q = of_q - of_v @ self._turned_at(q, v)
         return y, jnp.concatenate([of_q, of_v], axis=1)
 
-    def predicted_at(self, x: State, P: jax.Array, u: Any, t: Any, step: Any) -> Predicted:
+    def course_at(self, x: State, u: Any, t: Any, step: Any) -> Course:
         """By the linearization at the beginning, the middle and the end of the step."""
         system, frame, n = self.system, self.frame, self.frame.dim
         tau = jnp.zeros(n) if u is None else u
@@ -320,22 +388,28 @@ class Phase(Space):
         nodes = [
             ((frame.project_at(q), v), s) for (q, v), s in ((x, t), (middle, t + step / 2), (end, t + step))
         ]
-        found = [self.linearized(q, v, tau, s) for (q, v), s in nodes]
-        Phi, half = _transitions([A for A, _ in found], step)
-        noises = []
-        for ((q, v), s), (_, inverse) in zip(nodes, found, strict=True):
-            torque = self.noise(q, v, u, s) if callable(self.noise) else self.noise
-            raised = _carried(inverse, require_shape("noise", torque, (n, n)))
-            noises.append(jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised))
+        A, Q = zip(*(self._spreads_at(*at, u, s) for at, s in nodes), strict=True)
         end = nodes[-1][0]
-        if self._is_flat:  # M = 1
-            return Predicted(end, _spread(P, Phi, half, noises, step), Phi, jnp.concatenate(gap))
+        if self.is_flat:  # M = 1
+            return Course(end, A, Q, None, None, jnp.concatenate(gap))
         before, after = (self._deviation_at(q, v) for q, v in (x, end))
         # M = [[1, 0], [Gamma(., v), 1]], so its inverse is 2 - M.
-        back = 2.0 * jnp.eye(2 * n) - before
-        spread = _spread(_carried(back, P), Phi, half, noises, step)
         gaps = after @ jnp.concatenate([frame.velocity_at(end[0], gap[0]), gap[1]])
-        return Predicted(end, _carried(after, spread), product(after, product(Phi, back)), gaps)
+        return Course(end, A, Q, 2.0 * jnp.eye(2 * n) - before, after, gaps)
+
+    def rates_at(self, x: State, u: Any, t: Any) -> Rates:
+        """Of coordinates and velocities."""
+        (q, v), tau = x, jnp.zeros(self.frame.dim) if u is None else u
+        rate = jnp.concatenate([v, self.system.forward_dynamics_at(q, v, tau, t)])
+        return Rates(rate, *self._spreads_at(q, v, u, t))
+
+    def _spreads_at(self, q: jax.Array, v: jax.Array, u: Any, t: Any) -> tuple[jax.Array, jax.Array]:
+        """A and Q, (2n, 2n), of (eta, dv)."""
+        n = self.frame.dim
+        A, inverse = self.linearized(q, v, jnp.zeros(n) if u is None else u, t)
+        torque = self.noise(q, v, u, t) if callable(self.noise) else self.noise
+        raised = product(product(inverse, require_shape("noise", torque, (n, n))), inverse.T)
+        return A, jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised)
 
     def _moved_on_group_at(
         self, nabla: CartanSchoutenConnection, x: State, e: jax.Array
@@ -377,40 +451,11 @@ def linearized_at(system: MechanicalSystem, q: jax.Array, v: jax.Array, tau: Any
     return A, inverse_of_definite(system.mass_matrix_at(q))
 
 
-# --- private -----------------------------------------------------------------------------------------------
-
-
-def _transitions(A: Any, h: Any) -> tuple[jax.Array, jax.Array]:
-    """Phi over a step, by Runge and Kutta's method, and over its second half, with an error of order three.
-
-    The latter enters only the noise, which is of first order already.
-    """
-    first, middle, last = A
-    one = jnp.eye(len(first))
-    k2 = product(middle, one + 0.5 * h * first)
-    k3 = product(middle, one + 0.5 * h * k2)
-    k4 = product(last, one + h * k3)
-    whole = one + h / 6.0 * (first + 2.0 * k2 + 2.0 * k3 + k4)
-    return whole, one + 0.25 * h * (middle + product(last, one + 0.5 * h * middle))
-
-
-def _spread(P: jax.Array, Phi: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
-    """Phi P Phi^T + h/6 (Phi Q_0 Phi^T + 4 Phi_half Q_m Phi_half^T + Q_1), symmetric."""
-    first, middle, last = noises
-    total = _carried(Phi, P + h / 6.0 * first) + h / 6.0 * (4.0 * _carried(half, middle) + last)
-    spread: jax.Array = 0.5 * (total + total.T)
-    return spread
-
-
-def _spread_evenly(P: jax.Array, half: jax.Array, noises: list[jax.Array], h: Any) -> jax.Array:
-    """The same if Phi is half twice: half (half (P + h/6 Q_0) half^T + 4h/6 Q_m) half^T + h/6 Q_1."""
-    first, middle, last = noises
-    total = _carried(half, P + h / 6.0 * first) + 4.0 * h / 6.0 * middle
-    total = _carried(half, total) + h / 6.0 * last
-    spread: jax.Array = 0.5 * (total + total.T)
-    return spread
-
-
-def _carried(Phi: jax.Array, P: jax.Array) -> jax.Array:
-    """Phi P Phi^T."""
-    return product(product(Phi, P), Phi.T)
+def _inverse(Q: Any) -> Any:
+    """Q^-1; NaN if Q is singular."""
+    if is_traced(Q):
+        return inverse_of_definite(Q)
+    try:
+        return np.linalg.inv(Q)
+    except np.linalg.LinAlgError:
+        return np.full_like(Q, np.nan)

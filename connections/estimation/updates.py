@@ -55,30 +55,6 @@ class Settings(NamedTuple):
     iterations: int
 
 
-def predicted_at(space: Space, estimate: Estimate, u: Any, t: Any, steps: int) -> tuple[Any, ...]:
-    """The estimate at the time t, Phi (k, k), and the error of integration in standard deviations."""
-    step = (t - estimate.t) / steps
-
-    if steps == 1:
-        found = space.predicted_at(estimate.state, estimate.P, u, estimate.t, step)
-        x, P, Phi, gap = found.state, found.P, found.transition, found.gap
-    else:
-
-        def one(number: Any, carried: Any) -> Any:
-            x, P, Phi, gap = carried
-            found = space.predicted_at(x, P, u, estimate.t + number * step, step)
-            off = jnp.zeros_like(gap) if found.gap is None else found.gap
-            return found.state, found.P, found.transition @ Phi, found.transition @ gap + off
-
-        k = space.dim
-        begin = estimate.state, estimate.P, jnp.eye(k), jnp.zeros(k)
-        x, P, Phi, gap = jax.lax.fori_loop(0, steps, one, begin)
-    size = _deviations(gap, P)
-    ok = (step >= 0.0) & (size <= NEGLIGIBLE)
-    x, P = _unless(ok, x, P)
-    return _estimate(x, P, jnp.asarray(t)), Phi, size
-
-
 def updated_at(
     space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
 ) -> tuple[Estimate, Innovation, jax.Array]:

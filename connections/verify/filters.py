@@ -19,9 +19,10 @@ from connections.affine import AffineConnection, CartanSchoutenConnection, Coeff
 from connections.coriolis import MechanicalSystem
 from connections.estimation.displacements import GeodesicDisplacements, GroupDisplacements
 from connections.estimation.estimate import Estimate
+from connections.estimation.predictions import predicted_at
 from connections.estimation.sensor import Sensor
 from connections.estimation.spaces import Points
-from connections.estimation.updates import Settings, predicted_at, updated_at
+from connections.estimation.updates import Settings, updated_at
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry import CoordinateFrame, MatrixFrame
 from connections.geometry.group_maps import adjoint_of_exponential_at, logarithm_at, require_group
@@ -308,7 +309,8 @@ def _drift_at(
     space = Points(nabla, PytreePartial(_velocity_at, n == 1), jnp.zeros((n, n)), 4)
 
     def flow(p: jax.Array) -> jax.Array:
-        return space.predicted_at((p,), jnp.eye(n), (W, w), 0.0, step).state[0]
+        end: jax.Array = space.course_at((p,), (W, w), 0.0, step).end[0]
+        return end
 
     def error(way: jax.Array) -> jax.Array:
         return own.difference_at(flow(q), flow(own.moved_at(q, step * way)[0]))

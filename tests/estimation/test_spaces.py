@@ -74,8 +74,9 @@ def test_a_covariance_spreads_as_neighbours_do():
     assert np.allclose(across.q, predicted.q, atol=1e-9)
     assert np.allclose(A @ across.P @ A.T, predicted.P, atol=1e-9)
     assert np.abs(across.P - predicted.P).max() > 1e-3
-    with pytest.raises(IntegrationError, match="prediction_steps"):
-        CHART.predict(estimation.Estimate(Q0, 1e-8 * P0), U, 3.0)
+    once = estimation.Filter(CHART.nabla, wind, NOISE, prediction_steps=1)
+    with pytest.raises(IntegrationError, match="prediction_steps=4"):
+        once.predict(estimation.Estimate(Q0, 1e-8 * P0), U, 3.0)
 
 
 @pytest.mark.further

@@ -1,0 +1,303 @@
+"""Predictions to a tolerance: the state, Phi, and the covariance P of errors over a step.
+
+The first try is one step, whose error is judged by two methods that share the linearizations. Where it is
+larger than the tolerance, shorter steps follow, with lengths by their errors; where the error of a state is a
+difference of coordinates, a linear system's exact step is tried before. The errors are
+
+    of the state, (dx^T P^-1 dx)^(1/2),    of the covariance, trace((P^-1 dP)^2)^(1/2),
+
+so that no unit matters, and no direction in which P is small is lost beside others.
+Source: docs/filters.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections.estimation.estimate import Estimate
+from connections.estimation.spaces import Course, Space, State
+from connections.estimation.spread import (
+    Spread,
+    by_halves,
+    by_nodes,
+    carried,
+    of_course,
+    of_generator,
+    where,
+)
+from connections.geometry.numerics.definite import inverse_of_definite, lower_factor, solve_definite
+from connections.geometry.numerics.products import small_product as product
+from connections.integration.traced import anywhere_in_batch
+
+RTOL = 1e-3  # of P, relative to itself, and of the state in standard deviations
+_EPS = float(np.finfo(float).eps)
+_EVEN = 0.5  # x, beyond which Simpson's rule is not tried
+_BLOCKS, _BLOCK = 16, 16
+MOST = _BLOCKS * _BLOCK  # steps that are tried
+_SHORTER, _LONGER, _MARGIN = 0.2, 5.0, 0.9  # the next length of a step, relative to the last
+
+
+class Predicted(NamedTuple):
+    """A state and the covariance of its errors after a step."""
+
+    state: State
+    P: jax.Array
+    Phi: jax.Array
+    """(k, k) of errors."""
+    gap: jax.Array
+    """How far the state may be off, in the components of errors (k,)."""
+    spread: jax.Array
+    """How far P may be off, relative to P."""
+    off: jax.Array
+    """The larger of both, that of the state in standard deviations; NaN if P is not positive definite."""
+
+
+def predicted_at(
+    space: Space,
+    estimate: Estimate,
+    u: Any,
+    t: Any,
+    steps: int | None,
+    rtol: Any = RTOL,
+    goes_on: bool = True,
+) -> tuple[Estimate, jax.Array, jax.Array]:
+    """The estimate at the time t, Phi (k, k), and the error relative to the standard deviations.
+
+    The estimate is NaN if the error is larger than `rtol`.
+
+    Parameters
+    ----------
+    space, estimate, u : of the filter, and its input until t.
+    steps : as many of one length, or None.
+    goes_on : if steps is None, whether shorter steps follow a first one that is not good enough.
+    """
+    x, P, begin = estimate.state, estimate.P, estimate.t
+    if steps is None or steps == 1:
+        found = _step(space, x, P, u, begin, t - begin)
+        if steps is None and goes_on:
+            missed = ~(found.off <= rtol)
+            found = jax.lax.cond(
+                anywhere_in_batch(missed),
+                lambda found: where(missed, _further(space, x, P, u, begin, t - begin, rtol), found),
+                lambda found: found,
+                found,
+            )
+    else:
+        found = _equal_steps(space, x, P, u, begin, t - begin, steps)
+    ok = (t >= begin) & (found.off <= rtol)
+    x, P = where(ok, (found.state, found.P), _nothing((found.state, found.P)))
+    return Estimate(x[0], P, x[1] if len(x) > 1 else None, jnp.asarray(t)), found.Phi, found.off
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
+    """One step, as cheap as it can be judged."""
+    even = space.even_course_at(x, u, h)
+    if even is not None:
+        # With x^2 = `turn`, Phi q Phi^T is between exp(-2 x) q and exp(2 x) q, and its fourth derivative is
+        # smaller than (2 x)^4 times that. So Simpson's rule errs by x^4 exp(4 x) / 180, relative to S.
+        turn = jax.lax.stop_gradient(even.turn)
+        off = jnp.where(turn <= _EVEN**2, turn**2 * np.exp(4.0 * _EVEN) / 180.0, jnp.inf)
+        P_end, Phi = by_halves(P, even.half, even.q), product(even.half, even.half)
+        return Predicted(even.end, P_end, Phi, jnp.zeros(len(P)), off, off)
+    course = space.course_at(x, u, t, h)
+    found, last = by_nodes(course.A, course.Q, h)
+    first, middle, end = course.Q
+    last, added = jax.lax.stop_gradient((_after(course, last), _inside(course, P) + h * middle))
+    bent = jax.lax.stop_gradient(_outside(course, h / 6.0 * (first - 2.0 * middle + end)))
+
+    def spread(inverse: jax.Array) -> jax.Array:
+        # The last term E of Phi, also of what the noise has added: trace(P^-1 E (P + h Q) E^T)^(1/2), four times;
+        # and how much the noise bends.
+        of_last = jnp.sum(product(inverse, last) * product(last, added))
+        return 4.0 * jnp.sqrt(of_last) + (0.0 if space.has_constant_noise else _relative(inverse, bent))
+
+    return _judged(course.end, _in_frame(course, found), P, course.gap, spread)
+
+
+def _exact_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
+    """One step with Phi and S that are exact for A and Q that do not change."""
+    even = space.even_course_at(x, u, h)
+    if even is not None:
+        found = of_generator(even.a, even.q, _deviations(P))
+        return _judged(even.end, found, P, None, lambda _: jnp.zeros(()))
+    course = space.course_at(x, u, t, h)
+    inner = _inside(course, P)
+    found, other = of_course(course.A, course.Q, h, _sizes(inner, P))
+    wrong = jax.lax.stop_gradient(_outside(course, found.after(inner) - other.after(inner)))
+    return _judged(
+        course.end, _in_frame(course, found), P, course.gap, lambda inverse: _relative(inverse, wrong)
+    )
+
+
+def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
+    """The exact step of a linear system, xdot = A x + b, judged by its rates in the middle and at the end."""
+    k, begin = space.dim, space.rates_at(x, u, t)
+    a = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(h * begin.A).at[:k, k].set(h * begin.rate)
+    q = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(h * begin.Q)
+    sizes = jnp.append(_deviations(P), 1.0)
+    found, half = (of_generator(part * a, part * q, sizes) for part in (1.0, 0.5))
+    ends = [_shifted(x, half.Phi[:k, k]), _shifted(x, found.Phi[:k, k])]
+    nodes = []
+    for part, own, end in ((0.5, half, ends[0]), (1.0, found, ends[1])):
+        there = space.rates_at(end, u, t + part * h)
+        nodes.append(
+            (there.A - begin.A, there.Q - begin.Q, there.rate - begin.rate - begin.A @ own.Phi[:k, k])
+        )
+    found = Spread(found.Phi[:k, :k], found.S[:k, :k])
+    factors = [lower_factor(jax.lax.stop_gradient(each)) for each in (P, found.after(P))]
+    nodes = jax.lax.stop_gradient(nodes)
+
+    def spread(inverse: jax.Array) -> jax.Array:
+        size = jnp.zeros(())
+        for A, Q, _ in nodes:
+            size += h * _relative(inverse, Q)
+            for L in factors:
+                turned = product(A, L)
+                size += h * jnp.sqrt(jnp.sum(turned * product(inverse, turned)))
+        return size
+
+    gap = h * sum(jnp.abs(rate) for *_, rate in nodes)
+    return _judged(ends[1], found, P, gap, spread)
+
+
+def _equal_steps(
+    space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, steps: int
+) -> Predicted:
+    def one(number: Any, found: Predicted) -> Predicted:
+        h = length / steps
+        return _joined(found, _step(space, found.state, found.P, u, begin + number * h, h))
+
+    done: Predicted = jax.lax.fori_loop(0, steps, one, _before(space, x, P))
+    return done
+
+
+class _UnderWay(NamedTuple):
+    """A prediction between two steps."""
+
+    found: Predicted
+    s: jax.Array
+    """How far it has come, s."""
+    h: jax.Array
+    """Length of the next step, s."""
+
+
+def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:
+    """In one exact step, or in steps whose lengths are chosen; `off` is NaN if there are too many."""
+    if space.even_course_at(x, u, length) is not None:
+        return _exact_step(space, x, P, u, begin, length)
+
+    def tried(at: _UnderWay, _: Any) -> tuple[_UnderWay, None]:
+        left = length - at.s
+        ends = at.h >= left
+        h = jnp.where(ends, left, at.h)
+        own = _exact_step(space, at.found.state, at.found.P, u, begin + at.s, h)
+        error = jax.lax.stop_gradient(own.off / (rtol * h / length))
+        good = (error <= 1.0) & (left > 0.0)
+        factor = jnp.clip(_MARGIN * error**-0.25, _SHORTER, _LONGER)
+        h_next = h * jnp.where(jnp.isfinite(error), factor, _SHORTER)
+        moved = _UnderWay(_joined(at.found, own), jnp.where(ends, length, at.s + h), h_next)
+        return where(good, moved, at._replace(h=jnp.where(left > 0.0, h_next, at.h))), None
+
+    tried = jax.checkpoint(tried)
+
+    def block(at: _UnderWay, _: Any) -> tuple[_UnderWay, None]:
+        goes_on = anywhere_in_batch(at.s < length)
+        return jax.lax.cond(
+            goes_on, lambda at: jax.lax.scan(tried, at, None, _BLOCK)[0], lambda at: at, at
+        ), None
+
+    @jax.checkpoint
+    def steps(first: Predicted, done: jax.Array) -> Predicted:
+        start = _UnderWay(first, jnp.where(done, length, 0.0), length)
+        end, _ = jax.lax.scan(block, start, None, _BLOCKS)
+        return end.found._replace(off=jnp.where(end.s < length, jnp.nan, end.found.off))
+
+    nothing = _before(space, x, P)
+    if not space.is_flat:
+        found: Predicted = steps(nothing, jnp.asarray(False))
+        return found
+    linear = _linear_step(space, x, P, u, begin, length)
+    done = linear.off <= rtol
+    found = steps(where(done, linear, nothing), done)
+    return found
+
+
+def _judged(
+    end: State,
+    found: Spread,
+    P: jax.Array,
+    gap: jax.Array | None,
+    spread: Callable[[jax.Array], jax.Array],
+) -> Predicted:
+    """A step whose state may be off by `gap`, and P by `spread` (of its inverse at the end)."""
+    P = found.after(P)
+    fixed = jax.lax.stop_gradient(P)
+    inverse = inverse_of_definite(fixed)
+    round_off = _EPS * len(P) * jnp.sum(jnp.diagonal(fixed) * jnp.diagonal(inverse))
+    gap = jnp.zeros(len(P)) if gap is None else jax.lax.stop_gradient(gap)
+    size = spread(inverse) + round_off
+    return Predicted(end, P, found.Phi, gap, size, jnp.maximum(size, jnp.sqrt(gap @ inverse @ gap)))
+
+
+def _relative(inverse: jax.Array, wrong: jax.Array) -> jax.Array:
+    """trace((P^-1 dP)^2)^(1/2)."""
+    relative = product(inverse, wrong)
+    return jnp.sqrt(jnp.abs(jnp.sum(relative * relative.T)))
+
+
+def _before(space: Space, x: State, P: jax.Array) -> Predicted:
+    """A prediction that has not begun."""
+    k, nothing = space.dim, jnp.zeros(())
+    return Predicted(x, P, jnp.eye(k), jnp.zeros(k), nothing, nothing)
+
+
+def _joined(before: Predicted, own: Predicted) -> Predicted:
+    """A further step: errors of P that are relative to P add up."""
+    gap, spread = own.Phi @ before.gap + own.gap, before.spread + own.spread
+    gap = jax.lax.stop_gradient(gap)
+    off = jnp.maximum(spread, jnp.sqrt(gap @ solve_definite(jax.lax.stop_gradient(own.P), gap)))
+    return Predicted(own.state, own.P, product(own.Phi, before.Phi), gap, spread, off)
+
+
+def _inside(course: Course, P: jax.Array) -> jax.Array:
+    return P if course.before is None else carried(course.before, P)
+
+
+def _outside(course: Course, P: jax.Array) -> jax.Array:
+    return P if course.after is None else carried(course.after, P)
+
+
+def _after(course: Course, Phi: jax.Array) -> jax.Array:
+    return Phi if course.after is None else product(course.after, Phi)
+
+
+def _in_frame(course: Course, found: Spread) -> Spread:
+    """In the components of errors at both ends."""
+    Phi = found.Phi if course.before is None else product(found.Phi, course.before)
+    return Spread(_after(course, Phi), _outside(course, found.S))
+
+
+def _shifted(x: State, way: jax.Array) -> State:
+    """Where errors are differences of coordinates."""
+    return tuple(a + b for a, b in zip(x, jnp.split(way, len(x)), strict=True))
+
+
+def _deviations(P: jax.Array) -> jax.Array:
+    return jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(P)))
+
+
+def _sizes(inner: jax.Array, P: jax.Array) -> jax.Array:
+    """Of the components in which a course is followed; those in R^nq, near a pole, have one unit."""
+    return _deviations(inner) if len(inner) == len(P) else jnp.ones(len(inner))
+
+
+def _nothing(tree: Any) -> Any:
+    return jax.tree_util.tree_map(lambda a: jnp.full_like(a, jnp.nan), tree)

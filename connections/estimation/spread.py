@@ -1,0 +1,150 @@
+"""How a covariance spreads over a step: Pdot = A P + P A^T + Q.
+
+    P_1 = Phi P Phi^T + S,    Phidot = A Phi,    S the integral of Phi Q Phi^T.
+
+`by_nodes` is Runge and Kutta's method for Phi and Simpson's rule for S, as `by_halves`. `of_generator` is
+exact for A and Q that do not change: with (a, q) = h (A, Q) / 2^s both are power series, and then s times
+
+    Phi <- Phi Phi,    S <- S + Phi S Phi^T,
+
+which adds positive semidefinite matrices only, so that nothing overflows that decays. If they change,
+(a, q) is the exponent of Magnus of the block matrix M = [[A, Q], [0, -A^T]],
+
+    h/6 (M_0 + 4 M_m + M_1) - h^2/12 [M_0, M_1],
+
+with an error of order five, as has the product of two exponentials (Blanes and Moan),
+
+    exp(h (3 M_0 + 4 M_m - M_1) / 12) first, exp(h (4 M_m - M_0 + 3 M_1) / 12) then.
+
+Source: Van Loan, Computing integrals involving the matrix exponential (1978); Blanes, Casas, Oteo and Ros,
+The Magnus expansion and some of its applications (2009), sections 5.4 and 5.6; docs/filters.md.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.numpy as jnp
+
+from connections.geometry.numerics.products import small_product as product
+from connections.integration.traced import anywhere_in_batch
+
+_SMALL = 1.0 / 16.0  # a generator whose series of `_ORDER` is exact to round-off
+_ORDER = 8
+_DOUBLINGS = 60  # at most, so that a generator is smaller than 2^56
+
+
+class Spread(NamedTuple):
+    """Phi and S over a step, (k, k) each."""
+
+    Phi: jax.Array
+    S: jax.Array
+
+    def after(self, P: jax.Array) -> jax.Array:
+        """Phi P Phi^T + S, symmetric."""
+        return symmetric(carried(self.Phi, P) + self.S)
+
+    def then(self, later: Spread) -> Spread:
+        """Both, one after the other."""
+        return Spread(product(later.Phi, self.Phi), later.after(self.S))
+
+
+def by_nodes(A: Any, Q: Any, h: Any) -> tuple[Spread, jax.Array]:
+    """Of A and Q at the beginning, the middle and the end of a step of length h; and the last term of Phi.
+
+    That is (h A)^4 / 24 if A does not change, and of second order in its change. Phi over the second half
+    has an error of order four, or three if A changes. It enters only the noise, which is of first order.
+    """
+    (first, middle, last), one = A, jnp.eye(len(A[0]))
+    k2 = product(middle, one + 0.5 * h * first)
+    k3 = product(middle, one + 0.5 * h * k2)
+    k4 = product(last, one + h * k3)
+    Phi = one + h / 6.0 * (first + 2.0 * k2 + 2.0 * k3 + k4)
+    half = one + 0.25 * h * (middle + product(last, one + 0.5 * h * middle)) + h / 12.0 * (k3 - k2)
+    S = h / 6.0 * (carried(Phi, Q[0]) + 4.0 * carried(half, Q[1]) + Q[2])
+    return Spread(Phi, S), h / 6.0 * (first - 2.0 * k3 + k4)
+
+
+def by_halves(P: jax.Array, half: jax.Array, q: jax.Array) -> jax.Array:
+    """P_1 of A and Q that do not change, S by Simpson's rule.
+
+    Parameters
+    ----------
+    P : (k, k). half : Phi of half of the step. q : h Q (k, k).
+    """
+    found = carried(half, P + q / 6.0) + 2.0 / 3.0 * q
+    return symmetric(carried(half, found) + q / 6.0)
+
+
+def of_generator(a: jax.Array, q: jax.Array, sizes: jax.Array) -> Spread:
+    """Of A and Q that do not change, a = h A and q = h Q; exact. NaN if a is too large.
+
+    Parameters
+    ----------
+    a, q : (k, k). sizes : (k,) of the components of errors, which say how large a is.
+    """
+    size = jnp.sqrt(jnp.sum(jnp.square(a * sizes / sizes[:, None])))
+    count = jnp.ceil(jnp.log2(jnp.maximum(jax.lax.stop_gradient(size) / _SMALL, 1.0)))
+    scale = jnp.exp2(-count)
+    a, q = scale * a, scale * q
+    one = jnp.eye(len(a))
+    Phi, S, term = one, q, q
+    for power in range(_ORDER, 0, -1):
+        Phi = one + product(a, Phi) / power
+    for power in range(1, _ORDER + 1):
+        along = product(a, term)
+        term = (along + along.T) / (power + 1.0)
+        S = S + term
+    begin = Spread(Phi, S)
+
+    def doubled(found: Spread, number: jax.Array) -> tuple[Spread, None]:
+        own = number < count
+
+        def twice(found: Spread) -> Spread:
+            return where(own, found.then(found), found)
+
+        return jax.lax.cond(anywhere_in_batch(own), twice, lambda same: same, found), None
+
+    found, _ = jax.lax.scan(doubled, begin, jnp.arange(_DOUBLINGS))
+    return where(count <= _DOUBLINGS, found, Spread(*(jnp.full_like(part, jnp.nan) for part in found)))
+
+
+def of_course(A: Any, Q: Any, h: Any, sizes: jax.Array) -> tuple[Spread, Spread]:
+    """By both methods of order four that are exact for A and Q that do not change.
+
+    Parameters
+    ----------
+    A, Q : three (k, k) each, at the beginning, the middle and the end of a step of length h.
+    sizes : as for `of_generator`.
+    """
+    (A0, Am, A1), (Q0, Qm, Q1) = A, Q
+    turn = product(A0, A1) - product(A1, A0)
+    bent = product(A0, Q1) - product(A1, Q0)
+    whole = h / 6.0 * (A0 + 4.0 * Am + A1) - h**2 / 12.0 * turn
+    noise = h / 6.0 * (Q0 + 4.0 * Qm + Q1) - h**2 / 12.0 * (bent + bent.T)
+    halves = [(h / 12.0 * (3.0 * x + 4.0 * y - z), h / 12.0 * (4.0 * y - x + 3.0 * z)) for x, y, z in (A, Q)]
+    a = jnp.stack([whole, *halves[0]])
+    q = jnp.stack([noise, *halves[1]])
+    found = jax.vmap(lambda a, q: of_generator(a, q, sizes))(a, q)
+    whole_step, first, second = (Spread(found.Phi[i], found.S[i]) for i in range(3))
+    return whole_step, first.then(second)
+
+
+def carried(Phi: jax.Array, P: jax.Array) -> jax.Array:
+    """Phi P Phi^T."""
+    return product(product(Phi, P), Phi.T)
+
+
+def symmetric(P: jax.Array) -> jax.Array:
+    """The symmetric part."""
+    return 0.5 * (P + P.T)
+
+
+Tree = TypeVar("Tree")
+
+
+def where(condition: jax.Array, these: Tree, those: Tree) -> Tree:
+    """These or those trees of arrays."""
+    found: Tree = jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), these, those)
+    return found
