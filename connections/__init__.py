@@ -72,6 +72,7 @@ from connections.geometry import (
     SampledCurve,
     SE2Frame,
     SE3Frame,
+    SO2Frame,
     SO3Frame,
     SphereFrame,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "ReducedSystem",
     "SE2Frame",
     "SE3Frame",
+    "SO2Frame",
     "SO3Frame",
     "SampledCurve",
     "SphereFrame",
