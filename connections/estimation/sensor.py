@@ -10,6 +10,7 @@ import copy
 import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -109,7 +110,7 @@ class Sensor(Parametrized):
         if not callable(self.h):
             require_function("h", self.h, "q -> y")
         object.__setattr__(self, "h", with_parameters(self.h, parameters))
-        if not any(_takes(self.h, count) for count in _FORMS):
+        if not self._counts:
             raise _wrong_arguments(self.h, _FORMS)
         object.__setattr__(self, "turns", _periods(self.turns))
         require_bool("reported", self.reported)
@@ -171,9 +172,9 @@ class Sensor(Parametrized):
         TypeError : h takes other arguments than those of this state.
         """
         plain, with_input = 1 + velocities, 3 + velocities
-        if not _takes(self.h, plain) and not _takes(self.h, with_input):
+        if not self._counts & {plain, with_input}:
             raise _wrong_arguments(self.h, (plain, with_input))
-        return not _takes(self.h, plain)
+        return plain not in self._counts
 
     def seen_with(self, u: Any, t: Any) -> Sensor:
         """The same whose h is a function of the state alone, for use while JAX traces."""
@@ -198,6 +199,11 @@ class Sensor(Parametrized):
     def is_fixed(self) -> bool:
         """Whether the iteration minimizes a sum of squares: of numbers, with constant noise."""
         return self.connection is None and self.has_fixed_noise
+
+    @cached_property
+    def _counts(self) -> frozenset[int]:
+        """With how many arguments, beside its parameters, h can be called."""
+        return frozenset(count for count in _FORMS if _takes(self.h, count))
 
     @property
     def _displacements(self) -> Displacements:
