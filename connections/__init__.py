@@ -136,9 +136,10 @@ __all__ = [
 
 
 def _figure_of(motion: _Any, **options: _Any) -> _Any:
-    from connections.plots import figure_motion
+    from connections.estimation import History
+    from connections.plots import figure_history, figure_motion
 
-    return figure_motion(motion, **options)
+    return (figure_history if isinstance(motion, History) else figure_motion)(motion, **options)
 
 
 _figures.register(_figure_of)
