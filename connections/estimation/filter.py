@@ -201,7 +201,7 @@ class Filter(Parametrized):
         y = self._measurement("y", y, sensor, (), u)
         update = compiled(_updated, self, sensor)
         found, innovation, off = update(estimate, y, _checked_gate(gate), u)
-        self._require_same_turn(sensor, innovation, estimate, u, ())
+        self._require_same_turn(sensor, innovation, estimate, u)
         self._require_settled(innovation, off, "")
         return _as_given(found, estimate), as_given(innovation, estimate.q)
 
@@ -239,7 +239,7 @@ class Filter(Parametrized):
         y = self._measurement("y", y, sensor, times.shape, u)
         run = compiled(_run, self, sensor)
         history, gaps, offs = run(estimate, times, y, u, _checked_gate(gate))
-        self._require_same_turn(sensor, history.innovation, history.predicted, u, times.shape)
+        self._require_same_turn(sensor, history.innovation, estimate, u)
         self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
         found: History = _as_given(history, estimate)
         return found
@@ -418,20 +418,15 @@ class Filter(Parametrized):
                     require_admissible(sensor.connection, where, row)
         return y
 
-    def _require_same_turn(
-        self, sensor: Sensor, innovation: Innovation, estimate: Estimate, u: Any, batch: tuple[int, ...]
-    ) -> None:
+    def _require_same_turn(self, sensor: Sensor, innovation: Innovation, estimate: Estimate, u: Any) -> None:
         """Raise `ValueError` for an angle more than half a turn off, unless the sensor speaks of turns."""
         off = np.abs(np.asarray(innovation.r))
         silent = sensor.turns is None and sensor.connection is None
         angles = self._angles_in(self.frame)
         if not (silent and angles and (off > np.pi).any()):
             return
-        x, one = estimate, u
-        if batch:
-            place = np.argwhere(off > np.pi)[0, 0]
-            x, one = jax.tree_util.tree_map(lambda a: jnp.asarray(a)[place], (estimate, u))
-        turns = counted_turns(self._seen_with(sensor, one, x.t).h, x.state, angles)
+        one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
+        turns = counted_turns(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
         if (off > 0.5 * turns).any():
             *sample, index = map(int, np.argwhere(off > 0.5 * turns)[0])
             where = ", ".join(map(str, (*sample, index)))

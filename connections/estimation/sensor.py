@@ -219,11 +219,11 @@ def counted_turns(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np
     A full turn of an angle of the state leads back to the same place. A component that it changes by a full
     turn is an angle whose turns are counted.
     """
-    own = np.asarray(h(*state))
+    q, *v = map(jnp.asarray, state)
+    own = np.asarray(h(q, *v))
     turns = np.full(own.shape, np.inf)
     for angle in angles:
-        turned = jnp.asarray(state[0]).at[angle].add(2.0 * np.pi)
-        step = np.abs(np.asarray(h(turned, *state[1:])) - own)
+        step = np.abs(np.asarray(h(q.at[angle].add(2.0 * np.pi), *v)) - own)
         for turn in (2.0 * np.pi, 360.0):
             turns[np.abs(step - turn) <= _ROUND_OFF * (turn + np.abs(own))] = turn
     return turns

@@ -125,6 +125,9 @@ def test_an_angle_that_nobody_calls_one_is_refused():
     rows = np.array([[50.0, 2.0, 3.1], [np.nan] * 3, [-60.0, 2.0, -3.15]])
     with pytest.raises(ValueError, match=r"y\[2, 2\]: an angle"):
         PLANE.run(START, [0.1, 0.2, 0.3], np.zeros((3, 3)), rows, plain)
+    with pytest.raises(ValueError, match=r"y\[2\]: an angle that is 3.2 from"):
+        PLANE.update(START, [1.0, 2.0, -0.1], plain)
+    PLANE.update(START, [1.0, 2.0, 0.0], plain)  # 3.1 from the expected one
     in_degrees = estimation.Sensor(lambda q: jnp.rad2deg(q[2:]), [[30.0]])
     with pytest.raises(ValueError, match=r"turns=\{0: 360.0\}"):
         PLANE.update(START, [-178.0], in_degrees)
@@ -208,3 +211,30 @@ def test_the_circle():
     assert close(e[:, 1], np.angle(np.exp(-1j * found.estimate.q[:, 1]))) and np.abs(e[:, 1]).max() > 2.0
     truth = np.stack([np.zeros(3), found.estimate.q[:, 1] - TURN + 0.1], axis=-1)
     assert estimation.consistency(on_circle, found, truth).nees.max() < 2.0
+
+
+def test_turns_with_inputs_noise_that_varies_and_products():
+    """A reported pose beside a length, of the input and the time; numbers whose noise depends on them."""
+    frame = cn.ProductFrame(cn.SE2Frame(), cn.CoordinateFrame(1))
+    filter = estimation.Filter(frame, noise=0.1 * np.eye(4))
+    start = estimation.Estimate([1.0, 2.0, 3.1, 0.5], 0.05 * np.eye(4), t=1.5)
+    u, y = np.array([0.1, 0.2, -0.1, 0.3]), np.array([1.1, 2.1, 3.25, 2.2])
+
+    def moved(q, u, t):
+        return frame.retract_at(q, 0.1 * u) + jnp.array([0.0, 0.0, 0.0, t])
+
+    given = {"connection": frame, "reported": True}
+    found, expected = (
+        filter.update(start, y + shift, estimation.Sensor(moved, 0.02 * np.eye(4), turns=turns, **given), u=u)
+        for shift, turns in ((TURN * np.eye(4)[2], None), (np.zeros(4), ()))
+    )
+    assert close(found, expected) and expected[1].nis < 9.0
+    by_y = [
+        filter.update(start, y[2:] + shift, estimation.Sensor(lambda q: q[2:], noisy, turns=turns))
+        for shift, turns in (([-TURN, 0.0], {0: TURN}), (np.zeros(2), ()))
+    ]
+    assert close(*by_y)
+
+
+def noisy(y):
+    return jnp.diag(0.1 + 0.01 * y**2)
