@@ -72,6 +72,7 @@ from connections.geometry import (
     SampledCurve,
     SE2Frame,
     SE3Frame,
+    SO2Frame,
     SO3Frame,
     SphereFrame,
 )
@@ -106,6 +107,7 @@ __all__ = [
     "ReducedSystem",
     "SE2Frame",
     "SE3Frame",
+    "SO2Frame",
     "SO3Frame",
     "SampledCurve",
     "SphereFrame",
@@ -134,9 +136,10 @@ __all__ = [
 
 
 def _figure_of(motion: _Any, **options: _Any) -> _Any:
-    from connections.plots import figure_motion
+    from connections.estimation import History
+    from connections.plots import figure_history, figure_motion
 
-    return figure_motion(motion, **options)
+    return (figure_history if isinstance(motion, History) else figure_motion)(motion, **options)
 
 
 _figures.register(_figure_of)

@@ -14,5 +14,5 @@ def register(function: Callable[..., Any]) -> None:
 
 
 def figure_of(motion: Any, **options: Any) -> Any:
-    """The figure of a motion, with the options of `plots.figure_motion`."""
+    """The figure of a motion or history, with the options of `plots.figure_motion` or `figure_history`."""
     return _DRAWN_BY[0](motion, **options)

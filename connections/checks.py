@@ -710,7 +710,7 @@ def require_function(name: str, value: Any, form: str, instead: str = "", more: 
         hint = instead if instead and kind == "matrix" else INSTEAD.get(("function", kind), "")
         raise _wrong_type(name, f"a function {form}", value, hint)
     count = _arguments_of(form)
-    if count and not (_takes(value, count) or _takes(value, count + more)):
+    if count and not (takes(value, count) or takes(value, count + more)):
         raise TypeError(f"{name}: expected a function {form}, got one with arguments {signature(value)}")
 
 
@@ -720,7 +720,7 @@ def _arguments_of(form: str) -> int:
     return listed[1].count(",") + 1 if listed else int("->" in form)
 
 
-def _takes(function: Callable[..., Any], count: int) -> bool:
+def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function may be called with so many arguments, as far as Python knows."""
     try:
         known = signature(function)

@@ -26,8 +26,8 @@ class CartanSchoutenConnection(AffineConnection):
 
     Parameters
     ----------
-    group : an invariant frame: `SO3Frame`, `SE2Frame`, `SE3Frame`, `MatrixLieGroup`, `CoordinateFrame` for
-        R^n under addition, or a `ProductFrame` of such.
+    group : an invariant frame: `SO2Frame`, `SO3Frame`, `SE2Frame`, `SE3Frame`, `MatrixLieGroup`,
+        `CoordinateFrame` for R^n under addition, or a `ProductFrame` of such.
     beta : 0 for the connection without torsion; -1/2 if the fields of the frame are to be parallel, +1/2 for
         the invariant fields of the other side.
 

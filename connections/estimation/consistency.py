@@ -19,7 +19,7 @@ from connections.estimation.estimate import Estimate, History
 from connections.estimation.filter import Filter
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Consistency:
     """NEES and NIS by time, means over the runs, and the bounds within which they should be.
 
@@ -54,6 +54,15 @@ class Consistency:
         """The share of the times at which NEES is within its bounds."""
         low, high = self.nees_bounds
         return float(np.mean((self.nees >= low) & (self.nees <= high)))
+
+    def __repr__(self) -> str:
+        runs, times = f"{self.runs} run{'s' * (self.runs != 1)}", f"{len(self.nees)} times"
+        nis = self.nis[~np.isnan(self.nis)]
+        said = f"NIS {nis.mean():.3g}" if nis.size else "no NIS"
+        return (
+            f"Consistency of {runs} at {times}: NEES {self.nees.mean():.3g}, "
+            f"{self.nees_share:.0%} within bounds, {said}"
+        )
 
 
 def consistency(

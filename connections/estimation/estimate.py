@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import jax
 import numpy as np
 
+from connections._figures import figure_of
 from connections._jax import Array
 from connections.checks import ShapeError, as_array, is_traced, require_finite
+from connections.estimation.describing import (
+    line_of_estimate,
+    line_of_history,
+    line_of_innovation,
+    table_of_history,
+)
 from connections.evaluation.parameters import Parametrized
 
 _ASYMMETRY = 1e-9  # of P, in units of the standard deviations
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Estimate(Parametrized):
     """A state that is known up to a normal error: x = exp_q(eta), eta ~ N(0, P), in the frame at q.
 
@@ -77,9 +85,12 @@ class Estimate(Parametrized):
         deviations: np.ndarray = np.sqrt(np.diagonal(np.asarray(self.P), axis1=-2, axis2=-1))
         return deviations
 
+    def __repr__(self) -> str:
+        return line_of_estimate(self)
+
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Innovation:
     """What a measurement said: r = y - h, or log_h(y) on a manifold, of the prediction.
 
@@ -115,9 +126,12 @@ class Innovation:
     reset_size: Array
     """How much the mean NEES grows by the reset that was left out or approximated; zero for the exact one."""
 
+    def __repr__(self) -> str:
+        return line_of_innovation(self)
+
 
 @jax.tree_util.register_dataclass
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
     """Estimates at the times of measurements, as `Filter.run` returns them.
 
@@ -129,6 +143,8 @@ class History:
     >>> line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
     >>> start, sensor = estimation.Estimate([0.0], [[3.0]]), estimation.Sensor(lambda q: q, [[1.0]])
     >>> history = line.run(start, [1.0, 2.0], np.zeros((2, 1)), [[2.0], [np.nan]], sensor)
+    >>> history
+    History of 2 estimates, 1 to 2 s: NIS 0.8, 1 of 1 accepted
     >>> history.estimate.P[:, 0, 0]  # 4 / (4 + 1), and one more after another second
     array([0.8, 1.8])
     """
@@ -141,6 +157,46 @@ class History:
     """(..., T, k, k) Phi of errors from the estimate before to the prediction."""
     innovation: Innovation
     """(..., T)."""
+
+    def summary(self) -> str:
+        """A table: deviations of each error at the beginning, the least, the largest, at the end; NIS.
+
+        Those of several runs are root mean squares.
+        """
+        return table_of_history(self)
+
+    def plot(
+        self, errors: Any = None, components: Sequence[int] | None = None, names: Sequence[str] | None = None
+    ) -> Any:
+        """A matplotlib Figure: +-3 deviations of each error before and after each measurement; NIS.
+
+        NIS is beside the bounds of chi^2 within which 95 of 100 are; what was refused is red.
+
+        Parameters
+        ----------
+        errors : optional, (T, k) true errors, as of `Filter.difference` or of `Consistency.errors`.
+        components : of the errors that are drawn; None for all.
+        names : of these components, for their titles.
+
+        Raises
+        ------
+        ValueError : a batch of histories, or not as many names as components. ShapeError, TypeError.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import connections as cn
+        >>> from connections import estimation
+        >>> line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
+        >>> start, sensor = estimation.Estimate([0.0], [[3.0]]), estimation.Sensor(lambda q: q, [[1.0]])
+        >>> history = line.run(start, [1.0, 2.0], np.zeros((2, 1)), [[2.0], [np.nan]], sensor)
+        >>> [axes.get_title() for axes in history.plot(names=["x"]).axes]
+        ['x', 'NIS of 1 component']
+        """
+        return figure_of(self, errors=errors, components=components, names=names)
+
+    def __repr__(self) -> str:
+        return line_of_history(self)
 
 
 def require_covariance(name: str, P: np.ndarray, definite: bool = True) -> None:

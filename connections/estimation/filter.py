@@ -32,7 +32,7 @@ from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
-from connections.estimation.sensor import Sensor, as_connection
+from connections.estimation.sensor import Sensor, as_connection, counted_turns
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.updates import NEGLIGIBLE, Settings, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
@@ -181,7 +181,7 @@ class Filter(Parametrized):
         return predicted
 
     def update(
-        self, estimate: Estimate, y: Any, sensor: Sensor, gate: float | None = None
+        self, estimate: Estimate, y: Any, sensor: Sensor, gate: float | None = None, u: Any = None
     ) -> tuple[Estimate, Innovation]:
         """The estimate after a measurement, and what the measurement said.
 
@@ -191,21 +191,26 @@ class Filter(Parametrized):
         y : (m,) measured numbers, NaN where one is missing; a point (nq,) if the sensor has a connection.
         sensor : what is measured.
         gate : optional, a probability: a measurement whose NIS is beyond this quantile of chi^2 is refused.
+        u : input at this time, as of `predict`, for a sensor that takes it.
 
         Raises
         ------
+        ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why.
         ConvergenceError : the iteration does not end. IntegrationError : a geodesic needs more steps.
-        ShapeError, NonFiniteError, TypeError, ValueError; PointError of y and of the estimate.
+        ShapeError, NonFiniteError, TypeError; PointError of y and of the estimate.
 
         Source: docs/filters.md.
         """
         require_type("sensor", sensor, Sensor, "write update(estimate, y, Sensor(h, N))")
-        if self._traces(estimate, y, sensor, gate):
-            return self._update(sensor, estimate, jnp.asarray(y), gate)[:2]
+        if self._traces(estimate, y, sensor, gate, u):
+            return self._update(sensor, estimate, jnp.asarray(y), gate, u)[:2]
         self._require(estimate)
-        y = self._measurement("y", y, sensor, ())
+        if u is not None or sensor.takes_inputs(self.space.velocity_count):
+            u = self._input("u", u, ())
+        y = self._measurement("y", y, sensor, (), u)
         update = compiled(_updated, self, sensor)
-        found, innovation, off = update(estimate, y, _checked_gate(gate))
+        found, innovation, off = update(estimate, y, _checked_gate(gate), u)
+        self._require_same_turn(sensor, innovation, estimate, u)
         self._require_settled(innovation, off, "")
         return _as_given(found, estimate), as_given(innovation, estimate.q)
 
@@ -218,7 +223,8 @@ class Filter(Parametrized):
         ----------
         estimate : at its time, not after the first of the times.
         times : (T,) of the measurements, s.
-        u : (T, ...) inputs until each of the times; None for none.
+        u : (T, ...) inputs until each of the times; None for none. A sensor that takes them gets that until
+            the time of its measurement.
         y : (T, m) measurements; NaN where one is missing.
         sensor, gate : as for `update`.
 
@@ -238,11 +244,13 @@ class Filter(Parametrized):
         if (np.diff(np.append(np.asarray(estimate.t), times)) < 0.0).any():
             place = int(np.argmax(np.diff(np.append(np.asarray(estimate.t), times)) < 0.0))
             raise ValueError(f"times[{place}]: {times[place]:g} s is before what precedes it")
-        y, u = self._measurement("y", y, sensor, times.shape), self._input("u", u, times.shape)
+        u = self._input("u", u, times.shape)
+        y = self._measurement("y", y, sensor, times.shape, u)
         given = estimate, times, y, u, _checked_gate(gate)
         history, gaps, offs = compiled(_run_at_once, self, sensor)(*given)
         if self._may_go_on(gaps):
             history, gaps, offs = compiled(_run, self, sensor)(*given)
+        self._require_same_turn(sensor, history.innovation, estimate, u)
         self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
         found: History = _as_given(history, estimate)
         return found
@@ -335,8 +343,26 @@ class Filter(Parametrized):
         linearized = of or PytreePartial(linearized_at, self.nabla)
         return Phase(self.nabla, linearized, self.noise, self.geodesic_steps, self.connection)
 
-    def _update(self, sensor: Sensor, estimate: Estimate, y: Any, gate: Any) -> tuple[Any, ...]:
+    def _angles_in(self, frame: FrameField) -> tuple[int, ...]:
+        """The coordinates that are known to be angles; in the frame of a robot by its joints."""
+        model = getattr(self.nabla, "model", None)
+        if isinstance(model, Model) and frame == self.frame:
+            return () if model.closed else model.kinematics.angles
+        return frame.angles
+
+    def _update(self, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any) -> tuple[Any, ...]:
+        if sensor.connection is not None:
+            sensor = sensor.with_angles(self._angles_in(sensor.connection.frame))
+        sensor = self._seen_with(sensor, u, estimate.t)
         return updated_at(self.space, Settings(self.reset, self.iterations), sensor, estimate, y, gate)
+
+    def _seen_with(self, sensor: Sensor, u: Any, t: Any) -> Sensor:
+        """The sensor as a function of the state; without an input, forces are zero."""
+        if not sensor.takes_inputs(self.space.velocity_count):
+            return sensor
+        return sensor.seen_with(
+            jnp.zeros(self.frame.dim) if u is None and self.space.velocity_count else u, t
+        )
 
     @staticmethod
     def _traces(*things: Any) -> bool:
@@ -376,11 +402,12 @@ class Filter(Parametrized):
                 raise ShapeError(name, (*batch, "..."), np.shape(leaf))
         return jax.tree_util.tree_map(jnp.asarray, u)
 
-    def _measurement(self, name: str, y: Any, sensor: Sensor, batch: tuple[int, ...]) -> Any:
+    def _measurement(self, name: str, y: Any, sensor: Sensor, batch: tuple[int, ...], u: Any) -> Any:
         """y, or the error that says why it is none of the sensor's."""
         frame = self.frame
         sizes = [(frame.ambient_dim,), (frame.dim,)][: 1 + self.space.velocity_count]
-        of_h = shape_of("h(q)", sensor.h, *sizes)
+        one = jax.tree_util.tree_map(lambda a: jnp.zeros(np.shape(a)[len(batch) :]), u)
+        of_h = shape_of("h(q)", self._seen_with(sensor, one, jnp.zeros(())).h, *sizes)
         size = of_h if sensor.connection is None else (sensor.connection.frame.ambient_dim,)
         if len(of_h) != 1 or of_h != size:
             raise ShapeError("h(q)", size if len(size) == 1 else ("m",), of_h)
@@ -405,6 +432,25 @@ class Filter(Parametrized):
     def _may_go_on(self, offs: Any) -> bool:
         """Whether shorter steps are allowed, and asked for."""
         return self.prediction_steps is None and bool((~(np.asarray(offs) <= self.rtol)).any())
+
+    def _require_same_turn(self, sensor: Sensor, innovation: Innovation, estimate: Estimate, u: Any) -> None:
+        """Raise `ValueError` for an angle more than half a turn off, unless the sensor speaks of turns."""
+        off = np.abs(np.asarray(innovation.r))
+        silent = sensor.turns is None and sensor.connection is None
+        angles = self._angles_in(self.frame)
+        if not (silent and angles and (off > np.pi).any()):
+            return
+        one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
+        turns = counted_turns(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
+        if (off > 0.5 * turns).any():
+            *sample, index = map(int, np.argwhere(off > 0.5 * turns)[0])
+            where = ", ".join(map(str, (*sample, index)))
+            known = f"({index},)" if turns[index] < 7.0 else f"{{{index}: 360.0}}"
+            raise ValueError(
+                f"y[{where}]: an angle that is {off[(*sample, index)]:.4g} from the expected one, more than "
+                f"half a turn; give Sensor(..., turns={known}) if the sensor knows it up to full turns, and "
+                "turns=() if it counts them"
+            )
 
     def _require_integrated(self, off: float, where: str) -> None:
         if off <= self.rtol:
@@ -465,8 +511,8 @@ def _predicted_at_once(filter: Filter, estimate: Estimate, u: Any, t: Any) -> An
     return predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, False)
 
 
-def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any) -> Any:
-    return filter._update(sensor, estimate, y, gate)
+def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any) -> Any:
+    return filter._update(sensor, estimate, y, gate, u)
 
 
 def _run(filter: Filter, sensor: Sensor, *given: Any) -> Any:
@@ -483,7 +529,7 @@ def _run_by(
     def step(estimate: Estimate, given: Any) -> Any:
         t, y, u = given
         predicted, Phi, gap = predict(filter, estimate, u, t)
-        updated, innovation, off = filter._update(sensor, predicted, y, gate)
+        updated, innovation, off = filter._update(sensor, predicted, y, gate, u)
         return updated, (History(updated, predicted, Phi, innovation), gap, off)
 
     begin = jax.tree_util.tree_map(jnp.asarray, estimate)

@@ -114,8 +114,7 @@ def _step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predi
     bent = jax.lax.stop_gradient(_outside(course, h / 6.0 * (first - 2.0 * middle + end)))
 
     def spread(inverse: jax.Array) -> jax.Array:
-        # The last term E of Phi, also of what the noise has added: trace(P^-1 E (P + h Q) E^T)^(1/2), four times;
-        # and how much the noise bends.
+        # Four times the last term E of Phi, trace(P^-1 E (P + h Q) E^T)^(1/2); and how much the noise bends.
         of_last = jnp.sum(product(inverse, last) * product(last, added))
         return 4.0 * jnp.sqrt(of_last) + (0.0 if space.has_constant_noise else _relative(inverse, bent))
 

@@ -1,8 +1,16 @@
-"""Sensors: what is measured of a state, with which noise, and on which manifold."""
+"""Sensors: what is measured of a state, with which noise, and on which manifold.
+
+A component that is known modulo a period T has the residual r - T round(r / T), with r = y - h, or y on its
+manifold moved by whole periods to the representative next to h; its derivative is that of r.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import copy
+import inspect
+from collections.abc import Iterable, Mapping
+from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import jax
@@ -10,22 +18,36 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
+from connections._words import alternatives
 from connections.affine import AffineConnection
 from connections.checks import (
     ShapeError,
     as_array,
+    as_number,
     is_traced,
     require_bool,
     require_finite,
     require_function,
+    require_indices,
     require_shape,
     require_type,
+    takes,
 )
 from connections.estimation.displacements import Displacements, displacements_of
 from connections.estimation.estimate import require_covariance
-from connections.evaluation.parameters import Parametrized
+from connections.evaluation.parameters import (
+    ParametricFunction,
+    Parametrized,
+    PytreePartial,
+    unwrap,
+    with_parameters,
+)
+from connections.geometry.groups import less_periods
 
 _STEPS = 4  # of geodesics between measurements
+_ROUND_OFF = 1e-9  # of the difference of two values of h
+#: The arguments of h by their number: with a velocity or not, with inputs or not.
+_FORMS = {1: "h(q)", 2: "h(q, v)", 3: "h(q, u, t)", 4: "h(q, v, u, t)"}
 
 
 class Residual(NamedTuple):
@@ -43,16 +65,24 @@ class Sensor(Parametrized):
 
     Parameters
     ----------
-    h : q (nq,) -> y (m,), of a mechanical system (q, v) -> y; JAX-traceable. With a connection y is a point.
+    h : q (nq,) -> y (m,), or (q, u, t) -> y with the filter's input u and the time t, s; of a mechanical
+        system (q, v) -> y, or (q, v, u, t) -> y. JAX-traceable. With a connection y is a point.
     N : (m, m) covariance, or y -> N; on a manifold in components of the frame.
     connection : of the manifold of y; None for numbers. A group's frame stands for its torsion-free
         `CartanSchoutenConnection`, a `SphereFrame` for that of the round metric.
     reported : whether N is in the frame at the measured point, as of a sensor that reports its own
         covariance; if not, at h(q). The first is moved to h(q) by the inverse of D exp.
+    turns : the components of y that are known modulo a full turn, 2 pi: indices, such as (2,), or periods by
+        index, such as {2: 360.0}. The residual of such a component is within half of its period. None, of a
+        connection: the angles of its frame, and of the robot whose frame it is. (): none, for sensors that
+        count turns.
+    parameters : optional, the last argument of h (`ParametricFunction`). Sensors that differ in these numbers
+        and in N alone share compiled functions.
 
     Raises
     ------
-    ValueError : N is not symmetric positive definite. TypeError, ShapeError, NonFiniteError.
+    ValueError : N is not symmetric positive definite, or a period is not positive. TypeError, ShapeError,
+        NonFiniteError.
 
     Examples
     --------
@@ -73,9 +103,16 @@ class Sensor(Parametrized):
     N: Any
     connection: Any = None
     reported: bool = False
+    turns: Any = None
+    parameters: InitVar[Any] = None
 
-    def __post_init__(self) -> None:
-        require_function("h", self.h, "q -> y")
+    def __post_init__(self, parameters: Any) -> None:
+        if not callable(self.h):
+            require_function("h", self.h, "q -> y")
+        object.__setattr__(self, "h", with_parameters(self.h, parameters))
+        if not self._counts:
+            raise _wrong_arguments(self.h, _FORMS)
+        object.__setattr__(self, "turns", _periods(self.turns))
         require_bool("reported", self.reported)
         if self.connection is not None:
             object.__setattr__(self, "connection", as_connection("connection", self.connection))
@@ -98,6 +135,12 @@ class Sensor(Parametrized):
         Numbers that are NaN are missing; a point with any NaN is missing.
         """
         missing = jnp.isnan(y)
+        for index, period in (self.turns or {}).items():
+            if index >= len(y):
+                raise ValueError(f"turns: y has {len(y)} components, and none of index {index}")
+            own = predicted[index]
+            far = jnp.where(missing[index], 0.0, y[index] - own)
+            y = y.at[index].set(own + less_periods(far, period))
         if self.connection is None:
             present, H = ~missing, slope
             r = jnp.where(present, jnp.where(missing, 0.0, y) - predicted, 0.0)
@@ -117,6 +160,36 @@ class Sensor(Parametrized):
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
+    def takes_inputs(self, velocities: int) -> bool:
+        """Whether h takes u and t, too.
+
+        Parameters
+        ----------
+        velocities : 1 if the filter's state is (q, v), 0 if it is q.
+
+        Raises
+        ------
+        TypeError : h takes other arguments than those of this state.
+        """
+        plain, with_input = 1 + velocities, 3 + velocities
+        if not self._counts & {plain, with_input}:
+            raise _wrong_arguments(self.h, (plain, with_input))
+        return plain not in self._counts
+
+    def seen_with(self, u: Any, t: Any) -> Sensor:
+        """The same whose h is a function of the state alone, for use while JAX traces."""
+        seen, h = copy.copy(self), self.h
+        seen.__dict__["h"] = lambda *state: h(*state, u, t)
+        return seen
+
+    def with_angles(self, angles: tuple[int, ...]) -> Sensor:
+        """The same with these coordinates known modulo a full turn, unless the user said which are."""
+        if self.turns is not None or self.connection is None or not angles:
+            return self
+        seen = copy.copy(self)
+        seen.__dict__["turns"] = _periods(angles)
+        return seen
+
     @property
     def has_fixed_noise(self) -> bool:
         """Whether the noise of a measurement is the same at all predictions of it."""
@@ -127,12 +200,77 @@ class Sensor(Parametrized):
         """Whether the iteration minimizes a sum of squares: of numbers, with constant noise."""
         return self.connection is None and self.has_fixed_noise
 
+    @cached_property
+    def _counts(self) -> frozenset[int]:
+        """With how many arguments, beside its parameters, h can be called."""
+        return frozenset(count for count in _FORMS if _takes(self.h, count))
+
     @property
     def _displacements(self) -> Displacements:
         return displacements_of(self.connection, _STEPS)
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:
         return require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
+
+
+def counted_turns(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
+    """The full turn, 2 pi or 360, of each component of h (m,) that is an angle; infinite of all others.
+
+    A full turn of an angle of the state leads back to the same place. A component that it changes by a full
+    turn is an angle whose turns are counted.
+    """
+    q, *v = map(jnp.asarray, state)
+    own = np.asarray(h(q, *v))
+    turns = np.full(own.shape, np.inf)
+    for angle in angles:
+        step = np.abs(np.asarray(h(q.at[angle].add(2.0 * np.pi), *v)) - own)
+        for turn in (2.0 * np.pi, 360.0):
+            turns[np.abs(step - turn) <= _ROUND_OFF * (turn + np.abs(own))] = turn
+    return turns
+
+
+def _takes(h: Any, count: int) -> bool:
+    """Whether h can be called with so many arguments beside its parameters."""
+    given, others = unwrap(h), 0
+    while isinstance(given, ParametricFunction | PytreePartial):
+        others += len(given.things) if isinstance(given, PytreePartial) else 1
+        given = unwrap(given.function)
+    return takes(given, count + others)
+
+
+def _wrong_arguments(h: Any, forms: Iterable[int]) -> TypeError:
+    given = unwrap(h)
+    while isinstance(given, ParametricFunction | PytreePartial):
+        given = unwrap(given.function)
+    last = ", and the parameters as one more" if isinstance(unwrap(h), ParametricFunction) else ""
+    expected = alternatives([_FORMS[count] for count in forms])
+    return TypeError(
+        f"h: expected a function {expected}{last}, got one with arguments {inspect.signature(given)}"
+    )
+
+
+def _periods(turns: Any) -> Any:
+    """Periods by index, or None; or the error that says why these are none."""
+    if turns is None:
+        return None
+    given = turns if isinstance(turns, Mapping) else dict.fromkeys(_once(turns), 2.0 * np.pi)
+    indices = require_indices("turns", list(given))
+    if any(index < 0 for index in indices):
+        raise ValueError(f"turns: expected indices of components of y, from 0 on, got {indices}")
+    periods = {}
+    for index, period in zip(indices, given.values(), strict=True):
+        periods[index] = period if is_traced(period) else float(as_number(f"turns[{index}]", period))
+        if not is_traced(period) and not 0.0 < periods[index] < np.inf:
+            raise ValueError(f"turns[{index}]: a period is a positive number, got {periods[index]:g}")
+    return periods
+
+
+def _once(turns: Any) -> tuple[int, ...]:
+    indices = require_indices("turns", turns)
+    if len(set(indices)) < len(indices):
+        twice = next(index for index in indices if indices.count(index) > 1)
+        raise ValueError(f"turns: index {twice} is given twice")
+    return indices
 
 
 def as_connection(name: str, given: Any) -> AffineConnection:

@@ -6,7 +6,7 @@ from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
 from connections.geometry.grid_metric import GridMetric
-from connections.geometry.groups import SE2Frame, SE3Frame, SO3Frame
+from connections.geometry.groups import SE2Frame, SE3Frame, SO2Frame, SO3Frame
 from connections.geometry.invariant_metrics import LeftInvariantMetric
 from connections.geometry.matrix_frame import MatrixFrame
 from connections.geometry.matrix_group import MatrixLieGroup
@@ -41,6 +41,7 @@ __all__ = [
     "PullbackMetric",
     "SE2Frame",
     "SE3Frame",
+    "SO2Frame",
     "SO3Frame",
     "SampledCurve",
     "SphereFrame",

@@ -64,6 +64,14 @@ class FrameField(Parametrized, abc.ABC):
         """The frame itself, so that a frame can own definitions, as metrics and connections do."""
         return self
 
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """Indices of the coordinates that are angles, rad: a full turn of one leads back to the same place.
+
+        Others may be, too: what a coordinate of a chart means is not known.
+        """
+        return ()
+
     def _repr_html_(self) -> str:
         return html_table(heading_of(self), parts_of(self, IN_TABLE))
 
@@ -294,6 +302,11 @@ class FrameOnPoints(FrameField, abc.ABC):
     def ambient_dim(self) -> int:  # type: ignore[override]
         """nq of the base."""
         return self.base.ambient_dim
+
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """The base's."""
+        return self.base.angles
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """The base's projection."""

@@ -84,7 +84,7 @@ def logarithm_at(group: FrameField, q: jax.Array, p: jax.Array) -> jax.Array:
     if isinstance(group, SE2Frame):
         return _plane_difference(q, p)
     if isinstance(group, CoordinateFrame):
-        return p - q
+        return group.align_at(p, q) - q
     return _by_newton(group, q, p)
 
 

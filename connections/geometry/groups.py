@@ -1,8 +1,8 @@
 """Rotations and rigid motions: unit quaternions (x, y, z, w), body angular velocity, body twists.
 
 ``SO3Frame`` and ``SE3Frame`` hold the left-invariant fields of the two groups in quaternion coordinates, so
-nq = n + 1 and no orientation is singular; ``SE2Frame`` holds those of motions of a plane. Twists are ordered
-[omega; v], body frame. Other groups are `matrix_group.MatrixLieGroup`.
+nq = n + 1 and no orientation is singular; ``SE2Frame`` holds those of motions of a plane, ``SO2Frame`` that
+of the circle. Twists are ordered [omega; v], body frame. Other groups are `matrix_group.MatrixLieGroup`.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import PointError, raise_at, require_finite, require_text
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.rotations import (
@@ -24,6 +25,46 @@ from connections.geometry.rigid.rotations import (
     rotation_matrix,
     skew,
 )
+
+
+@dataclass(frozen=True)
+class SO2Frame(CoordinateFrame):
+    """The frame of the circle, SO(2): q = [theta], v = [omega], rad and rad/s.
+
+    Angles that differ by full turns are one point: the logarithm is within half a turn. theta itself counts
+    turns, so that motions are continuous.
+
+    Examples
+    --------
+    From 179 to -179 degrees it is 2 degrees.
+
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> circle = cn.LeviCivita(cn.ConstantMetric(cn.SO2Frame(), [[1.0]]))
+    >>> np.rad2deg(cn.logarithm(circle, np.deg2rad([179.0]), np.deg2rad([-179.0]))).round(9)
+    array([2.])
+    """
+
+    dim: int = field(default=1, init=False)
+
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """The only coordinate."""
+        return (0,)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """theta, by full turns as near to `reference` as possible."""
+        return reference + less_periods(q - reference)
+
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """pi x: the whole circle."""
+        return jnp.pi * x
+
+
+def less_periods(x: jax.Array, period: Any = 2.0 * np.pi) -> jax.Array:
+    """x less whole periods, between -period/2 and period/2; its derivative is that of x."""
+    rest: jax.Array = x - period * jnp.round(x / period)
+    return rest
 
 
 @dataclass(frozen=True)
@@ -127,6 +168,11 @@ class SE2Frame(FrameField):
 
     dim: int = field(default=3, init=False)
     ambient_dim: int = field(default=3, init=False)
+
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """theta."""
+        return (2,)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """Velocity of the origin R v, rate of the angle omega, (3, 3)."""

@@ -29,8 +29,8 @@ def LeftInvariantMetric(group: FrameField, inertia: Any) -> ConstantMetric:
 
     Parameters
     ----------
-    group : `MatrixLieGroup`, `SO3Frame`, `SE2Frame`, `SE3Frame`, `CoordinateFrame` for R^n under addition, or
-        a `ProductFrame` of such.
+    group : `MatrixLieGroup`, `SO2Frame`, `SO3Frame`, `SE2Frame`, `SE3Frame`, `CoordinateFrame` for R^n under
+        addition, or a `ProductFrame` of such.
     inertia : (n, n) the inner product of the algebra, symmetric positive definite, in the units of v.
 
     Raises

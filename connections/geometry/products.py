@@ -51,6 +51,13 @@ class ProductFrame(FrameField):
         """Sum of the factors' nq."""
         return sum(frame.ambient_dim for frame in self.frames)
 
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """The factors' angles."""
+        starts = np.cumsum([0, *(frame.ambient_dim for frame in self.frames)])
+        pairs = zip(starts, self.frames, strict=False)
+        return tuple(int(start) + angle for start, frame in pairs for angle in frame.angles)
+
     def split_point(self, q: jax.Array) -> list[jax.Array]:
         """The factors' coordinates out of q (..., nq)."""
         q = q if isinstance(q, jax.core.Tracer) else as_array("q", q, (self.ambient_dim,))

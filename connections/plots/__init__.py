@@ -1,5 +1,6 @@
-"""Figures: those of the papers, graphs of mechanisms, motions, vehicles, errors of differences."""
+"""Figures: those of the papers, graphs of mechanisms, motions, filters, vehicles, errors of differences."""
 
+from connections.plots.filters import figure_history
 from connections.plots.linearization import StepSweep, figure_convergence
 from connections.plots.mechanisms import figure_mechanism
 from connections.plots.motions import figure_motion
@@ -26,6 +27,7 @@ __all__ = [
     "figure_6",
     "figure_7",
     "figure_convergence",
+    "figure_history",
     "figure_mechanism",
     "figure_motion",
     "figure_spectra",

@@ -28,7 +28,7 @@ GROUPS = {
     "SE3": cn.SE3Frame(),
     "matrices": cn.MatrixLieGroup(UPPER),
     "right": cn.MatrixLieGroup(UPPER, invariant="right"),
-    "product": cn.ProductFrame(cn.SO3Frame(), cn.CoordinateFrame(2)),
+    "product": cn.ProductFrame(cn.SO3Frame(), cn.CoordinateFrame(2), cn.SO2Frame()),
 }
 
 

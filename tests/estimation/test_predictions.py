@@ -24,7 +24,7 @@ def wrong(found, exact):
 
 
 def exact_spread(A, Q, P, h):
-    """Of a linear system, by Van Loan's exponential, or where that loses its digits, by Lyapunov's equation."""
+    """Of a linear system, by Van Loan's exponential, or Lyapunov's equation where that loses digits."""
     k = len(A)
     if -np.linalg.eigvals(A).real.min() * h < 4.0:
         both = expm(np.block([[-A, Q], [np.zeros((k, k)), A.T]]) * h)

@@ -13,6 +13,7 @@ from scipy.linalg import expm
 
 import connections as cn
 from connections.checks import FrameError, MetricError, NonFiniteError, PointError, ShapeError
+from connections.geometry.group_maps import logarithm_at
 from connections.geometry.numerics.matrix_exponential import matrix_exponential
 from connections.verify import as_subject, summary, verify_subject
 
@@ -147,6 +148,24 @@ def test_motions_of_a_plane(rng):
     still = np.asarray(frame.retract_at(jnp.asarray(q), jnp.asarray([0.0, 1.0, 2.0])))
     assert np.isfinite(still).all() and still[2] == q[2]
     assert cn.SE2Frame() == cn.SE2Frame() != cn.CoordinateFrame(3)
+
+
+def test_the_circle(rng):
+    """SO2Frame against the rotations of a plane: the shortest way from one to another, also in a product."""
+    frame, q = cn.SO2Frame(), 20.0 * rng.standard_normal((7, 2, 1))
+    turns = np.exp(1j * q[..., 0])
+    shortest = np.angle(turns[:, 1] / turns[:, 0])
+    found = jax.vmap(lambda a, b: logarithm_at(frame, a, b))(*np.moveaxis(q, 1, 0))[:, 0]
+    np.testing.assert_allclose(found, shortest, atol=1e-13)
+    np.testing.assert_allclose(np.exp(1j * (q[:, 0, 0] + found)), turns[:, 1], atol=1e-13)
+    assert np.abs(q[:, 1, 0] - q[:, 0, 0] - found).max() > 6.0
+    product = cn.ProductFrame(cn.SE2Frame(), frame, cn.SO3Frame(), frame)
+    assert product.angles == (2, 3, 8) and product.change(lambda q: jnp.eye(8)).angles == (2, 3, 8)
+    nabla = cn.LeviCivita(cn.LeftInvariantMetric(cn.ProductFrame(cn.CoordinateFrame(1), frame), np.eye(2)))
+    ends = np.array([[0.0, 3.0], [0.5, -3.0]])
+    np.testing.assert_allclose(cn.logarithm(nabla, *ends), [0.5, 2.0 * np.pi - 6.0], atol=1e-12)
+    slope = jax.jacfwd(lambda p: logarithm_at(frame, jnp.array([3.0]), p))(jnp.array([-3.0]))
+    np.testing.assert_array_equal(slope, [[1.0]])
 
 
 # --- exponential, logarithm, product -------------------------------------------------------------------

@@ -369,7 +369,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("affine.ChangedConnection", "change_matrix"): "matrix",
     ("coriolis.induced_coriolis_matrix", "A"): "A|A_dot",  # whose shapes are compared
     ("coriolis.task_space_inclusion", "J"): "J|H",
-    ("estimation.filter.Filter.run", "times"): "times|y",
+    ("estimation.filter.Filter.run", "times"): "times|u|y",
     ("symbolic.as_expressions", "value"): "inertia",  # as it is called in the example
     ("symbolic.entries_latex", "array"): "array|indices",
     ("systems.Gait", "amplitude"): "amplitude|gait",  # whose parts have one length

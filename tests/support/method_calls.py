@@ -183,6 +183,10 @@ start, sensor = estimation.Estimate([0.0], [[3.0]]), estimation.Sensor(lambda q:
 history = line.run(start, [1.0], np.zeros((1, 1)), [[2.0]], sensor)
 line.smooth(history)
 line.difference(start, [0.5])
+history.summary()
+history.plot(errors=[[0.1]], components=[0], names=["x"])
+seen = estimation.Sensor(lambda q, u, t, p: q + p * u, [[1.0]], turns=(0,), parameters=2.0)
+line.update(start, [0.5], seen, gate=0.9, u=[0.3])
 """,
     "expressions": _SYMBOLIC
     + """

@@ -181,8 +181,7 @@ class Conditions:
         for body, joint in enumerate(self.spanning.joints):
             start = self.spanning.q_starts[body]
             for element in joint.chain:
-                angle = element.nq == 1 and element.turns[0] and not element.pitch_of_link
-                if angle and not coupled[start] and not seen[body]:
+                if element.is_angle and not coupled[start] and not seen[body]:
                     near[start] = np.arctan2(np.sin(q[start]), np.cos(q[start]))
                 start += element.nq
         return near

@@ -116,6 +116,11 @@ class Coordinates(ByContent, abc.ABC):
         """The elementary joints of all chains, in the order of q and v."""
         return tuple(itertools.chain(*self.chains))
 
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """Indices in q of the angles of which a full turn brings the bodies back."""
+        return tuple(element.q.start for element in self.elements if element.joint.is_angle)
+
     @cached_property
     def quaternions(self) -> tuple[tuple[str, slice], ...]:
         """The unit quaternions in q: the name of the joint, and its four coordinates."""

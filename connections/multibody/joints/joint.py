@@ -129,6 +129,11 @@ class ElementaryJoint(Joint):
         return np.asarray(self.motion[:3].any(axis=0))
 
     @property
+    def is_angle(self) -> bool:
+        """Whether q is one angle of which a full turn brings the child back; that of a screw moves it on."""
+        return self.nq == 1 and bool(self.turns[0]) and not self.pitch_of_link
+
+    @property
     def brackets(self) -> np.ndarray:
         """(nv, nv) whether the bracket Phi_i x Phi_j of two columns is not zero."""
         w, u = self.motion[:3].T, self.motion[3:].T

@@ -1,0 +1,107 @@
+"""Estimates, innovations and histories in words: one line each, and a table."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+
+from connections.checks import is_traced
+from connections.evaluation.describing import cut_to_width
+
+_FEW = 6  # deviations that a line shows
+_ROW = "{:>5}{:>14}{:>14}{:>14}{:>14}"
+
+
+def line_of_estimate(estimate: Any) -> str:
+    """One estimate, or how many there are, with their times and deviations."""
+    if not _is_numeric(estimate):
+        return _unknown("Estimate", estimate)
+    shape, k = np.shape(estimate.t), np.shape(estimate.P)[-1]
+    if shape:
+        return cut_to_width(f"Estimates {shape} of {k} errors{_span(estimate.t)}")
+    few = ", ".join(f"{size:.3g}" for size in estimate.deviations[:_FEW])
+    return cut_to_width(
+        f"Estimate of {k} errors at {float(estimate.t):.6g} s, deviations {few}{', ...' * (k > _FEW)}"
+    )
+
+
+def line_of_innovation(innovation: Any) -> str:
+    """NIS with its number of components, and whether the measurement was accepted."""
+    if not _is_numeric(innovation):
+        return _unknown("Innovation", innovation)
+    if np.ndim(innovation.nis):
+        return cut_to_width(f"Innovations {np.shape(innovation.nis)}: {_accepted(innovation)}")
+    nis, count = float(innovation.nis), int(innovation.dimension)
+    said = "accepted" if innovation.accepted else "refused" if count else "nothing measured"
+    return f"Innovation: NIS {nis:.3g} of {count}, {said}"
+
+
+def line_of_history(history: Any) -> str:
+    """How many estimates, and when; NIS, a component."""
+    if not _is_numeric(history):
+        return _unknown("History", history)
+    t = np.asarray(history.estimate.t)
+    runs = f"{int(np.prod(t.shape[:-1]))} runs of " if t.ndim > 1 else ""
+    return cut_to_width(
+        f"History of {runs}{t.shape[-1]} estimates{_span(t)}: {_accepted(history.innovation)}"
+    )
+
+
+def table_of_history(history: Any) -> str:
+    """Deviations of each error at the beginning, the least, the largest, at the end; NIS and its bounds.
+
+    Those of several runs are root mean squares.
+    """
+    from scipy.stats import chi2
+
+    if not _is_numeric(history) or not np.size(history.estimate.t):
+        return line_of_history(history)
+    k = np.shape(history.estimate.P)[-1]
+    deviations = history.estimate.deviations.reshape(-1, np.shape(history.estimate.t)[-1], k)
+    size = np.sqrt(np.mean(deviations**2, axis=0))
+    t, said = np.asarray(history.estimate.t), history.innovation
+    begin, end = (f"at {time:.5g} s" for time in (t[..., 0].min(), t[..., -1].max()))
+    lines = [line_of_history(history), "", _ROW.format("error", begin, "least", "largest", end)]
+    for number, (first, least, most, last) in enumerate(
+        zip(size[0], size.min(axis=0), size.max(axis=0), size[-1], strict=True)
+    ):
+        lines.append(_ROW.format(number, *(f"{value:.3g}" for value in (first, least, most, last))))
+    count = int(np.sum(said.dimension))
+    if count:
+        low, high = (chi2.ppf(tail, count) / count for tail in (0.025, 0.975))
+        mean = float(np.sum(said.nis)) / count
+        lines += [
+            "",
+            f"NIS {mean:.3g} a component; 95 of 100 consistent runs have {low:.3g} to {high:.3g}",
+        ]
+    return "\n".join(map(cut_to_width, lines))
+
+
+def _accepted(innovation: Any) -> str:
+    measured, accepted = np.asarray(innovation.dimension) > 0, np.asarray(innovation.accepted)
+    if not measured.any():
+        return "nothing measured"
+    mean = float(np.sum(innovation.nis)) / float(np.sum(innovation.dimension))
+    return f"NIS {mean:.3g}, {int(accepted.sum())} of {int(measured.sum())} accepted"
+
+
+def _span(t: Any) -> str:
+    t = np.asarray(t)
+    return f", {t.min():.6g} to {t.max():.6g} s" if t.size else ""
+
+
+def _is_numeric(thing: Any) -> bool:
+    """Whether all are arrays with values; tracers and JAX's placeholders are not."""
+    leaves = jax.tree_util.tree_leaves(thing)
+    return (
+        bool(leaves)
+        and all(isinstance(a, np.ndarray | jax.Array | np.generic) for a in leaves)
+        and (not is_traced(leaves))
+    )
+
+
+def _unknown(name: str, thing: Any) -> str:
+    shapes = [getattr(a, "shape", None) for a in jax.tree_util.tree_leaves(thing)]
+    return cut_to_width(f"{name}, traced, arrays {', '.join(map(str, shapes))}")

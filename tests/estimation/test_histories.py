@@ -1,0 +1,113 @@
+"""Texts and figures of filters' results: one line each, a table, deviations and NIS over time."""
+
+import jax
+import numpy as np
+import pytest
+from scipy.stats import chi2
+
+import connections as cn
+from connections import estimation, plots
+from connections.checks import ShapeError
+
+PLANE = estimation.Filter(cn.CoordinateFrame(2), noise=0.1 * np.eye(2))
+SENSOR = estimation.Sensor(lambda q: q, np.diag([0.3, 0.2]))
+START = estimation.Estimate([0.0, 0.0], np.eye(2))
+TIMES = 0.5 * np.arange(1.0, 21.0)
+
+
+def measured():
+    y = np.random.default_rng(5).normal(size=(20, 2)) * 0.5
+    y[3], y[7, 1], y[11] = np.nan, np.nan, [30.0, 0.0]
+    return y
+
+
+@pytest.fixture(scope="module")
+def history():
+    return PLANE.run(START, TIMES, np.zeros((20, 2)), measured(), SENSOR, gate=0.999)
+
+
+def test_each_result_is_a_line(history):
+    said, nees = history.innovation, estimation.consistency(PLANE, history, np.zeros((20, 2)))
+    mean = said.nis.sum() / said.dimension.sum()
+    assert repr(history) == f"History of 20 estimates, 0.5 to 10 s: NIS {mean:.3g}, 18 of 19 accepted"
+    assert repr(START) == "Estimate of 2 errors at 0 s, deviations 1, 1"
+    assert repr(history.estimate) == "Estimates (20,) of 2 errors, 0.5 to 10 s"
+    assert repr(said) == f"Innovations (20,): NIS {mean:.3g}, 18 of 19 accepted"
+    for place, word in ((0, "of 2, accepted"), (3, "of 0, nothing measured"), (11, "of 2, refused")):
+        one = repr(jax.tree_util.tree_map(lambda a, place=place: a[place], said))
+        assert one == f"Innovation: NIS {said.nis[place]:.3g} {word}"
+    assert repr(nees).startswith(f"Consistency of 1 run at 20 times: NEES {nees.nees.mean():.3g}, ")
+    assert repr(nees).endswith(f"within bounds, NIS {np.nanmean(nees.nis):.3g}")
+    alone = estimation.consistency(PLANE, history.estimate, np.zeros((20, 2)))
+    assert repr(alone).endswith("no NIS")
+    large = estimation.Estimate(np.zeros(9), np.eye(9), t=1e-3)
+    assert repr(large).endswith("1, 1, 1, 1, 1, 1, ...")
+
+
+def test_what_jax_traces_and_many_runs_are_lines_too(history):
+    lines = [repr(jax.tree_util.tree_map(lambda a: None, history))]
+
+    def traced(y):
+        found = PLANE.run(START, TIMES, np.zeros((20, 2)), y, SENSOR)
+        lines.extend(map(repr, (found, found.estimate, found.innovation)))
+        return found
+
+    many = jax.vmap(traced)(np.stack([measured(), measured()]))
+    lines += [repr(many), *many.summary().splitlines()]
+    assert all(len(line) <= 80 and "\n" not in line for line in lines)
+    assert repr(many).startswith("History of 2 runs of 20 estimates, 0.5 to 10 s: NIS ")
+
+
+def test_the_table(history):
+    lines, sizes = history.summary().splitlines(), history.estimate.deviations
+    assert lines[0] == repr(history) and lines[2].split() == "error at 0.5 s least largest at 10 s".split()
+    for number in range(2):
+        own = [float(word) for word in lines[3 + number].split()]
+        expected = [
+            number,
+            sizes[0, number],
+            sizes[:, number].min(),
+            sizes[:, number].max(),
+            sizes[-1, number],
+        ]
+        np.testing.assert_allclose(own, expected, rtol=5e-3)
+    count = history.innovation.dimension.sum()
+    low, high = (chi2.ppf(tail, count) / count for tail in (0.025, 0.975))
+    assert lines[-1].endswith(f"{low:.3g} to {high:.3g}") and count == 37
+    silent = PLANE.run(START, TIMES, np.zeros((20, 2)), np.full((20, 2), np.nan), SENSOR)
+    assert "NIS" not in silent.summary() and silent.summary().count("nothing measured") == 1
+
+
+def test_the_figure(history):
+    """The bands are 3 deviations before and after each measurement, and the quantiles of chi^2."""
+    errors = PLANE.difference(history.estimate, np.zeros((20, 2)))
+    figure = history.plot(errors=errors, components=[1], names=["height"])
+    height, nis = figure.axes
+    assert height.get_title() == "height" and nis.get_title() == "NIS of 1 to 2 components"
+    np.testing.assert_array_equal(height.lines[0].get_ydata(), errors[:, 1])
+    (band,) = height.collections
+    ends = band.get_paths()[0].vertices
+    for each in (history.predicted, history.estimate):
+        for t, size in zip(TIMES, each.deviations[:, 1], strict=True):
+            assert any(np.allclose(end, [t, 3.0 * size]) for end in ends)
+            assert any(np.allclose(end, [t, -3.0 * size]) for end in ends)
+    accepted, refused = (line.get_xydata() for line in nis.lines)
+    np.testing.assert_array_equal(refused, [[TIMES[11], history.innovation.nis[11]]])
+    assert len(accepted) == 18
+    heights = nis.collections[0].get_paths()[0].vertices[:, 1]
+    for count in (1, 2):
+        assert np.isin(chi2.ppf([0.025, 0.975], count), heights).all()
+    assert len(history.plot().axes) == 3 and len(plots.figure_history(history, components=(0,)).axes) == 2
+
+
+def test_what_cannot_be_drawn_is_named(history):
+    many = jax.vmap(lambda y: PLANE.run(START, TIMES, np.zeros((20, 2)), y, SENSOR))(np.stack([measured()]))
+    for call, error, words in (
+        (lambda: many.plot(), ValueError, "history: expected one run"),
+        (lambda: history.plot(components=[2]), ValueError, "components: expected indices from 0 to 1"),
+        (lambda: history.plot(names=["x"]), ValueError, "names: got 1 for 2 components"),
+        (lambda: history.plot(errors=np.zeros((3, 2))), ShapeError, "errors"),
+        (lambda: plots.figure_history(START), TypeError, "history"),
+    ):
+        with pytest.raises(error, match=words):
+            call()
