@@ -60,6 +60,7 @@ def random_system(rng, k, kind):
     return A, G @ G.T, L @ L.T, h, units
 
 
+@pytest.mark.filterwarnings("ignore:Input .a. has an eigenvalue pair")
 @pytest.mark.parametrize("k, count", [(2, 200), further(1, 1000), further(3, 4000), further(4, 2000)])
 def test_linear_systems_over_gaps_of_all_lengths(k, count):
     """Stable, unstable, oscillating and stiff ones, at rest and in motion, all in one `vmap`."""
