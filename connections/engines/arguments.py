@@ -35,7 +35,8 @@ def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
 
 def _holds_dask(value: Any) -> bool:
     """Whether a value is a collection of Dask, or an array of xarray whose numbers are one."""
-    graph = getattr(type(value), "__dask_graph__", None)  # all arrays of xarray have it, and may return None
+    # All arrays of xarray have it; without Dask's numbers it returns None.
+    graph = getattr(type(value), "__dask_graph__", None)
     return graph is not None and graph(value) is not None and getattr(value, "chunks", ()) is not None
 
 
