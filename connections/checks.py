@@ -423,9 +423,11 @@ _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetim
 
 def _as_real(name: str, value: Any) -> np.ndarray:
     """What is no array of JAX as an array of NumPy of real numbers; those of objects become float64."""
+    if hasattr(type(value), "__dask_graph__"):  # whose conversion forgets what is masked
+        value = value.compute()
     given = value
     try:
-        if not is_masked(given):  # nor what converts itself to an array, such as one of Dask, is masked
+        if not is_masked(given):  # nor what converts itself to an array
             given = np.asanyarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
         reason = f": {shown(error)}" if hasattr(value, "__array__") else ""  # it says what to do

@@ -5,6 +5,7 @@ from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
+import dask.array
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +17,7 @@ import xarray
 import connections as cn
 from connections import control, systems
 from connections import multibody as mb
-from connections.checks import as_array, as_result
+from connections.checks import NonFiniteError, as_array, as_result
 
 PLANE = cn.CoordinateFrame(2)
 SYSTEM = cn.MechanicalSystem(cn.ConstantMetric(PLANE, np.eye(2)))
@@ -57,6 +58,7 @@ REAL = {
     "a range": range(2),
     "a buffer": memoryview(np.ones(2)),
     "what converts itself": Converted(np.ones(2)),
+    "a Dask array": dask.array.ones(2),
 }
 NOT_REAL = {
     "digits": ["1", "2"],
@@ -121,6 +123,17 @@ def test_what_is_none_is_refused(kind):
         ):
             warnings.simplefilter("error")
             call(NOT_REAL[kind])
+
+
+def test_what_dask_hides_or_raises_comes_through():
+    """Its own conversion to an array forgets the mask, and its errors are about other things."""
+    hidden = dask.array.from_array(np.ma.masked_array([1.0, 2.0], [True, False]))
+    with pytest.raises(
+        TypeError, match="^q0: expected an array of real numbers, got one with masked entries"
+    ):
+        cn.geodesic(NABLA, hidden, V, TIMES)
+    with pytest.raises(NonFiniteError, match=r"^q\[0\] is nan"):
+        as_array("x", mb.gravity(ARM, dask.array.full(6, np.nan)), (6,))
 
 
 def test_what_refuses_to_convert_itself_says_why():
