@@ -189,7 +189,7 @@ def test_a_path_is_that_which_mujoco_opens(tmp_path: Path, monkeypatch: pytest.M
         assert "i" in [body.name for body in pytest.importorskip("mujoco").MjSpec.from_file(str(path)).bodies]
         reduced.unlink()
     tried: list[Path] = []
-    monkeypatch.setattr(mjcf_limits, "_try", tried.append)
+    monkeypatch.setattr(mjcf_limits, "_try", lambda path, recoded: tried.append(path))
     (tmp_path / "a").mkdir()
     for name in ("none.xml", "c:none.xml", "a//../none.xml"):  # what is not found here may be found by MuJoCo
         path.write_text(text(f'<include file="{name}"/>'))
@@ -302,7 +302,7 @@ def test_an_unknown_exception_is_said_in_words(
 ) -> None:
     import mujoco
 
-    def refuse(path: str) -> None:
+    def refuse(path: bytes, files: dict[bytes, bytes]) -> None:
         raise error
 
     class Model:
