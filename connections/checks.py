@@ -12,7 +12,7 @@ import operator
 import os
 import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from inspect import signature
@@ -423,12 +423,18 @@ _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetim
 
 def _as_real(name: str, value: Any) -> np.ndarray:
     """What is no array of JAX as an array of NumPy of real numbers; those of objects become float64."""
-    if is_masked(value):
-        raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
+    if hasattr(type(value), "__dask_graph__"):  # whose conversion forgets what is masked
+        value = value.compute()
+    given = value
     try:
-        array = np.asarray(value)
-    except (TypeError, ValueError) as error:
-        raise _no_numbers(name, value) from error
+        if not is_masked(given):  # nor what converts itself to an array
+            given = np.asanyarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        reason = f": {shown(error)}" if hasattr(value, "__array__") else ""  # it says what to do
+        raise _no_numbers(name, value, reason) from error
+    if is_masked(given):
+        raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
+    array = np.asarray(given)
     if array.dtype != object:
         _require_real(name, array)
         return array
@@ -442,8 +448,8 @@ def _as_real(name: str, value: Any) -> np.ndarray:
         raise NonFiniteError(f"{name}: an integer is too large for float64") from error
 
 
-def _no_numbers(name: str, value: Any) -> TypeError:
-    return TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}")
+def _no_numbers(name: str, value: Any, reason: str = "") -> TypeError:
+    return TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}{reason}")
 
 
 def is_masked(value: Any) -> bool:
@@ -522,7 +528,13 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
 
 def is_traced(*things: Any) -> bool:
     """Whether JAX traces a number of these arrays and objects, which nobody can judge then."""
-    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree_util.tree_leaves(things))
+    leaves = jax.tree_util.tree_leaves(things, is_leaf=_is_iterator)
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
+
+
+def _is_iterator(thing: Any) -> bool:
+    """Whether JAX would refuse a thing in a pytree, where something else is to say that it is no array."""
+    return isinstance(thing, Iterator | ValuesView)
 
 
 def require_finite(name: str, value: Any) -> None:

@@ -1,18 +1,23 @@
 """One rule says what real numbers are, for arguments and for what users' functions return."""
 
+import warnings
 from datetime import date
 from decimal import Decimal
 from fractions import Fraction
 
+import dask.array
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pandas
 import pytest
+import scipy.sparse
+import xarray
 
 import connections as cn
 from connections import control, systems
 from connections import multibody as mb
-from connections.checks import as_array, as_result
+from connections.checks import NonFiniteError, as_array, as_result
 
 PLANE = cn.CoordinateFrame(2)
 SYSTEM = cn.MechanicalSystem(cn.ConstantMetric(PLANE, np.eye(2)))
@@ -20,6 +25,19 @@ NABLA = cn.LeviCivita(SYSTEM.metric)
 ARM = mb.example("arm")
 Q, V, TIMES = np.zeros(2), np.ones(2), [0.0, 0.1]
 REST = ARM.neutral(), np.zeros(6)
+
+
+class Converted:
+    """What converts itself to an array, as tensors and arrays of Dask do, and perhaps refuses to."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        if self.array is None:
+            raise RuntimeError("Can't call numpy() on Tensor that requires grad")
+        return self.array
+
 
 REAL = {
     "a list": [1, 2.0],
@@ -32,6 +50,15 @@ REAL = {
     "masked, nothing hidden": np.ma.masked_array([1.0, 2.0]),
     "JAX's integers": jnp.array([1, 2]),
     "numbers of JAX in a list": [jnp.float64(1.0), 2],
+    "a named array": xarray.DataArray([1.0, 2.0]),
+    "named numbers in a list": [xarray.DataArray(1.0), 2.0],
+    "a column": pandas.Series([1, 2.5], dtype=object),
+    "a column of its own type": pandas.Series([1, 2], dtype="Int64"),
+    "records without fields": np.ones(2).view(np.recarray),
+    "a range": range(2),
+    "a buffer": memoryview(np.ones(2)),
+    "what converts itself": Converted(np.ones(2)),
+    "a Dask array": dask.array.ones(2),
 }
 NOT_REAL = {
     "digits": ["1", "2"],
@@ -47,8 +74,27 @@ NOT_REAL = {
     "a hidden number": np.ma.masked_array([1.0, 2.0], [True, False]),
     "a hidden number in a list": [np.ma.masked_array([1.0, 2.0], [True, False])],
     "masked itself": [np.ma.masked, 1.0],
+    "hidden numbers in a list": [np.ma.masked_array(1.0, True)] * 2,
     "bfloat16": jnp.zeros(2, jnp.bfloat16),
     "keys of JAX": jax.random.split(jax.random.key(0)),
+    "a hidden number of what converts itself": Converted(np.ma.masked_array([1.0, 2.0], [True, False])),
+    "what refuses to convert itself": Converted(None),
+    "what refuses, in a list": [Converted(None)] * 2,
+    "several named arrays": xarray.Dataset({"a": ("i", [1.0, 2.0])}),
+    "a column with None": pandas.Series([1, None], dtype=object),
+    "columns with text": pandas.DataFrame({"a": [1.0], "b": ["2"]}),
+    "records": np.rec.array([(1.0, 2.0)], dtype=[("a", float), ("b", float)]),
+    "a set": {1.0, 2.0},
+    "an iterator": iter([1.0, 2.0]),
+    "values of a dict": {"a": 1.0, "b": 2.0}.values(),
+    "iterators in a list": [iter([1.0]), iter([2.0])],
+    "sparse rows in a list": [scipy.sparse.coo_array(np.ones(2))] * 2,
+    **{
+        f"{form}_{kind}": getattr(scipy.sparse, f"{form}_{kind}")(np.ones((2, 2)))
+        for form in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")
+        for kind in ("array", "matrix")
+    },
+    "sparse, of one axis": scipy.sparse.coo_array(np.ones(2)),
 }
 
 
@@ -66,6 +112,34 @@ def test_what_is_none_is_refused(kind):
         as_array("x", NOT_REAL[kind], (2,))
     with pytest.raises(TypeError, match=r"^f\(x\): expected an array of real numbers"):
         as_result("f(x)", NOT_REAL[kind])
+    for argument, call in (
+        ("q", lambda x: mb.gravity(ARM, x)),
+        ("v", lambda x: mb.coriolis_matrix(ARM, REST[0], x)),
+        ("q", SYSTEM.frame.matrix),
+    ):
+        with (
+            warnings.catch_warnings(),
+            pytest.raises(TypeError, match=rf"^{argument}: expected an array of real"),
+        ):
+            warnings.simplefilter("error")
+            call(NOT_REAL[kind])
+
+
+def test_what_dask_hides_or_raises_comes_through():
+    """Its own conversion to an array forgets the mask, and its errors are about other things."""
+    hidden = dask.array.from_array(np.ma.masked_array([1.0, 2.0], [True, False]))
+    with pytest.raises(
+        TypeError, match="^q0: expected an array of real numbers, got one with masked entries"
+    ):
+        cn.geodesic(NABLA, hidden, V, TIMES)
+    with pytest.raises(NonFiniteError, match=r"^q\[0\] is nan"):
+        as_array("x", mb.gravity(ARM, dask.array.full(6, np.nan)), (6,))
+
+
+def test_what_refuses_to_convert_itself_says_why():
+    reason = r"^x: expected an array of real numbers, got a Converted: Can't call numpy\(\) on Tensor"
+    with pytest.raises(TypeError, match=reason):
+        as_array("x", Converted(None), (2,))
 
 
 def test_a_result_keeps_its_type_and_may_be_traced():

@@ -24,13 +24,20 @@ def is_lazy(given: tuple[Any, ...], out: Any) -> bool:
     TypeError : `out` is given too, which a lazy result cannot fill.
     """
     for value in given:
-        if type(value) is not np.ndarray and hasattr(type(value), "__dask_graph__"):
+        if type(value) is not np.ndarray and _holds_dask(value):
             if out is not None:
                 raise TypeError(
                     "out: a Dask array is computed later; leave out, and store it when it is there"
                 )
             return True
     return False
+
+
+def _holds_dask(value: Any) -> bool:
+    """Whether a value is a collection of Dask, or an array of xarray whose numbers are one."""
+    # All arrays of xarray have it; without Dask's numbers it returns None.
+    graph = getattr(type(value), "__dask_graph__", None)
+    return graph is not None and graph(value) is not None and getattr(value, "chunks", ()) is not None
 
 
 def as_float64(name: str, value: Any, core: tuple[int, ...]) -> np.ndarray:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from connections.checks import ShapeError, batch_axes
+from connections.checks import ShapeError, as_array, batch_axes
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -36,7 +36,7 @@ def lazy(
 
     Raises
     ------
-    ShapeError : the last axis of an argument, or the batch axes, do not fit. TypeError : complex numbers.
+    ShapeError : the last axis of an argument, or the batch axes, do not fit. TypeError : no real numbers.
     """
     import dask.array as da
     from dask.delayed import delayed
@@ -70,7 +70,13 @@ def _array(name: str, value: Any, size: tuple[int, ...]) -> da.Array:
     """`value` as a Dask array (..., size) of real numbers whose last axis is one block."""
     import dask.array as da
 
-    array = value if isinstance(value, da.Array) else da.from_array(np.asarray(value), chunks=-1)
+    held = (
+        value if isinstance(value, da.Array) else getattr(value, "data", None)
+    )  # that of an array of xarray
+    if isinstance(held, da.Array):
+        array = held
+    else:
+        array = da.from_array(np.asarray(as_array(name, value, size)), chunks=-1)
     if array.dtype.kind not in "biuf":
         raise TypeError(f"{name}: expected an array of real numbers, got {array.dtype}")
     if array.shape[-1:] != size:

@@ -1,12 +1,14 @@
 """Descriptions as people have them: texts, open files, files of ROS's packages and of installed ones."""
 
 import io
+import os
 import sys
 import tempfile
 import zipfile
 
 import numpy as np
 import pytest
+from cases import further
 from urdf_parts import joint, link
 
 from connections import multibody as mb
@@ -60,6 +62,80 @@ def test_encodings_of_texts():
     declared = f'<?xml version="1.0" encoding="iso-8859-1"?>{named}'
     for given in (named, named.encode(), declared, declared.encode("iso-8859-1")):
         assert mb.from_urdf(given).joint_names == ("Schürze",)
+
+
+NAMED = """<?xml version="1.0" encoding="{}"?>
+<mujoco><worldbody><site name="Öse"/><body name="Bügel"><joint name="Schürze"/><site name="Größe"/>
+<joint name="&#228;" axis="1 0 0"/><geom type="box" size="0.1 0.2 0.3"/></body></worldbody>
+<tendon><fixed name="Ära"><joint joint="Schürze" coef="1"/></fixed></tendon>
+<actuator><motor name="Öl" joint="Schürze"/></actuator>
+<equality><joint name="Übersetzung" joint1="Schürze" polycoef="0.5 0 0 0 0"/></equality></mujoco>"""
+
+
+@pytest.mark.parametrize(
+    "encoding", ["utf-8", "iso-8859-1", "windows-1252", "utf-16", "utf-16-le", "utf-16-be"]
+)
+def test_mjcf_is_read_in_the_encoding_that_it_declares(encoding, tmp_path):
+    """MuJoCo reads UTF-8 alone; all kinds of names are those of the same text in UTF-8."""
+    declared = NAMED.format(encoding.removesuffix("-le").removesuffix("-be"))
+    content, file = declared.encode(encoding), tmp_path / "Gerät.xml"
+    file.write_bytes(content)
+    robot = mb.from_mjcf(declared, equality=False)
+    assert robot.joint_names == ("Schürze", "ä") and "Größe" in robot.frame_names
+    assert [motor.name for motor in robot.motors] == ["Öl"] and "Bügel" in robot.body_names
+    for given in (file, content):
+        assert mb.from_mjcf(given, equality=False) == robot
+        assert mb.from_mjcf(given, equality=["Übersetzung"]).joint_names == ("ä",)
+        with pytest.raises(ModelError, match="no equality constraint 'Ü'. .* are Übersetzung"):
+            mb.from_mjcf(given, equality=["Ü"])
+
+
+@pytest.mark.parametrize("given", ["file", "text"])
+def test_a_large_file_in_another_encoding_is_tried_as_it_is_read(given, tmp_path, monkeypatch):
+    monkeypatch.setattr(mjcf_limits, "UNTRIED_ELEMENTS", 1)
+    content, file = NAMED.format("utf-16").encode("utf-16"), tmp_path / "robot.xml"
+    file.write_bytes(content)
+    robot = mb.from_mjcf(file if given == "file" else content, equality=False)
+    assert robot.joint_names == ("Schürze", "ä")
+
+
+def test_files_that_an_mjcf_file_in_another_encoding_names(tmp_path):
+    """They are found as ever, also one of the same name, and are in UTF-8 or refused with words."""
+    part = NAMED[NAMED.index("<mujoco>") : NAMED.index("<tendon>")] + "</mujoco>"
+    main = '<mujoco model="ä"><include file="Öl/r.xml"/><worldbody/></mujoco>'
+    main = f'<?xml version="1.0" encoding="iso-8859-1"?>{main}'
+    (tmp_path / "Öl").mkdir()
+    (tmp_path / "r.xml").write_bytes(main.encode("iso-8859-1"))
+    inner = tmp_path / "Öl" / "r.xml"
+    inner.write_text(part, encoding="utf8")
+    assert mb.from_mjcf(tmp_path / "r.xml").joint_names == ("Schürze", "ä")
+    for encoding in ("iso-8859-1", "utf-16"):
+        inner.write_bytes(f'<?xml version="1.0" encoding="{encoding}"?>{part}'.encode(encoding))
+        with pytest.raises(ModelError, match=r"r.xml: <include file='Öl/r.xml'>: .*write this one in UTF-8"):
+            mb.from_mjcf(tmp_path / "r.xml")
+    remark = MJCF.replace("<mujoco>", "<mujoco><!-- für -->")
+    inner.write_bytes(f'<?xml version="1.0" encoding="iso-8859-1"?>{remark}'.encode("iso-8859-1"))
+    assert mb.from_mjcf(tmp_path / "r.xml").joint_names == ("hinge",)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems have no such names")
+@pytest.mark.parametrize("tried", [False, further(True)])
+def test_a_path_may_have_bytes_that_are_no_text(reader, tried, tmp_path, monkeypatch):
+    read, text, _ = reader
+    monkeypatch.setattr(mjcf_limits, "UNTRIED_ELEMENTS", 1 if tried else 10**4)
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    (folder / os.fsdecode(b"\xfe.xml")).write_text(text)
+    assert read(folder / os.fsdecode(b"\xfe.xml")) == read(text)
+    if read is mb.from_mjcf:
+        named = text.replace("hinge", "Tür")
+        (folder / "r.xml").write_bytes(
+            f"<?xml version='1.0' encoding='iso-8859-1'?>{named}".encode("iso-8859-1")
+        )
+        assert read(folder / "r.xml").joint_names == ("Tür",)
+        (folder / "r.xml").write_text(text.replace("<worldbody>", '<include file="none.xml"/><worldbody>'))
+        with pytest.raises(ModelError, match=r"bad\\udcff/r.xml: MuJoCo refuses it: .*none.xml"):
+            read(folder / "r.xml")
 
 
 def test_errors_and_warnings_of_texts_name_them(reader, monkeypatch):

@@ -89,7 +89,9 @@ for kind, size in GRIDS:
 def test_what_a_text_asks_for_is_counted_before_it_is_made(
     tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(mjcf_limits, "_try", lambda path: pytest.fail("it is counted without a trial"))
+    monkeypatch.setattr(
+        mjcf_limits, "_try", lambda path, recoded: pytest.fail("it is counted without a trial")
+    )
     written, reason = LARGE[case]
     path = tmp_path / "r.xml"
     path.write_text(written)
@@ -101,7 +103,7 @@ def test_what_a_text_asks_for_is_counted_before_it_is_made(
 @pytest.mark.further
 def test_ordinary_sizes_are_compiled_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The control: what robots have in their files, in one file; a process for a trial would take 0.3 s."""
-    monkeypatch.setattr(mjcf_limits, "_try", lambda path: pytest.fail("no trial is needed"))
+    monkeypatch.setattr(mjcf_limits, "_try", lambda path, recoded: pytest.fail("no trial is needed"))
     path = tmp_path / "r.xml"
     path.write_text(
         text(
@@ -189,7 +191,7 @@ def test_a_path_is_that_which_mujoco_opens(tmp_path: Path, monkeypatch: pytest.M
         assert "i" in [body.name for body in pytest.importorskip("mujoco").MjSpec.from_file(str(path)).bodies]
         reduced.unlink()
     tried: list[Path] = []
-    monkeypatch.setattr(mjcf_limits, "_try", tried.append)
+    monkeypatch.setattr(mjcf_limits, "_try", lambda path, recoded: tried.append(path))
     (tmp_path / "a").mkdir()
     for name in ("none.xml", "c:none.xml", "a//../none.xml"):  # what is not found here may be found by MuJoCo
         path.write_text(text(f'<include file="{name}"/>'))
@@ -302,7 +304,7 @@ def test_an_unknown_exception_is_said_in_words(
 ) -> None:
     import mujoco
 
-    def refuse(path: str) -> None:
+    def refuse(path: bytes, files: dict[bytes, bytes]) -> None:
         raise error
 
     class Model:

@@ -1,9 +1,12 @@
 """The recursions on Dask arrays: the same numbers, the shapes and blocks that NumPy's rules give, lazily."""
 
+import sys
+
 import dask
 import dask.array as da
 import numpy as np
 import pytest
+import xarray
 from closed_chains import four_bar
 from robots import robot_path
 
@@ -111,3 +114,46 @@ def test_errors_about_numbers_come_with_them() -> None:
     mechanism.add_joint("socket", "world", "ball", mb.Spherical())
     with pytest.raises(PointError):
         mb.gravity(mechanism.build(), da.ones((4, 4), chunks=2)).compute(scheduler="sync")
+
+
+# --- arrays with names, which may hold Dask arrays ---------------------------------------------------------
+
+
+def test_a_named_array_of_numpy_numbers_is_computed_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "connections.engines.dask_arrays", None)  # where Dask is not installed
+    for kind in (xarray.DataArray, lambda x: xarray.Variable(("i", "j")[: x.ndim], x)):
+        for q, v in ((Q[0, 0], V[0, 0]), (Q[0, :3], V[0, 0])):
+            expected = mb.coriolis_matrix(ROBOT, q, v)
+            out = np.zeros_like(expected)
+            for result in (
+                mb.coriolis_matrix(ROBOT, kind(q), v),
+                mb.coriolis_matrix(ROBOT, q, kind(v)),
+                mb.coriolis_matrix(ROBOT, kind(q), kind(v), out=out),
+            ):
+                assert type(result) is np.ndarray
+                np.testing.assert_array_equal(result, expected)
+            assert result is out
+    with pytest.raises(NonFiniteError, match=r"v\[0\] is nan"):
+        mb.coriolis_matrix(ROBOT, xarray.DataArray(Q[0, 0]), xarray.DataArray(V[0, 0] * np.nan))
+    with pytest.raises(TypeError, match="q: expected an array of real numbers, got a Dataset: .*DataArray"):
+        mb.gravity(ROBOT, xarray.Dataset({"q": ("i", Q[0, 0])}))
+
+
+def test_a_named_array_of_a_dask_array_is_as_lazy_as_that() -> None:
+    calls = []
+    q = DASK[0][0].map_blocks(lambda block: calls.append(1) or block, dtype=float, meta=np.empty((0, 0)))
+    named = xarray.DataArray(q, dims=("row", "joint"))
+    result = mb.coriolis_matrix(ROBOT, named, xarray.DataArray(V[0]))
+    assert isinstance(result, da.Array) and result.chunks[0] == (20, 20, 10) and calls == []
+    np.testing.assert_array_equal(result.compute(scheduler="sync"), mb.coriolis_matrix(ROBOT, Q[0], V[0]))
+    with pytest.raises(TypeError, match="out: a Dask array is computed later"):
+        mb.gravity(ROBOT, named, out=np.empty((50, 6)))
+    for wrong in (np.ma.masked_equal(V[0], V[0, 0, 0]), np.full(V[0].shape, "1"), V[0] * 1j):
+        with pytest.raises(TypeError, match="v: expected an array of real numbers"):
+            mb.coriolis_matrix(ROBOT, DASK[0][0], wrong)
+
+
+def test_coordinates_in_dask_arrays_make_nothing_lazy() -> None:
+    times = da.arange(50, chunks=20)
+    q = xarray.DataArray(Q[0], dims=("row", "joint"), coords={"time": ("row", times)})
+    assert type(mb.gravity(ROBOT, q)) is np.ndarray

@@ -49,7 +49,7 @@ from connections.multibody.description.mjcf_equality import (
     transform,
 )
 from connections.multibody.description.mjcf_forces import LeftOutWarning, MJCFForces
-from connections.multibody.description.mjcf_limits import refusal, require_bounded
+from connections.multibody.description.mjcf_limits import files_for_mujoco, refusal, require_bounded
 from connections.multibody.joints import (
     ElementaryJoint,
     Fixed,
@@ -76,7 +76,7 @@ def from_mjcf(
     Parameters
     ----------
     path : the file; also its text (str or bytes), an open file, or ``package://package/path``. Files that a
-        text names are relative to the current folder.
+        text names are relative to the current folder. Names in files that it includes are in UTF-8.
     gravity : (3,) acceleration of free fall in world axes, m/s^2; the file's gravity if None.
     reference : {joint name: configuration}, a guess of the assembly of closed loops, as for
         `Mechanism.build`; joints that it does not name are at their position in ``qpos0``.
@@ -165,13 +165,13 @@ def _log_warning(text: str) -> None:
 
 
 def _compile(mujoco: ModuleType, path: Path | Text) -> Any:
-    require_bounded(path)
+    recoded = require_bounded(path)
     try:
         if isinstance(path, Text):
-            return mujoco.MjModel.from_xml_string(path.content.decode())
-        return mujoco.MjModel.from_xml_path(str(path))
+            return mujoco.MjModel.from_xml_string(recoded or path.content)
+        return mujoco.MjModel.from_xml_path(*files_for_mujoco(path, recoded))
     except ValueError as error:
-        raise refusal(str(error)) from error
+        raise refusal(error) from error
     except (RuntimeError, MemoryError) as error:  # "Caught an unknown exception!", if memory runs out
         raise ModelError("MuJoCo cannot compile it; most likely its elements need too much memory") from error
 

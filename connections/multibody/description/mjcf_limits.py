@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from math import prod
@@ -20,7 +21,7 @@ from xml.etree.ElementTree import Element
 from connections.checks import ModelError
 from connections.multibody.description.files import MOST_ASSETS, MOST_BYTES, Text, file_of, open_regular
 from connections.multibody.description.limited import MEMORY, SECONDS, run_limited
-from connections.multibody.description.xml import MOST_ELEMENTS, parse_file
+from connections.multibody.description.xml import MOST_ELEMENTS, in_utf8, parse_file
 
 MOST_DEPTH = 500  # elements inside of each other, as MuJoCo's own reader; bodies are inside of each other
 MOST_NUMBERS = 5 * 10**7  # that a file asks for by their count: pixels, heights, points, user data
@@ -53,16 +54,18 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 class _Sizes:
     """What a description consists of, its models that are attached included."""
 
-    bytes: int = 0
+    main: Path | Text
+    read: int = 0  #: bytes
     elements: int = 0
     numbers: int = 0
     assets: int = 0
     unknown: bool = False  #: whether there is something of which the text does not tell the size
     included: set[Path] = field(default_factory=set)  #: none twice, as MuJoCo
+    recoded: bytes | None = None  #: the main file in UTF-8, if it is in another encoding
 
 
-def require_bounded(path: Path | Text) -> None:
-    """Raise `ModelError` for a description that would exhaust the memory or the time of this process.
+def require_bounded(path: Path | Text) -> bytes | None:
+    """The text for MuJoCo, if it is not what is in the file, because it is in another encoding than UTF-8.
 
     Parameters
     ----------
@@ -70,10 +73,11 @@ def require_bounded(path: Path | Text) -> None:
 
     Raises
     ------
-    ModelError : as by `xml.read_root`; more than the limits of this module; a file that it includes or names
-        is not a regular file; MuJoCo needs more memory or time than the trial gives.
+    ModelError : as by `xml.read_root`; the description would exhaust the memory or the time of this process:
+        more than the limits of this module; a file that it includes or names is not a regular file, or has
+        names in another encoding; MuJoCo needs more memory or time than the trial gives.
     """
-    sizes = _Sizes()
+    sizes = _Sizes(path)
     _Reader(sizes, path).read()
     if (
         sizes.unknown
@@ -81,11 +85,26 @@ def require_bounded(path: Path | Text) -> None:
         or sizes.numbers > UNTRIED_NUMBERS
         or sizes.assets > UNTRIED_ASSETS
     ):
-        _try(path)
+        _try(path, sizes.recoded)
+    return sizes.recoded
 
 
-def refusal(reason: str) -> ModelError:
-    """The error of a description that MuJoCo refuses for a reason."""
+def files_for_mujoco(path: Path, recoded: bytes | None) -> tuple[bytes, dict[bytes, bytes]]:
+    """A path, in the bytes that the system has for it, and files in memory that MuJoCo finds there.
+
+    A text in memory has a name that no file has: MuJoCo takes it for every file of that name in any folder.
+    """
+    if recoded is None:
+        return os.fsencode(path), {}
+    name = os.fsencode(path.parent / secrets.token_hex(16))
+    return name, {name: recoded}
+
+
+def refusal(error: ValueError) -> ModelError:
+    """The error of a description that MuJoCo refuses with an error, whose text may have bytes of a path."""
+    reason = str(error)
+    if isinstance(error, UnicodeDecodeError):
+        reason = error.object.decode(errors="backslashreplace")
     return ModelError(f"MuJoCo refuses it: {' '.join(reason.split())}")
 
 
@@ -135,8 +154,10 @@ class _Reader:
         """All elements of a file and those that it includes, each with the number of its copies."""
         if isinstance(path, Path):
             self._sizes.included.add(path.resolve())
-        root, size = parse_file(path, MOST_BYTES - self._sizes.bytes, MOST_DEPTH)
-        self._sizes.bytes += size
+        root, content = parse_file(path, MOST_BYTES - self._sizes.read, MOST_DEPTH)
+        self._sizes.read += len(content)
+        if isinstance(path, Path) or path.encoding is None:
+            self._recode(path, root, content)
         if root.tag != "mujoco" and path == self._path and len(self._models) <= 1:
             raise ModelError(f"not MJCF: the root element is <{root.tag}>, not <mujoco>")
         waiting = [(root, copies)]
@@ -153,6 +174,18 @@ class _Reader:
             if element.tag == "include":
                 folder = path.parent if isinstance(path, Path) else Path()
                 yield from self._include(element.get("file", ""), folder, copies)
+
+    def _recode(self, path: Path | Text, root: Element, content: bytes) -> None:
+        """MuJoCo reads UTF-8, whatever a file declares: the main file is given to it so."""
+        recoded = in_utf8(content)
+        if recoded == content:
+            return
+        if path is self._sizes.main:
+            self._sizes.recoded = recoded
+        elif b"\0" in content or not all(
+            each.isascii() for element in root.iter() for each in element.attrib.values()
+        ):
+            raise ModelError("MuJoCo reads UTF-8 only of files that others name; write this one in UTF-8")
 
     def _include(self, name: str, folder: Path, copies: int) -> Iterator[tuple[Element, int]]:
         for place in self._found((self._folder, folder), (name,)):
@@ -258,22 +291,25 @@ def _value(word: str) -> int:
 # --- the trial ---------------------------------------------------------------------------------------------
 
 _TRIAL = """
+import os
 import mujoco
 mujoco.set_mju_user_warning(lambda text: None)  # or it writes them to a file in the current folder
+text = sys.stdin.buffer.read()
 try:
     if len(sys.argv) > 1:
-        mujoco.MjModel.from_xml_path(sys.argv[1])
+        name = os.fsencode(sys.argv[1])
+        mujoco.MjModel.from_xml_path(name, {name: text} if text else {})
     else:
-        mujoco.MjModel.from_xml_string(sys.stdin.buffer.read().decode())
+        mujoco.MjModel.from_xml_string(text)
 except ValueError as error:  # also "Could not allocate memory", which must not be tried without limits
-    sys.stdout.buffer.write(str(error).encode())
+    sys.stdout.buffer.write(error.object if isinstance(error, UnicodeDecodeError) else str(error).encode())
     sys.exit(2)
 except (RuntimeError, MemoryError):
     sys.exit(3)
 """
 
 
-def _try(path: Path | Text) -> None:
+def _try(path: Path | Text, recoded: bytes | None) -> None:
     """Compile a description in another process.
 
     Raises
@@ -281,11 +317,12 @@ def _try(path: Path | Text) -> None:
     ModelError : MuJoCo refuses it, needs more memory or time, or cannot be started.
     """
     if isinstance(path, Path):
-        done = run_limited(_TRIAL, [str(path.absolute())])
+        name, files = files_for_mujoco(path.absolute(), recoded)
+        done = run_limited(_TRIAL, [os.fsdecode(name)], files.get(name, b""))
     else:
-        done = run_limited(_TRIAL, [], path.content)
+        done = run_limited(_TRIAL, [], recoded or path.content)
     if done is not None and done.returncode == 2:
-        raise refusal(done.stdout.decode(errors="replace"))
+        raise refusal(ValueError(done.stdout.decode(errors="backslashreplace")))
     if done is None or done.returncode:
         raise ModelError(
             f"MuJoCo does not compile it in {SECONDS} s and with {MEMORY // 2**30} GiB of memory: "

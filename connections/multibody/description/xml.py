@@ -10,6 +10,7 @@ not declared, and with blank lines before ``<?xml ...?>``.
 
 from __future__ import annotations
 
+import codecs
 import re
 from pathlib import Path
 from xml.etree.ElementTree import Element
@@ -25,6 +26,7 @@ MOST_VALUE = 10**4  # characters of an attribute that is not a list of numbers
 _MEGABYTES = f"{MOST_BYTES // 10**6} MB"
 MOST_TEXT = 1000  # characters between elements that are kept
 _WITH_TEXT = ("mechanicalReduction",)
+_DECLARED = re.compile(rb"""<\?xml\b[^>]*?\bencoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
 
@@ -47,8 +49,8 @@ def read_root(path: Path | Text, tag: str, form: str) -> Element:
     return root
 
 
-def parse_file(path: Path | Text, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> tuple[Element, int]:
-    """The root element of an XML file, and its size in bytes.
+def parse_file(path: Path | Text, most: int = MOST_BYTES, depth: int = MOST_DEPTH) -> tuple[Element, bytes]:
+    """The root element of an XML file, and its content.
 
     Parameters
     ----------
@@ -64,7 +66,28 @@ def parse_file(path: Path | Text, most: int = MOST_BYTES, depth: int = MOST_DEPT
     content = content_of(path, most)
     if content is None:
         raise ModelError(f"larger than {_MEGABYTES}, the most that is read of a robot description")
-    return parse(content, depth, None if isinstance(path, Path) else path.encoding), len(content)
+    return parse(content, depth, None if isinstance(path, Path) else path.encoding), content
+
+
+def in_utf8(content: bytes) -> bytes:
+    """A text that `parse` reads, in UTF-8 in place of the encoding that it declares.
+
+    Raises
+    ------
+    ModelError : it is not in that encoding.
+    """
+    start = content.lstrip()
+    if start[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        encoding = "utf-16"
+    elif b"\0" in start[:2]:
+        encoding = "utf-16-be" if start.startswith(b"\0") else "utf-16-le"
+    else:
+        declared = _DECLARED.match(start)
+        encoding = declared[1].decode() if declared else "utf-8"
+    try:
+        return content.decode(encoding).encode()
+    except UnicodeError as error:
+        raise ModelError(f"malformed XML: {error}") from error
 
 
 def parse(content: bytes, depth: int = MOST_DEPTH, encoding: str | None = None) -> Element:

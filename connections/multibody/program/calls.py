@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy import empty, ndarray
 
-from connections.checks import NonFiniteError, require_finite
+from connections.checks import NonFiniteError, is_masked, require_finite
 from connections.engines.arguments import OtherTypes, copied_if_overlapping
 from connections.multibody.program.closed import Closed
 
@@ -229,9 +229,11 @@ def plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
     found = []
     for value in given:
         if value.__class__ is list:
+            if is_masked(value):
+                return None
             try:
                 value = np.array(value)
-            except (TypeError, ValueError):
+            except (TypeError, ValueError, RuntimeError):
                 return None
         if value.__class__ is np.ndarray:
             if value.ndim != 1 or value.dtype.char not in _REAL:

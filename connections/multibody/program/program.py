@@ -729,7 +729,7 @@ def _completely(program: Program, name: str) -> Call:
         if refused:
             require_kept(name, names, given, out)
         chosen = (choice,) if count == 1 else choice
-        if out is None and getattr(given[0], "ndim", 0) == 2:
+        if out is None and given[0].__class__ is np.ndarray and given[0].ndim == 2:
             result: Any = program.evaluate_rows(name, given, chosen)
             if result is not None:
                 return result
