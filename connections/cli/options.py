@@ -26,6 +26,10 @@ class Parser(argparse.ArgumentParser):
 
     ending: Callable[[], str] | None = None
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._negative_number_matcher: Any = _NegativeNumber
+
     def format_help(self) -> str:
         """The help, with its end."""
         if self.ending is not None:
@@ -35,6 +39,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error and how to get help, and exit with status 2."""
         self.exit(2, f"{self.prog}: error: {shown(message, MOST_OF_MESSAGE)} (see {self.prog} --help)\n")
+
+
+class _NegativeNumber:
+    """Which words with a hyphen are numbers and no options: argparse's own pattern has no exponents."""
+
+    @staticmethod
+    def match(text: str) -> bool:
+        """Whether `float` takes it."""
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return True
 
 
 def checked(
@@ -58,12 +75,14 @@ count = checked(int, lambda n: n >= 1, "a positive integer")
 seed = checked(int, lambda n: n >= 0, "a non-negative integer")
 tolerance = checked(float, lambda x: 0.0 < x < 1.0, "a number between 0 and 1")
 folder = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a folder")
+file = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a file")
+file_name = checked(str, lambda text: text != "", "the name of a file")  # as text, which may go on with :NAME
 number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 
 
 def robot(text: str) -> Path:
     """A robot's URDF file: the path that is given, or the name of one of `multibody.examples`."""
-    path = Path(text)
+    path: Path = file(text)
     if path.exists():
         return path
     from connections import multibody as mb

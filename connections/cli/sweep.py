@@ -93,9 +93,11 @@ def _add_table(kinds: Any) -> None:
     )
     table.add_argument("--rows", type=arguments.count, metavar="N", help="random configurations")
     table.add_argument(
-        "--configurations", type=Path, metavar="Q.zarr", help="a Zarr array (rows, nq) instead"
+        "--configurations", type=arguments.folder, metavar="Q.zarr", help="a Zarr array (rows, nq) instead"
     )
-    table.add_argument("--velocities", type=Path, metavar="V.zarr", help="a Zarr array (rows, nv)")
+    table.add_argument(
+        "--velocities", type=arguments.folder, metavar="V.zarr", help="a Zarr array (rows, nv)"
+    )
     table.add_argument("--body-factor", choices=("christoffel", "force_cross"), default="christoffel")
     _add_common(table)
     table.set_defaults(run=run, sweep=_table, report=_report_table)
@@ -155,7 +157,12 @@ def _add_python(kinds: Any) -> None:
         description=_PYTHON,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    python.add_argument("file", metavar="FILE.py:NAME", help="a Sweep, or a function that returns one")
+    python.add_argument(
+        "file",
+        type=arguments.file_name,
+        metavar="FILE.py:NAME",
+        help="a Sweep, or a function that returns one",
+    )
     python.add_argument("--rows", type=arguments.count, metavar="N", help="given to the function, as rows")
     python.add_argument(
         "--other-sources",

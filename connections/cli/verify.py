@@ -56,7 +56,11 @@ def add(commands: Any) -> None:
     )
     verify.ending = arguments.list_of_systems
     verify.add_argument(
-        "file", nargs="?", metavar="FILE", help="ROBOT.urdf or my_system.py:NAME; six systems if absent"
+        "file",
+        nargs="?",
+        type=arguments.file_name,
+        metavar="FILE",
+        help="ROBOT.urdf or my_system.py:NAME; six systems if absent",
     )
     verify.add_argument(
         "--floating-base", action="store_true", help="give the robot's root link a free joint"
@@ -71,7 +75,10 @@ def add(commands: Any) -> None:
         "--rates", action="store_true", help="also show contraction rates along a motion of each system"
     )
     verify.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all rows, controls and rates included, to FILE"
+        "--json",
+        type=arguments.file,
+        metavar="FILE",
+        help="write all rows, controls and rates included, to FILE",
     )
     arguments.add_report_options(verify)
     verify.set_defaults(run=run)
