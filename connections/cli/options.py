@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from connections._shown import MOST_OF_MESSAGE, shown
+from connections._system_names import SYSTEM_NAMES, no_system
 from connections._written import Output
-from connections.checks import require_writable
+from connections.checks import SubjectError, require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
 COLUMNS = 80  # of printed text, unless the terminal has more
@@ -124,11 +125,16 @@ def fill_report_options(options: argparse.Namespace) -> list[str]:
     return [f"--{name}" for name in given]
 
 
+def require_systems(names: Sequence[str]) -> None:
+    """Raise `SubjectError` if there is no system of one of these names, before anything is imported."""
+    for name in names:
+        if fault := no_system(name):
+            raise SubjectError(fault)
+
+
 def list_of_systems() -> str:
     """The names that ``--system`` takes, for the end of the help, in 80 columns."""
-    from connections.verify import system_names
-
-    names = in_columns(", ".join(system_names()), "  ")
+    names = in_columns(", ".join(SYSTEM_NAMES), "  ")
     return f"the systems that NAME may be:\n{names}"
 
 

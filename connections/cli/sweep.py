@@ -209,14 +209,14 @@ _seconds = arguments.checked(float, lambda x: 0.0 < x < float("inf"), "a positiv
 
 def run(options: argparse.Namespace) -> int:
     """Run the sweep, and print what is in the store."""
-    from connections.sweeps import Store
-
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("give --workers, for a local cluster, or --scheduler, not both")
     try:
         summary = _with_progress(options.sweep(options), options)
     except ModuleNotFoundError as error:
         raise ValueError(str(error)) from error
+    from connections.sweeps import Store
+
     status: int = options.report(Store(summary.path))
     for line in str(summary).splitlines():
         print_paragraph(line.strip(), "  " * line.startswith(" "), "    ")
@@ -299,13 +299,14 @@ def _contorsion(options: argparse.Namespace) -> Sweep:
 
 
 def _propositions(options: argparse.Namespace) -> Sweep:
-    from connections import multibody as mb
-    from connections.sweeps import proposition_sweep
-
     if (options.robot is None) == (options.system is None):
         raise ValueError("give a robot, or a system: connections sweep propositions --system sphere ...")
     if options.robot is None and options.floating_base:
         raise ValueError("--floating-base needs a robot")
+    arguments.require_systems([] if options.system is None else [options.system])
+    from connections import multibody as mb
+    from connections.sweeps import proposition_sweep
+
     return proposition_sweep(
         mb.from_urdf(options.robot, floating_base=options.floating_base) if options.robot else options.system,
         options.points,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._shown import shown
+from connections._system_names import hyphened, no_system
 from connections.checks import SubjectError
 from connections.cli import options as arguments
 from connections.cli.printing import print_rates, print_report, status, write_output
@@ -130,13 +131,14 @@ def _rates(subjects: Sequence[AnySubject]) -> list[MotionRates]:
 
 def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:
     """The subjects of `verify`, and the Python file that defines them, or None."""
-    from connections.verify import built_in_subjects, subject_from_file, system_subject
-
     python = None if options.file is None else arguments.python_reference(options.file)
     if options.floating_base and (options.file is None or python is not None):
         raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
     if options.file is not None and options.system:
         raise ValueError("give a file or --system, not both")
+    arguments.require_systems(options.system or [])
+    from connections.verify import built_in_subjects, subject_from_file, system_subject
+
     if options.system:
         return [system_subject(name, options.samples, options.seed) for name in options.system], None
     if options.file is None:
@@ -152,11 +154,9 @@ def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | Non
 
 def _require_no_system(name: str) -> None:
     """Raise the error that says how to name a built-in system, if `name` is one."""
-    from connections.verify import system_names
-
-    key = name.lower().replace("_", "-")
-    if key in system_names():
-        raise SubjectError(f"there is no file {name}\nThe system is: connections verify --system {key}")
+    if not no_system(name):
+        system = f"connections verify --system {hyphened(name)}"
+        raise SubjectError(f"there is no file {name}\nThe system is: {system}")
 
 
 def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: AnySubject) -> None:
