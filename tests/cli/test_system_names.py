@@ -48,6 +48,7 @@ print([name for name in heavy if name in sys.modules])
 """
 
 
+@pytest.mark.further
 def test_help_and_errors_of_names_import_no_room_that_computes() -> None:
     done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True, check=True)
     assert done.stdout.count("the systems that NAME may be:") == 2
