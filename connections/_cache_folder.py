@@ -1,6 +1,11 @@
-"""Folders of compiled functions, which are the user's: in ``$XDG_CACHE_HOME``, or ``~/.cache``."""
+"""Folders of compiled functions, which are the user's: in ``$XDG_CACHE_HOME``, or ``~/.cache``.
+
+As the XDG Base Directory Specification asks, a relative path in the variable is ignored. A relative or empty
+``HOME`` is, too: then home is what the system's database of users has.
+"""
 
 import os
+import pwd
 import warnings
 from pathlib import Path
 
@@ -20,8 +25,8 @@ def cache_folder(name: str, base: str = "") -> Path | None:
     name : of the folder, which says all that compiled functions depend on and do not hold themselves.
     base : the absolute path of another folder than that of the user's caches.
     """
-    base = base or os.environ.get("XDG_CACHE_HOME") or (str(Path.home() / ".cache") if _has_home() else "")
-    if not os.path.isabs(base):
+    base = base or _absolute("XDG_CACHE_HOME") or _cache_at_home()
+    if not base:
         return None
     folder = Path(base, "connections", name)
     try:
@@ -33,12 +38,21 @@ def cache_folder(name: str, base: str = "") -> Path | None:
     return None
 
 
-def _has_home() -> bool:
-    try:
-        Path.home()
-    except RuntimeError:
-        return False
-    return True
+def _absolute(variable: str) -> str:
+    """The absolute path in a variable of the environment, or nothing."""
+    path = os.environ.get(variable, "")
+    return path if os.path.isabs(path) else ""
+
+
+def _cache_at_home() -> str:
+    """``~/.cache``, or nothing for a user without a home."""
+    home = _absolute("HOME")
+    if not home:
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return ""
+    return os.path.join(home, ".cache") if os.path.isabs(home) else ""
 
 
 def remove_oldest(folder: Path) -> None:

@@ -1,8 +1,10 @@
 """Where compiled functions are kept: the user's cache folder, unless the environment says otherwise."""
 
 import os
+import pwd
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -54,7 +56,10 @@ def test_folders(tmp_path):
     file = tmp_path / "file"
     file.touch()
     assert printed(PROGRAM, XDG_CACHE_HOME=str(file))[0] == "None"
-    assert printed(PROGRAM, XDG_CACHE_HOME="relative")[0] == "None"
+    for variables in ({"XDG_CACHE_HOME": "relative"}, {"XDG_CACHE_HOME": ""}):
+        assert printed(PROGRAM, HOME=str(tmp_path), **variables)[0].startswith(
+            f"{tmp_path}/.cache/connections/"
+        )
 
 
 @pytest.mark.further
@@ -100,9 +105,30 @@ def test_oldest_are_removed(tmp_path, monkeypatch):
 
 
 def test_no_home(monkeypatch):
+    def unknown(number):
+        raise KeyError(number)
+
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
-    monkeypatch.setattr(_cache_folder, "_has_home", lambda: False)
+    monkeypatch.delenv("HOME", raising=False)
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
     assert _jax.compiled_folder() is None
+
+
+@pytest.mark.parametrize("home", ["", "relative", ".", None])
+@pytest.mark.parametrize("caches", ["", "relative", "./cache", None])
+def test_relative_folders_are_ignored(home, caches, tmp_path, monkeypatch):
+    """A relative one would be another folder for each current folder, and that of HOME="" is at the root."""
+    theirs = tmp_path / "home"
+    theirs.mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, path in (("HOME", home), ("XDG_CACHE_HOME", caches)):
+        monkeypatch.delenv(name, raising=False) if path is None else monkeypatch.setenv(name, path)
+    user = SimpleNamespace(pw_dir=str(theirs))
+    monkeypatch.setattr(pwd, "getpwuid", lambda number: user)
+    assert _cache_folder.cache_folder("x") == theirs / ".cache" / "connections" / "x"
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert _cache_folder.cache_folder("x") == tmp_path / ".cache" / "connections" / "x"
+    assert sorted(path.name for path in tmp_path.iterdir()) == [".cache", "home"]
 
 
 @pytest.mark.parametrize("folder", ["/proc", "/dev/null/below"])

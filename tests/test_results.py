@@ -1,10 +1,21 @@
-"""Every kind of result of the library in another process and as a copy: by pickle, `copy` and `deepcopy`."""
+"""Every kind of result of the library in another process and as a copy: by pickle, `copy` and `deepcopy`.
 
+What holds arrays compares by identity, because `==` of arrays has no truth value.
+"""
+
+import copy
+import dataclasses
+import inspect
+
+import numpy as np
 import pytest
 from cases import always
 from fuzz_exceptions import NOT_RUN
 from good_calls import programs
+from names import called
 from results import faults, results_of
+
+from connections import affine, control, symbolic
 
 PROGRAMS = [name for name in programs() if name not in NOT_RUN]
 #: Kinds that are not pickled, with the reason.
@@ -37,3 +48,35 @@ def test_results_are_pickled_and_copied(program, capsys):
     SEEN.update(found)
     wrong = [fault for kind, each in found.items() if kind.__name__ not in EXCEPTED for fault in faults(each)]
     assert wrong == []
+
+
+#: Kinds with fields of any type that are kept as tuples.
+TUPLES = ("FilterState", "SurfaceContact")
+
+
+def test_no_comparison_of_arrays_is_generated():
+    wrong = []
+    for name, kind in called().items():
+        types = []
+        if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.eq:
+            types = [each.type for each in dataclasses.fields(kind) if each.compare]
+        elif inspect.isclass(kind) and kind.__eq__ is tuple.__eq__:
+            types = kind.__annotations__.values()
+        words = ("Array", "ndarray") if kind.__name__ in TUPLES else ("Array", "ndarray", "Any")
+        wrong += [f"{name}: {each}" for each in types if any(word in str(each) for word in words)]
+    assert wrong == []
+
+
+MADE = {
+    "named tuple": lambda: affine.Estimated(np.zeros(2), np.zeros(2)),
+    "target": lambda: control.Target(np.zeros(3)),
+    "task": lambda: control.PointTask("tool", damping=np.ones(3)),
+    "link": lambda: symbolic.PlanarLink(-1, np.zeros(2), 1, np.zeros(2), 1),
+}
+
+
+@pytest.mark.parametrize("made", MADE)
+def test_what_holds_arrays_compares_by_identity(made):
+    thing, other = MADE[made](), MADE[made]()
+    assert thing == thing and thing != other and thing != copy.deepcopy(thing)
+    assert thing in [other, thing] and len({thing, other}) == 2

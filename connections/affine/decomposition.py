@@ -23,10 +23,12 @@ from connections.affine.connection import AffineConnection, metric_of
 from connections.affine.distributions import orthonormal
 from connections.checks import as_array, require_type
 from connections.evaluation.boundary import Argument, InCommonFrame, evaluate
+from connections.evaluation.content import by_identity
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.metrics import Metric
 
 
+@by_identity
 class Decomposition(NamedTuple):
     """The parts of torsion and non-metricity, in the frame of the connection.
 

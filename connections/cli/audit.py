@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._distribution import how_to_install
@@ -70,13 +69,18 @@ def add(commands: Any) -> None:
         "--corpus", nargs="*", metavar="ROBOT", help="robots of the corpus, for any library; all if none"
     )
     audit.add_argument(
-        "--python", metavar="PATH", help="interpreter that has the library of --corpus (default: this one)"
+        "--python",
+        type=arguments.file_name,
+        metavar="PATH",
+        help="interpreter that has the library of --corpus (default: this one)",
     )
     audit.add_argument("--floating-base", action="store_true", help="free the root link")
     audit.add_argument("--samples", type=arguments.count, default=2, metavar="N", help="points (default 2)")
     audit.add_argument("--seed", type=arguments.seed, default=0, help="of the points (default 0)")
-    audit.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
-    audit.add_argument("--markdown", type=Path, metavar="FILE", help="write the table of --corpus to FILE")
+    audit.add_argument("--json", type=arguments.file, metavar="FILE", help="write everything to FILE")
+    audit.add_argument(
+        "--markdown", type=arguments.file, metavar="FILE", help="write the table of --corpus to FILE"
+    )
     audit.set_defaults(run=run)
 
 

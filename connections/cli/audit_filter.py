@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections.checks import SubjectError
@@ -41,14 +40,19 @@ def add(commands: Any) -> None:
         description=_DESCRIPTION,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    audit.add_argument("file", metavar="FILE.py:NAME", help="a BlackBoxFilter that Python code defines")
+    audit.add_argument(
+        "file",
+        type=arguments.file_name,
+        metavar="FILE.py:NAME",
+        help="a BlackBoxFilter that Python code defines",
+    )
     audit.add_argument(
         "--tol",
         type=arguments.tolerance,
         default=1e-6,
         help="relative to standard deviations (default 1e-6)",
     )
-    audit.add_argument("--json", type=Path, metavar="FILE", help="write everything to FILE")
+    audit.add_argument("--json", type=arguments.file, metavar="FILE", help="write everything to FILE")
     audit.set_defaults(run=run)
 
 

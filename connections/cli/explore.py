@@ -37,6 +37,7 @@ def add(commands: Any) -> None:
     explore.add_argument(
         "robot",
         nargs="?",
+        type=arguments.file_name,
         metavar="ROBOT.urdf",
         help="with --web, to be shown; or my_system.py:NAME",
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
 from connections._shown import MOST_OF_MESSAGE, shown
+from connections._system_names import SYSTEM_NAMES, no_system
 from connections._written import Output
-from connections.checks import require_writable
+from connections.checks import SubjectError, require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
 COLUMNS = 80  # of printed text, unless the terminal has more
@@ -26,6 +27,10 @@ class Parser(argparse.ArgumentParser):
 
     ending: Callable[[], str] | None = None
 
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._negative_number_matcher: Any = _NegativeNumber
+
     def format_help(self) -> str:
         """The help, with its end."""
         if self.ending is not None:
@@ -35,6 +40,19 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error and how to get help, and exit with status 2."""
         self.exit(2, f"{self.prog}: error: {shown(message, MOST_OF_MESSAGE)} (see {self.prog} --help)\n")
+
+
+class _NegativeNumber:
+    """Which words with a hyphen are numbers and no options: argparse's own pattern has no exponents."""
+
+    @staticmethod
+    def match(text: str) -> bool:
+        """Whether `float` takes it."""
+        try:
+            float(text)
+        except ValueError:
+            return False
+        return True
 
 
 def checked(
@@ -58,12 +76,14 @@ count = checked(int, lambda n: n >= 1, "a positive integer")
 seed = checked(int, lambda n: n >= 0, "a non-negative integer")
 tolerance = checked(float, lambda x: 0.0 < x < 1.0, "a number between 0 and 1")
 folder = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a folder")
+file = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a file")
+file_name = checked(str, lambda text: text != "", "the name of a file")  # as text, which may go on with :NAME
 number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 
 
 def robot(text: str) -> Path:
     """A robot's URDF file: the path that is given, or the name of one of `multibody.examples`."""
-    path = Path(text)
+    path: Path = file(text)
     if path.exists():
         return path
     from connections import multibody as mb
@@ -105,11 +125,16 @@ def fill_report_options(options: argparse.Namespace) -> list[str]:
     return [f"--{name}" for name in given]
 
 
+def require_systems(names: Sequence[str]) -> None:
+    """Raise `SubjectError` if there is no system of one of these names, before anything is imported."""
+    for name in names:
+        if fault := no_system(name):
+            raise SubjectError(fault)
+
+
 def list_of_systems() -> str:
     """The names that ``--system`` takes, for the end of the help, in 80 columns."""
-    from connections.verify import system_names
-
-    names = in_columns(", ".join(system_names()), "  ")
+    names = in_columns(", ".join(SYSTEM_NAMES), "  ")
     return f"the systems that NAME may be:\n{names}"
 
 

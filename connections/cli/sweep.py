@@ -93,9 +93,11 @@ def _add_table(kinds: Any) -> None:
     )
     table.add_argument("--rows", type=arguments.count, metavar="N", help="random configurations")
     table.add_argument(
-        "--configurations", type=Path, metavar="Q.zarr", help="a Zarr array (rows, nq) instead"
+        "--configurations", type=arguments.folder, metavar="Q.zarr", help="a Zarr array (rows, nq) instead"
     )
-    table.add_argument("--velocities", type=Path, metavar="V.zarr", help="a Zarr array (rows, nv)")
+    table.add_argument(
+        "--velocities", type=arguments.folder, metavar="V.zarr", help="a Zarr array (rows, nv)"
+    )
     table.add_argument("--body-factor", choices=("christoffel", "force_cross"), default="christoffel")
     _add_common(table)
     table.set_defaults(run=run, sweep=_table, report=_report_table)
@@ -155,7 +157,12 @@ def _add_python(kinds: Any) -> None:
         description=_PYTHON,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    python.add_argument("file", metavar="FILE.py:NAME", help="a Sweep, or a function that returns one")
+    python.add_argument(
+        "file",
+        type=arguments.file_name,
+        metavar="FILE.py:NAME",
+        help="a Sweep, or a function that returns one",
+    )
     python.add_argument("--rows", type=arguments.count, metavar="N", help="given to the function, as rows")
     python.add_argument(
         "--other-sources",
@@ -202,14 +209,14 @@ _seconds = arguments.checked(float, lambda x: 0.0 < x < float("inf"), "a positiv
 
 def run(options: argparse.Namespace) -> int:
     """Run the sweep, and print what is in the store."""
-    from connections.sweeps import Store
-
     if options.workers is not None and options.scheduler is not None:
         raise ValueError("give --workers, for a local cluster, or --scheduler, not both")
     try:
         summary = _with_progress(options.sweep(options), options)
     except ModuleNotFoundError as error:
         raise ValueError(str(error)) from error
+    from connections.sweeps import Store
+
     status: int = options.report(Store(summary.path))
     for line in str(summary).splitlines():
         print_paragraph(line.strip(), "  " * line.startswith(" "), "    ")
@@ -292,13 +299,14 @@ def _contorsion(options: argparse.Namespace) -> Sweep:
 
 
 def _propositions(options: argparse.Namespace) -> Sweep:
-    from connections import multibody as mb
-    from connections.sweeps import proposition_sweep
-
     if (options.robot is None) == (options.system is None):
         raise ValueError("give a robot, or a system: connections sweep propositions --system sphere ...")
     if options.robot is None and options.floating_base:
         raise ValueError("--floating-base needs a robot")
+    arguments.require_systems([] if options.system is None else [options.system])
+    from connections import multibody as mb
+    from connections.sweeps import proposition_sweep
+
     return proposition_sweep(
         mb.from_urdf(options.robot, floating_base=options.floating_base) if options.robot else options.system,
         options.points,

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from connections._shown import shown
+from connections._system_names import hyphened, no_system
 from connections.checks import SubjectError
 from connections.cli import options as arguments
 from connections.cli.printing import print_rates, print_report, status, write_output
@@ -56,7 +57,11 @@ def add(commands: Any) -> None:
     )
     verify.ending = arguments.list_of_systems
     verify.add_argument(
-        "file", nargs="?", metavar="FILE", help="ROBOT.urdf or my_system.py:NAME; six systems if absent"
+        "file",
+        nargs="?",
+        type=arguments.file_name,
+        metavar="FILE",
+        help="ROBOT.urdf or my_system.py:NAME; six systems if absent",
     )
     verify.add_argument(
         "--floating-base", action="store_true", help="give the robot's root link a free joint"
@@ -71,7 +76,10 @@ def add(commands: Any) -> None:
         "--rates", action="store_true", help="also show contraction rates along a motion of each system"
     )
     verify.add_argument(
-        "--json", type=Path, metavar="FILE", help="write all rows, controls and rates included, to FILE"
+        "--json",
+        type=arguments.file,
+        metavar="FILE",
+        help="write all rows, controls and rates included, to FILE",
     )
     arguments.add_report_options(verify)
     verify.set_defaults(run=run)
@@ -123,13 +131,14 @@ def _rates(subjects: Sequence[AnySubject]) -> list[MotionRates]:
 
 def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | None]:
     """The subjects of `verify`, and the Python file that defines them, or None."""
-    from connections.verify import built_in_subjects, subject_from_file, system_subject
-
     python = None if options.file is None else arguments.python_reference(options.file)
     if options.floating_base and (options.file is None or python is not None):
         raise ValueError("--floating-base needs a robot: connections verify ROBOT.urdf --floating-base")
     if options.file is not None and options.system:
         raise ValueError("give a file or --system, not both")
+    arguments.require_systems(options.system or [])
+    from connections.verify import built_in_subjects, subject_from_file, system_subject
+
     if options.system:
         return [system_subject(name, options.samples, options.seed) for name in options.system], None
     if options.file is None:
@@ -145,11 +154,9 @@ def _subjects(options: argparse.Namespace) -> tuple[list[AnySubject], Path | Non
 
 def _require_no_system(name: str) -> None:
     """Raise the error that says how to name a built-in system, if `name` is one."""
-    from connections.verify import system_names
-
-    key = name.lower().replace("_", "-")
-    if key in system_names():
-        raise SubjectError(f"there is no file {name}\nThe system is: connections verify --system {key}")
+    if not no_system(name):
+        system = f"connections verify --system {hyphened(name)}"
+        raise SubjectError(f"there is no file {name}\nThe system is: {system}")
 
 
 def _print_ignored(given: Sequence[str], options: argparse.Namespace, subject: AnySubject) -> None:

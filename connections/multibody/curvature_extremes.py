@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from connections.checks import require_untraced
+from connections.evaluation.content import by_identity
 from connections.multibody.functions import curvature, mass_matrix
 from connections.multibody.model import Model, require_model, solved
 from connections.multibody.program.closed import rows_of
@@ -33,6 +34,7 @@ _CONVERGED = 1e-12  # of the largest eigenvalue
 _MEMORY = 2**25  # bytes of R that are computed together
 
 
+@by_identity
 class CurvatureExtremes(NamedTuple):
     """Extreme sectional curvatures, 1/(kg m^2), at configurations (...,).
 

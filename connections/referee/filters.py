@@ -230,7 +230,7 @@ class FilterState:
         return e if self.order == "wv" else np.roll(e, 3)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlackBoxFilter:
     """A filter's two functions, what they are about, and an example of their arguments.
 

@@ -23,7 +23,7 @@ from connections.symbolic.system import SymbolicSystem
 from connections.symbolic.tensors import HALF
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PlanarLink:
     """A link of a planar tree with its joint.
 

@@ -1,17 +1,12 @@
-"""The list of built-in systems, in which all commands and functions look up a system's name.
-
-First come the systems of `built_in`, then those of `connections.systems`. A system that is added to one of
-these two tables is in the list.
-"""
+"""The built-in systems by name, as all commands and functions look them up: `_system_names` lists them."""
 
 from __future__ import annotations
 
-import re
 from functools import cache
 
 import numpy as np
 
-from connections._words import did_you_mean
+from connections._system_names import SYSTEM_NAMES, hyphened, no_system
 from connections.affine.symmetry import GroupAction
 from connections.checks import SubjectError, require_draws, require_text
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
@@ -30,9 +25,7 @@ def system_names() -> tuple[str, ...]:
     >>> verify.system_names()[:4]
     ('point-mass', 'sphere', 'spinning-body', 'rigid-body')
     """
-    from connections import systems  # imports SymPy
-
-    return tuple(_hyphened(key) for key in (*BUILT_IN, *systems.NAMES))
+    return SYSTEM_NAMES
 
 
 def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | NonholonomicSubject:
@@ -57,12 +50,10 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     """
     require_text("name", name)
     require_draws(samples, seed)
-    key, names = _hyphened(name), system_names()
-    if key not in names:
-        raise SubjectError(
-            f"there is no system {name!r}{did_you_mean(key, names)}\nThe systems are {', '.join(names)}."
-        )
-    built_in = {_hyphened(words): words for words in BUILT_IN}
+    if fault := no_system(name):
+        raise SubjectError(fault)
+    key = hyphened(name)
+    built_in = {hyphened(words): words for words in BUILT_IN}
     if key in built_in:
         return built_in_subject(built_in[key], samples, seed)
     underscored = key.replace("-", "_")
@@ -71,13 +62,9 @@ def system_subject(name: str, samples: int = 2, seed: int = 0) -> Subject | Nonh
     return random_subject(key, system, rng, samples, seed, action)
 
 
-def _hyphened(name: str) -> str:
-    return re.sub(r"[\s_-]+", "-", name.strip().lower())
-
-
 @cache
 def _defined(key: str) -> tuple[MechanicalSystem | NonholonomicSystem, GroupAction | None]:
     """A system of `connections.systems` and its group, cached so that all seeds share compiled functions."""
-    from connections import systems
+    from connections import systems  # imports SymPy
 
     return systems.NAMES[key]().numeric(), systems.ACTIONS[key]() if key in systems.ACTIONS else None

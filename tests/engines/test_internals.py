@@ -178,6 +178,36 @@ def test_numba_does_not_search_for_a_refused_type(monkeypatch) -> None:
     assert not asked
 
 
+def test_where_the_compiler_is_off_the_variable_is_named(monkeypatch) -> None:
+    def plain(x: float) -> float:  # what `njit` returns then
+        return x
+
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with pytest.raises(OSError, match="NUMBA_DISABLE_JIT is set"):
+        numba_names.compile_for(plain, [types.float64])
+    with pytest.raises(OSError, match="NUMBA_DISABLE_JIT is set"):
+        numba_names.c_function(plain, types.float64, [types.float64], disk_cache.cache_of(plain))
+
+
+@pytest.mark.further
+def test_where_the_compiler_is_off_a_robot_says_so_and_the_rest_works() -> None:
+    program = """
+import numpy as np
+import connections as cn
+from connections import multibody as mb
+print(cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))).coefficients([0.0]).ravel())
+mb.gravity(mb.example("arm"), np.zeros(6))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=os.environ | {"NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.stdout == "[0.]\n"
+    assert done.stderr.splitlines()[-1].startswith("OSError: NUMBA_DISABLE_JIT is set")
+
+
 def test_the_types_of_a_compiled_function() -> None:
     assert numba_names.types_of(compiled(doubled)) == ((VECTOR, VECTOR), types.boolean)
     several = compiled(doubled)

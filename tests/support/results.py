@@ -44,11 +44,13 @@ def results_of(program: str) -> dict[type, Any]:
 def faults(result: Any) -> Iterator[str]:
     """Why a result is not the same in another process, or as a copy; one line each.
 
-    Nothing if it says itself why it cannot be: it raises `TypeError` with its name.
+    Nothing if it says itself why it cannot be: it raises `TypeError` with its name. A copy that cannot be
+    compared with the result is a fault, too.
     """
     for name, way in WAYS.items():
         try:
             again = way(result)
+            bool(result == again), bool(result != again)
         except Exception as error:
             if not (isinstance(error, TypeError) and str(error).startswith(type(result).__name__)):
                 yield f"{type(result).__name__} is not {name}: {type(error).__name__}: {error}"

@@ -37,6 +37,7 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument
 from connections.evaluation.compilation import compiled, shape_of
+from connections.evaluation.content import by_identity
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.curves import Curve, SampledCurve, SplinePath, kinks
 from connections.geometry.frames import FrameField
@@ -57,6 +58,7 @@ _ROUND_OFF = 1e-12  # of coordinates
 _LOOKED_AT = 1001  # times at which a curve that could not be followed is looked at
 
 
+@by_identity
 class Estimated(NamedTuple):
     """What was asked for, and an estimate of its error.
 

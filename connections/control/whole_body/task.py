@@ -50,7 +50,7 @@ class TaskError(ValueError):
     """
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Target:
     """Where a task is to be, and how it moves there.
 
@@ -79,7 +79,7 @@ class Target:
                 as_array(name, value, ())
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Task(abc.ABC):
     """What a robot is to do; m is its number of components.
 

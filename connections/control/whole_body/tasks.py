@@ -37,7 +37,7 @@ from connections.multibody import (
 from connections.multibody.model import Model
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PointTask(Task):
     """A point of a body: place, velocity and force in world axes, m, m/s, N. Place: (3,).
 
@@ -85,7 +85,7 @@ class PointTask(Task):
         return 3, motion
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class OrientationTask(Task):
     """The orientation of a body: velocity, moment in its axes, rad/s, N m. Place: (3, 3), to the world.
 
@@ -125,7 +125,7 @@ class OrientationTask(Task):
         return _group_error(self, place, target, u)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PoseTask(Task):
     """The pose of a body: twist and wrench in its axes, [omega; v], [n; f]. Place: (4, 4), to the world, m.
 
@@ -160,7 +160,7 @@ class PoseTask(Task):
         return _group_error(self, place, target, u)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class PostureTask(Task):
     """Positions of joints, rad and m, their velocities and torques. Place: (m,).
 
@@ -205,7 +205,7 @@ class PostureTask(Task):
         return len(at_v), lambda state: (state.q[at_q], J, zero)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class CenterOfMassTask(Task):
     """The centre of mass of a robot with a floating base, in world axes, m, m/s, N. Place: (3,).
 
@@ -231,7 +231,7 @@ class CenterOfMassTask(Task):
         return 3, motion
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class AngularMomentumTask(Task):
     """The angular momentum about the centre of mass, world axes, kg m^2/s. It has no place: None.
 

@@ -159,8 +159,15 @@ def compile_for(function: Any, types: Sequence[Any]) -> None:
 
     It is so already if what follows failed, or was interrupted; another attempt would be an error.
     """
+    _require_compiler()
     if tuple(types) not in function.signatures:
         function.compile(tuple(types))
+
+
+def _require_compiler() -> None:
+    if vars(config)["DISABLE_JIT"]:
+        needs = "functions of robots are compiled by Numba, and run in no other way"
+        raise OSError(f"NUMBA_DISABLE_JIT is set in the environment: {needs}; unset it")
 
 
 def refuse_other_types(function: Any) -> None:
@@ -183,6 +190,7 @@ def _refuse_types(*arguments: Any) -> NoReturn:
 
 def c_function(function: Any, result: Any, arguments: Sequence[Any], cache: Any) -> Any:
     """`numba.cfunc` of a Python function, with a cache of ours; its `ctypes` is what C can call."""
+    _require_compiler()
     callback: Any = CFunc(function, (result(*arguments).args, result), {}, {})
     callback._cache = cache
     callback.compile()
