@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import jax
@@ -13,6 +14,39 @@ from connections.checks import ShapeError, as_array, is_traced, require_finite
 from connections.evaluation.parameters import Parametrized
 
 _ASYMMETRY = 1e-9  # of P, in units of the standard deviations
+
+
+class Status(IntEnum):
+    """What happened in a prediction or an update; from `NOT_SETTLED` on it failed.
+
+    Examples
+    --------
+    >>> from connections import estimation
+    >>> estimation.Status(1.0), estimation.Status.STEP_TOO_LONG.failed
+    (<Status.REFUSED: 1>, True)
+    """
+
+    SETTLED = 0
+    """The prediction is right to its tolerance; the update took place."""
+    REFUSED = 1
+    """By the gate; the estimate is as it was."""
+    NOTHING_MEASURED = 2
+    """The estimate is as it was."""
+    NOT_SETTLED = 3
+    """The iteration of the update does not end, or no geodesic is found by the smoother."""
+    STEP_TOO_LONG = 4
+    """Of a prediction, by the error of its integration."""
+    TIME_BACK = 5
+    """The time of a prediction is before the estimate's."""
+    GEODESIC_TOO_COARSE = 6
+    """Of an update, by the error of its integration."""
+    NOT_FINITE = 7
+    """NaN is given: by the estimate, or by a user's function; or P or N is not positive definite."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no result."""
+        return self >= Status.NOT_SETTLED
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,6 +62,8 @@ class Estimate(Parametrized):
     P : (..., n, n) covariances in frame components at q; (..., 2n, 2n) of (eta, w) with a velocity.
     v : (..., n) velocities of a mechanical system, frame components; None for points alone.
     t : (...,) time, s.
+    status : (...,) of `Status`, of the prediction or the update of which it is the result. A failure stays
+        with an estimate that is NaN.
 
     Raises
     ------
@@ -48,12 +84,13 @@ class Estimate(Parametrized):
     P: Any
     v: Any = None
     t: Any = 0.0
+    status: Any = 0.0
 
     def __post_init__(self) -> None:
         given = {"q": as_array("q", self.q, (None,)), "P": as_array("P", self.P, (None, None))}
         if self.v is not None:
             given["v"] = as_array("v", self.v, (None,))
-        given["t"] = as_array("t", self.t, ())
+        given["t"], given["status"] = as_array("t", self.t, ()), as_array("status", self.status, ())
         for name, value in given.items():
             require_finite(name, value)
             object.__setattr__(self, name, value)
@@ -107,13 +144,16 @@ class Innovation:
     log_likelihood: Array
     """-(1/2) (NIS + ln det 2 pi S), S at the root of the iteration; zero if all is missing."""
     accepted: Array
-    """Whether the update took place: something was measured, and passed the gate."""
+    """Whether the update took place: something was measured, passed the gate, and nothing failed."""
     converged: Array
-    """Whether the last step of the iteration was below 1e-6 standard deviations; true without iterations."""
+    """Whether the last step of the iteration was below 1e-6 standard deviations, or what round-off of the
+    coordinates makes of it; true without iterations."""
     steps: Array
-    """Steps of Gauss and Newton's method."""
+    """Steps of Gauss and Newton's method, with those that were tried and shortened."""
     reset_size: Array
     """How much the mean NEES grows by the reset that was left out or approximated; zero for the exact one."""
+    status: Array
+    """What happened, of `Status`. If it failed, NIS and the likelihood are NaN."""
 
 
 @jax.tree_util.register_dataclass
