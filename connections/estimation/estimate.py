@@ -128,7 +128,7 @@ class Innovation:
     >>> line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
     >>> estimate = estimation.Estimate([0.0], [[3.0]])
     >>> _, innovation = line.update(estimate, [2.0], estimation.Sensor(lambda q: q, [[1.0]]))
-    >>> float(innovation.nis), int(innovation.dimension), bool(innovation.accepted)
+    >>> round(float(innovation.nis), 12), int(innovation.dimension), bool(innovation.accepted)
     (1.0, 1, True)
     """
 

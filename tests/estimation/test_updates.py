@@ -284,23 +284,20 @@ TURN, E0, E1 = np.array([0.2, -0.5, 0.4]), np.array([0.5, -0.4, 0.6]), np.array(
 
 @pytest.mark.parametrize("frame", [cn.SO3Frame(), SPHERE], ids=["SO(3)", "S^2"])
 def test_a_smoother_is_the_best_fit_of_all(frame):
-    """Of two states, beside SciPy's minimum over both: the later one is known, the noise between small.
+    """Beside the information of all measurements in closed form, at the start, where they are linear.
 
-    So small that the linearization of the step between is exact; the step from the prediction is large.
+    Without motion, and with little noise, both states are one; the step from the prediction is large.
     """
     n = frame.dim
     q = np.array([0.0, 0.0, 0.0, 1.0]) if n == 3 else np.array([0.6, 0.0, 0.8])
     filter = estimation.Filter(frame, noise=1e-9 * np.eye(n))
     P = np.diag([0.3, 0.5, 0.4][:n]) ** 2
     e = (E0, E1)[n == 2]
-    target = np.asarray(filter.space.moved_at((q,), e)[0][0])
     N = np.diag([1e-2, 4e-2, 2e-2][:n])
     sensor = estimation.Sensor(lambda p: filter.space.difference_at((q,), (p,)), N)
     y = np.stack([np.full(n, np.nan), e])
     history = filter.run(estimation.Estimate(q, P), [0.0, 1.0], np.zeros((2, n)), y, sensor)
     smoothed = filter.smooth(history)
-    assert target.shape == q.shape
-    # Without motion the two states are one, in the components at q: epsilon with y = epsilon + noise.
     K = P @ np.linalg.inv(P + N)
     best, spread = K @ e, P - K @ P
     J = np.asarray(filter.space.moved_at((q,), best)[1])
