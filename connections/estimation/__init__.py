@@ -1,7 +1,7 @@
 """State estimation on manifolds: Kalman filters and smoothers with any connection."""
 
 from connections.estimation.consistency import Consistency, consistency
-from connections.estimation.estimate import Estimate, History, Innovation
+from connections.estimation.estimate import Estimate, History, Innovation, Status
 from connections.estimation.filter import Filter
 from connections.estimation.sensor import Sensor
 
@@ -12,5 +12,6 @@ __all__ = [
     "History",
     "Innovation",
     "Sensor",
+    "Status",
     "consistency",
 ]

@@ -12,10 +12,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 
-from connections.checks import as_number, require_type
-from connections.estimation.estimate import Estimate, History
+from connections.checks import ConvergenceError, as_array, as_number, require_type
+from connections.estimation.estimate import Estimate, History, Status
 from connections.estimation.filter import Filter
 
 
@@ -45,9 +46,13 @@ class Consistency:
     nis_bounds: np.ndarray
     """(T, 2)."""
     errors: np.ndarray
-    """(..., T, k) the errors e."""
+    """(..., T, k) the errors e; NaN in runs that failed."""
     runs: int
-    """How many there were."""
+    """How many there were, without those that failed."""
+    failed: int
+    """How many runs are left out, because an estimate is NaN."""
+    reasons: dict[Status, int]
+    """By which status how many of these failed first."""
 
     @property
     def nees_share(self) -> float:
@@ -70,6 +75,9 @@ def consistency(
 ) -> Consistency:
     """NEES and NIS of a history, or of many under `jax.vmap`, beside the truth.
 
+    A run in which an estimate is NaN, because an update or a prediction failed inside JAX's transformations,
+    is left out and counted. An update that failed and was kept has no NIS.
+
     Parameters
     ----------
     filter : of the history.
@@ -81,7 +89,7 @@ def consistency(
     Raises
     ------
     ShapeError, TypeError; ValueError : the probability is none.
-    ConvergenceError : a true point is not found from its estimate.
+    ConvergenceError : a true point is not found from its estimate, or all runs failed.
 
     Examples
     --------
@@ -104,19 +112,46 @@ def consistency(
     probability = as_number("probability", probability)
     if not 0.0 < probability < 1.0:
         raise ValueError(f"probability: expected a number between 0 and 1, got {probability:g}")
-    e = np.asarray(filter.difference(estimate, q, v))
-    P, k = np.asarray(estimate.P), e.shape[-1]
+    estimate = jax.tree_util.tree_map(np.asarray, estimate)
+    n, nq, k = filter.frame.dim, filter.frame.ambient_dim, filter.space.dim
+    q = as_array("q", q, (nq,))
+    if v is not None and estimate.v is not None:
+        v = as_array("v", v, (n,))
+    own = np.shape(estimate.q)[:-1]
+    batch = np.broadcast_shapes(own, np.shape(q)[:-1])
+    entries = [estimate.P.reshape(*own, -1), *estimate.state]
+    finite = np.isfinite(np.concatenate(entries, axis=-1)).all(axis=-1)
+    runs_of = [np.broadcast_to(finite, shape).reshape(-1, own[-1]) for shape in (own, batch)]
+    whole, good = (np.asarray(a.all(axis=-1)) for a in runs_of)
+    codes: np.ndarray = np.broadcast_to(estimate.status, batch).reshape(-1, batch[-1])[~good]
+    first = codes[np.arange(len(codes)), (codes >= Status.NOT_SETTLED).argmax(axis=-1)]
+    reasons = {status: int(np.sum(first == status)) for status in Status if (first == status).any()}
+    if not good.any():
+        raise ConvergenceError(f"consistency: all of {len(good)} runs failed: {_words(reasons)}")
+
+    def chosen(a: Any, *shape: int) -> Any:
+        return np.broadcast_to(np.asarray(a), (*batch, *shape)).reshape(-1, batch[-1], *shape)[good]
+
+    P = chosen(estimate.P, k, k)
+    of = Estimate(chosen(estimate.q, nq), P, None if estimate.v is None else chosen(estimate.v, n))
+    truth = chosen(q, nq), v if v is None or estimate.v is None else chosen(v, n)
+    e = np.asarray(filter.difference(of, *truth))
     each = np.einsum("...i,...i->...", e, np.linalg.solve(P, e[..., None])[..., 0]) / k
-    each = each.reshape(-1, each.shape[-1])
+    errors = np.full((len(good), batch[-1], k), np.nan)
+    errors[good] = e
     runs, tails = len(each), (0.5 * (1.0 - probability), 0.5 * (1.0 + probability))
     low, high = (float(chi2.ppf(tail, k * runs)) / (k * runs) for tail in tails)
-    nis, bounds = np.full(each.shape[-1], np.nan), np.full((each.shape[-1], 2), np.nan)
+    nis, bounds = np.full(batch[-1], np.nan), np.full((batch[-1], 2), np.nan)
     if isinstance(history, History):
         said = history.innovation
-        total, count = (
-            np.asarray(a).reshape(-1, each.shape[-1]).sum(axis=0) for a in (said.nis, said.dimension)
-        )
+        of_runs = [np.asarray(a).reshape(-1, own[-1])[whole] for a in (said.nis, said.dimension, said.status)]
+        total, count = (np.where(of_runs[2] < Status.NOT_SETTLED, a, 0).sum(axis=0) for a in of_runs[:2])
         some = count > 0
         nis[some] = total[some] / count[some]
         bounds[some] = np.stack([chi2.ppf(tail, count[some]) / count[some] for tail in tails], axis=-1)
-    return Consistency(each.mean(axis=0), nis, (low, high), bounds, e, runs)
+    means, errors = each.mean(axis=0), errors.reshape(*batch, k)
+    return Consistency(means, nis, (low, high), bounds, errors, runs, len(good) - runs, reasons)
+
+
+def _words(reasons: dict[Status, int]) -> str:
+    return ", ".join(f"{count} {status.name}" for status, count in reasons.items())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any
 
 import jax
@@ -23,6 +24,39 @@ from connections.evaluation.parameters import Parametrized
 _ASYMMETRY = 1e-9  # of P, in units of the standard deviations
 
 
+class Status(IntEnum):
+    """What happened in a prediction or an update; from `NOT_SETTLED` on it failed.
+
+    Examples
+    --------
+    >>> from connections import estimation
+    >>> estimation.Status(1.0), estimation.Status.STEP_TOO_LONG.failed
+    (<Status.REFUSED: 1>, True)
+    """
+
+    SETTLED = 0
+    """The prediction is right to its tolerance; the update took place."""
+    REFUSED = 1
+    """By the gate; the estimate is as it was."""
+    NOTHING_MEASURED = 2
+    """The estimate is as it was."""
+    NOT_SETTLED = 3
+    """The iteration of the update does not end, or no geodesic is found by the smoother."""
+    STEP_TOO_LONG = 4
+    """Of a prediction, by the error of its integration."""
+    TIME_BACK = 5
+    """The time of a prediction is before the estimate's."""
+    GEODESIC_TOO_COARSE = 6
+    """Of an update, by the error of its integration."""
+    NOT_FINITE = 7
+    """NaN is given: by the estimate, or by a user's function; or P or N is not positive definite."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether there is no result."""
+        return self >= Status.NOT_SETTLED
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Estimate(Parametrized):
     """A state that is known up to a normal error: x = exp_q(eta), eta ~ N(0, P), in the frame at q.
@@ -36,6 +70,8 @@ class Estimate(Parametrized):
     P : (..., n, n) covariances in frame components at q; (..., 2n, 2n) of (eta, w) with a velocity.
     v : (..., n) velocities of a mechanical system, frame components; None for points alone.
     t : (...,) time, s.
+    status : (...,) of `Status`, of the prediction or the update of which it is the result. A failure stays
+        with an estimate that is NaN.
 
     Raises
     ------
@@ -56,12 +92,13 @@ class Estimate(Parametrized):
     P: Any
     v: Any = None
     t: Any = 0.0
+    status: Any = 0.0
 
     def __post_init__(self) -> None:
         given = {"q": as_array("q", self.q, (None,)), "P": as_array("P", self.P, (None, None))}
         if self.v is not None:
             given["v"] = as_array("v", self.v, (None,))
-        given["t"] = as_array("t", self.t, ())
+        given["t"], given["status"] = as_array("t", self.t, ()), as_array("status", self.status, ())
         for name, value in given.items():
             require_finite(name, value)
             object.__setattr__(self, name, value)
@@ -102,7 +139,7 @@ class Innovation:
     >>> line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
     >>> estimate = estimation.Estimate([0.0], [[3.0]])
     >>> _, innovation = line.update(estimate, [2.0], estimation.Sensor(lambda q: q, [[1.0]]))
-    >>> float(innovation.nis), int(innovation.dimension), bool(innovation.accepted)
+    >>> round(float(innovation.nis), 12), int(innovation.dimension), bool(innovation.accepted)
     (1.0, 1, True)
     """
 
@@ -118,13 +155,16 @@ class Innovation:
     log_likelihood: Array
     """-(1/2) (NIS + ln det 2 pi S), S at the root of the iteration; zero if all is missing."""
     accepted: Array
-    """Whether the update took place: something was measured, and passed the gate."""
+    """Whether the update took place: something was measured, passed the gate, and nothing failed."""
     converged: Array
-    """Whether the last step of the iteration was below 1e-6 standard deviations; true without iterations."""
+    """Whether the last step of the iteration was below 1e-6 standard deviations, or what round-off of the
+    coordinates makes of it; true without iterations."""
     steps: Array
-    """Steps of Gauss and Newton's method."""
+    """Steps of Gauss and Newton's method, with those that were tried and shortened."""
     reset_size: Array
     """How much the mean NEES grows by the reset that was left out or approximated; zero for the exact one."""
+    status: Array
+    """What happened, of `Status`. If it failed, NIS and the likelihood are NaN."""
 
     def __repr__(self) -> str:
         return line_of_innovation(self)

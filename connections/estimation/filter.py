@@ -18,6 +18,7 @@ from connections.affine import AffineConnection
 from connections.checks import (
     ConvergenceError,
     IntegrationError,
+    NonFiniteError,
     ShapeError,
     as_array,
     as_number,
@@ -30,11 +31,11 @@ from connections.checks import (
 )
 from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
+from connections.estimation.estimate import Estimate, History, Innovation, Status, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
 from connections.estimation.sensor import Sensor, as_connection, counted_turns
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
-from connections.estimation.updates import NEGLIGIBLE, Settings, smoothed_at, updated_at
+from connections.estimation.updates import Settings, judged, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
@@ -66,6 +67,8 @@ class Filter(Parametrized):
     prediction_steps : of a prediction, as many of one length; None for as many as `rtol` asks for.
     rtol : of predictions: how far P may be off relative to itself, in every direction, and the state in
         standard deviations.
+    on_failure : of an update, "raise" an error, inside JAX's transformations NaN; or "keep" the estimate as
+        it was. Either way NIS and the likelihood are NaN inside, and `Innovation.status` says what happened.
     geodesic_steps : of a geodesic that is no closed form, an even number.
     connection : of a mechanical system's errors, if not its own: any connection of its frame. The frame
         itself, if it is a group's, stands for its torsion-free `CartanSchoutenConnection`: then a robot's
@@ -101,11 +104,12 @@ class Filter(Parametrized):
     velocity: Callable[..., Any] | None = None
     noise: Any = None
     reset: Any = "exact"
-    iterations: int = 30
+    iterations: int = 500
     prediction_steps: int | None = None
     geodesic_steps: int = 4
     connection: Any = None
     rtol: float = RTOL
+    on_failure: str = "raise"
     space: Space = field(init=False)
 
     def __post_init__(self) -> None:
@@ -139,6 +143,9 @@ class Filter(Parametrized):
             require_same_frame(self.space.frame, "the filter", self.reset.frame, "the reset")
         elif not (self.reset is None or (isinstance(self.reset, str) and self.reset == "exact")):
             raise TypeError(f'reset: expected "exact", a connection, or None, got {self.reset!r}')
+
+        if self.on_failure not in ("raise", "keep"):
+            raise ValueError(f'on_failure: expected "raise" or "keep", got {self.on_failure!r}')
 
     @property
     def frame(self) -> FrameField:
@@ -211,7 +218,8 @@ class Filter(Parametrized):
         update = compiled(_updated, self, sensor)
         found, innovation, off = update(estimate, y, _checked_gate(gate), u)
         self._require_same_turn(sensor, innovation, estimate, u)
-        self._require_settled(innovation, off, "")
+        if self.on_failure == "raise":
+            self._require_settled(innovation, off, "")
         return _as_given(found, estimate), as_given(innovation, estimate.q)
 
     def run(
@@ -354,7 +362,8 @@ class Filter(Parametrized):
         if sensor.connection is not None:
             sensor = sensor.with_angles(self._angles_in(sensor.connection.frame))
         sensor = self._seen_with(sensor, u, estimate.t)
-        return updated_at(self.space, Settings(self.reset, self.iterations), sensor, estimate, y, gate)
+        settings = Settings(self.reset, self.iterations, self.on_failure == "keep")
+        return updated_at(self.space, settings, sensor, estimate, y, gate)
 
     def _seen_with(self, sensor: Sensor, u: Any, t: Any) -> Sensor:
         """The sensor as a function of the state; without an input, forces are zero."""
@@ -466,27 +475,36 @@ class Filter(Parametrized):
         )
 
     def _require_settled(self, innovation: Innovation, off: Any, where: str) -> None:
-        if innovation.accepted and not innovation.converged:
+        status = Status(int(innovation.status))
+        if status == Status.NOT_SETTLED:
             raise ConvergenceError(
                 f"update{where}: {int(innovation.steps)} iterations do not settle; the measurement is too "
                 "far from the estimate for its covariances, or give more iterations"
             )
-        if innovation.accepted and not float(off) <= NEGLIGIBLE:
+        if status == Status.GEODESIC_TOO_COARSE:
             raise IntegrationError(
                 f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; give "
                 f"geodesic_steps={4 * self.geodesic_steps}, or a frame that is regular there"
             )
+        if status == Status.NOT_FINITE:
+            raise NonFiniteError(f"update{where}: h, its derivative or N is not finite at the estimate")
 
     def _require_run(self, history: History, gaps: np.ndarray, offs: np.ndarray, times: np.ndarray) -> None:
-        """Raise the error of the first sample that failed."""
-        good = np.isfinite(np.asarray(history.estimate.P)).all(axis=(-2, -1))
-        if good.all():
+        """Raise the error of the first sample that failed, and was not to be kept."""
+        status = np.asarray(history.predicted.status), np.asarray(history.innovation.status)
+        if self.on_failure == "keep":
+            status = status[0], np.zeros_like(status[1])
+        failed = np.maximum(*status) >= Status.NOT_SETTLED
+        if not failed.any():
             return
-        place = int(np.argmin(good))
-        self._require_integrated(float(gaps[place]), f"to times[{place}] = {times[place]:g} s")
+        place = int(np.argmax(failed))
+        if status[0][place] >= Status.NOT_SETTLED:
+            self._require_integrated(float(gaps[place]), f"to times[{place}] = {times[place]:g} s")
+            raise NonFiniteError(
+                f"predict: the estimate at times[{place}] = {times[place]:g} s is not finite"
+            )
         one = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], history.innovation)
         self._require_settled(one, offs[place], f" at times[{place}] = {times[place]:g} s")
-        raise ConvergenceError(f"update at times[{place}] = {times[place]:g} s: the estimate is not finite")
 
 
 def _checked_gate(gate: Any) -> Any:
@@ -504,11 +522,16 @@ def _linearized_robot_at(model: Model, q: jax.Array, v: jax.Array, tau: Any, t: 
 
 
 def _predicted(filter: Filter, estimate: Estimate, u: Any, t: Any) -> Any:
-    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, True)
+    return _with_status(filter, True, estimate, u, t)
 
 
 def _predicted_at_once(filter: Filter, estimate: Estimate, u: Any, t: Any) -> Any:
-    return predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, False)
+    return _with_status(filter, False, estimate, u, t)
+
+
+def _with_status(filter: Filter, goes_on: bool, estimate: Estimate, u: Any, t: Any) -> Any:
+    found, *rest = predicted_at(filter.space, estimate, u, t, filter.prediction_steps, filter.rtol, goes_on)
+    return judged(found, estimate, rest[-1]), *rest
 
 
 def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any) -> Any:

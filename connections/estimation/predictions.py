@@ -189,7 +189,7 @@ class _UnderWay(NamedTuple):
 
 
 def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:
-    """In one exact step, or in steps whose lengths are chosen; `off` is NaN if there are too many."""
+    """In one exact step, or in steps whose lengths are chosen; `off` is infinite if there are too many."""
     if space.even_course_at(x, u, length) is not None:
         return _exact_step(space, x, P, u, begin, length)
 
@@ -217,7 +217,7 @@ def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: A
     def steps(first: Predicted, done: jax.Array) -> Predicted:
         start = _UnderWay(first, jnp.where(done, length, 0.0), length)
         end, _ = jax.lax.scan(block, start, None, _BLOCKS)
-        return end.found._replace(off=jnp.where(end.s < length, jnp.nan, end.found.off))
+        return end.found._replace(off=jnp.where(end.s < length, jnp.inf, end.found.off))
 
     nothing = _before(space, x, P)
     if not space.is_flat:

@@ -24,10 +24,11 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections._jax import solve
 from connections.affine import AffineConnection
-from connections.estimation.estimate import Estimate, Innovation
+from connections.estimation.estimate import Estimate, Innovation, Status
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
 from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
@@ -35,6 +36,8 @@ from connections.geometry.numerics.products import small_product as product
 
 SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
 _ROUND_OFF = 1e-10  # of what is minimized
+_FALLS, _TURNED = 0.1, 0.8  # of the rules of Armijo, and of Hager and Zhang
+_ROUNDINGS = 4.0  # of a coordinate, in units of its last digit
 NEGLIGIBLE = 1e-3  # standard deviations: larger errors of integration are errors
 
 
@@ -53,6 +56,8 @@ class Settings(NamedTuple):
     reset: Any
     """"exact", a connection, or None."""
     iterations: int
+    keeps: bool = False
+    """Whether the estimate is left as it was where the update fails, instead of NaN."""
 
 
 def updated_at(
@@ -61,7 +66,8 @@ def updated_at(
     """The estimate after a measurement, what it said, and the geodesic's error in standard deviations."""
     x, P, k = estimate.state, estimate.P, space.dim
     L = lower_factor(P)
-    first = sensor.residual_at(*space.observed_at(sensor.h, x), y)
+    predicted, slope = space.observed_at(sensor.h, x)
+    first = sensor.residual_at(predicted, slope, y)
     scale = inverse_factor(first.N)
 
     def seen(own: Residual, turn: jax.Array) -> Seen:
@@ -76,17 +82,18 @@ def updated_at(
     prior = seen(first, L)
     epsilon = _target(prior, jnp.zeros(k))
     if settings.iterations > 1:
-        damped = sensor.is_fixed
-        epsilon, (length, steps) = _iterated(
-            settings.iterations, damped, prior, epsilon, lambda e: moved(e)[2]
+        sizes = jnp.where(first.present, _sizes_at(space, sensor, x, predicted, slope), 0.0)
+        lost = jnp.abs(scale) @ (_ROUNDINGS * np.finfo(sizes.dtype).eps * sizes)
+        epsilon, (settled, steps) = _iterated(
+            settings.iterations, sensor.is_fixed, prior, epsilon, lambda e: moved(e)[2], jnp.sqrt(lost @ lost)
         )
         (z, J, gap), own, last = moved(epsilon)
         at, scale = epsilon, scale if sensor.has_fixed_noise else inverse_factor(own.N)
     else:
-        (z, J, gap), last, length, steps = (
+        (z, J, gap), last, settled, steps = (
             space.moved_at(x, L @ epsilon),
             prior,
-            jnp.zeros(()),
+            jnp.asarray(True),
             jnp.asarray(1),
         )
         at = jnp.zeros(k)
@@ -103,21 +110,39 @@ def updated_at(
         size = jnp.trace(solve_definite(exact, wrong @ exact @ wrong.T)) / k
         root = reset @ (L @ rest)
         P_z = root @ root.T
-    said, accepted = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
+    said, inside = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
+    # If x, P, h or N has a NaN, the first step is NaN, and NIS or z.
+    failed = jnp.where((steps == 1) | jnp.isnan(off), Status.NOT_FINITE, Status.NOT_SETTLED)
+    failed = jnp.where(settled & (off > NEGLIGIBLE), Status.GEODESIC_TOO_COARSE, failed)
+    status = jnp.where(settled & (off <= NEGLIGIBLE), Status.SETTLED, failed)
+    status = jnp.where(inside, status, Status.REFUSED)
+    status = jnp.where(said["dimension"] > 0, status, Status.NOTHING_MEASURED)
+    z, P_z = _where(status == Status.SETTLED, (z, P_z), (x, P))
+    finite = _is_finite(z, jnp.where(inside, said["nis"], 0.0))
+    status = _first(estimate, jnp.where(finite | (status >= Status.NOT_SETTLED), status, Status.NOT_FINITE))
+    good = status < Status.NOT_SETTLED
+    z, P_z = _where(good, (z, P_z), (x, P)) if settings.keeps else _unless(good, z, P_z)
+    said["nis"], said["log_likelihood"] = _unless(good, said["nis"], said["log_likelihood"])
     ahead = product(first.H, L)
-    converged = length <= SETTLED
-    z, P_z = _where(accepted, (z, P_z), (x, P))
-    good = converged if gap is None else converged & (off <= NEGLIGIBLE)
-    z, P_z = _unless(~accepted | good, z, P_z)
     innovation = Innovation(
         S=product(ahead, ahead.T) + first.N,
         **said,
-        accepted=accepted,
-        converged=converged,
+        accepted=status == Status.SETTLED,
+        converged=settled,
         steps=steps,
         reset_size=size,
+        status=status,
     )
-    return _estimate(z, P_z, estimate.t), innovation, off
+    return _estimate(z, P_z, estimate.t, status), innovation, off
+
+
+def judged(predicted: Estimate, estimate: Estimate, off: jax.Array) -> Estimate:
+    """A prediction from an estimate, with its status; `off` is its error in standard deviations."""
+    failed = jnp.where(off > 0.0, Status.STEP_TOO_LONG, Status.NOT_FINITE)
+    failed = jnp.where(predicted.t >= estimate.t, failed, Status.TIME_BACK)
+    made = _is_finite(predicted.state, predicted.P)
+    status = _first(estimate, jnp.where(made, Status.SETTLED, failed))
+    return _estimate(predicted.state, predicted.P, predicted.t, status)
 
 
 def smoothed_at(
@@ -137,7 +162,9 @@ def smoothed_at(
     P = estimate.P + gain @ (back - predicted.P) @ gain.T
     x, J, _ = space.moved_at(estimate.state, gain @ e_later)
     J = _after(J, jnp.eye(space.dim))
-    return _estimate(x, _symmetric(J @ P @ J.T), estimate.t)
+    found = (x, P) = x, _symmetric(J @ P @ J.T)
+    status = jnp.where(_is_finite(found), estimate.status, Status.NOT_SETTLED)
+    return _estimate(x, P, estimate.t, status)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -146,7 +173,7 @@ def smoothed_at(
 def _innovation(
     first: Residual, last: Seen, epsilon: jax.Array, K: jax.Array, log_det: jax.Array, gate: Any
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """What the measurement said, and whether it is accepted.
+    """What the measurement said, and whether it is inside the gate.
 
     With the residual b = rho + A epsilon of the linearization at epsilon, b^T (1 + A A^T)^-1 b is the least
     value of |epsilon|^2 + |b - A epsilon|^2, at K b; it errs in the second order of what K does.
@@ -156,61 +183,109 @@ def _innovation(
     left = b - last.A @ best
     nis, count = best @ best + left @ left, jnp.sum(first.present)
     log_likelihood = -0.5 * (nis + log_det + count * jnp.log(2.0 * jnp.pi))
-    accepted = count > 0
-    if gate is not None:
-        inside = jax.scipy.special.gammainc(0.5 * jnp.maximum(count, 1), 0.5 * nis) <= gate
-        accepted = accepted & inside
+    inside = jnp.asarray(True)
+    if gate is not None:  # of NaN nothing is said
+        inside = ~(jax.scipy.special.gammainc(0.5 * jnp.maximum(count, 1), 0.5 * nis) > gate)
     return {
         "r": first.r,
         "nis": nis,
         "dimension": count,
         "log_likelihood": jnp.where(count > 0, log_likelihood, 0.0),
-    }, accepted
+    }, inside
 
 
 def _iterated(
-    iterations: int, damped: bool, prior: Seen, epsilon: jax.Array, seen: Any
+    iterations: int, damped: bool, prior: Seen, epsilon: jax.Array, seen: Any, round_off: jax.Array
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The root of epsilon = K (rho + A epsilon); the length of the last step, and how many there were.
+    """The root of epsilon = K (rho + A epsilon); whether it is found, and how many steps there were.
 
-    If `damped`, a step that raises |epsilon|^2 + |rho|^2 is halved. Lengths are in standard deviations of the
-    estimate after the update, whose covariance is (1 + A^T A)^-1.
+    With p = K (rho + A epsilon) - epsilon and the product <a, b> = a^T (1 + A^T A) b, the slope of half the
+    cost, |epsilon|^2 + |rho|^2, along d is -<p, d>, and |p|^2 = <p, p> is in standard deviations of the
+    estimate after the update. A step goes along p less what the last step has not done of its own (Anderson's
+    method with one step of memory), if that is downhill, and its length is halved, or less, until
+
+    - the cost falls by a tenth of what its slope promises (Armijo's rule), or it does so up to round-off and
+      the slope has not turned around by more than 0.8 of itself (Hager and Zhang's approximate Wolfe rule),
+      or
+    - |p| is half of the least so far.
+
+    The first two can only be met again and again if slopes vanish, the last one some twenty times, so that
+    nothing cycles. Without a cost, because the noise depends on the state, the slope alone is judged. The
+    iteration ends where |p| is `SETTLED`, or what round-off makes of it.
+
+    Parameters
+    ----------
+    round_off : standard deviations of the residuals.
+
+    Source: D. G. Anderson, Iterative procedures for nonlinear integral equations, J. ACM 12 (1965); W. W.
+    Hager, H. Zhang, A new conjugate gradient method, SIAM J. Optim. 16 (2005), section 2.
     """
 
-    def length(change: jax.Array, own: Seen) -> jax.Array:
-        along = own.A @ change
-        size: jax.Array = jnp.sqrt(change @ change + along @ along)
-        return size
-
     def root(_: Any, epsilon: jax.Array) -> Any:
-        def goes_on(carried: Any) -> Any:
-            *_, last, count = carried
-            return (last > SETTLED) & (count < iterations)
+        def goes_on(carried: tuple[jax.Array, jax.Array]) -> Any:
+            numbers = carried[1]
+            return (numbers[_SIZE] > enough) & (numbers[_STEPS] < iterations)
 
-        def step(carried: Any) -> Any:
-            epsilon, before, change, last, count = carried
-            tried = epsilon + change
-            own = seen(tried)
-            now = tried @ tried + own.rho @ own.rho
-            next_change = _target(own, tried) - tried
-            found = tried, now, next_change, length(next_change, own)
+        def step(carried: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
+            (epsilon, last_p, last_d), numbers = carried
+            last_size, last_slope, last_extent, length, last_cost, least, steps = numbers
+            change = length * last_d
+            epsilon = epsilon + change
+            own = seen(epsilon)
+            p = _target(own, epsilon) - epsilon
+            gradient = epsilon - own.rho @ own.A
+            size, by_p, turned = jnp.stack([-p, -last_p, last_d]) @ gradient
+            downhill = turned <= -_TURNED * last_slope
+            contracts = size <= 0.25 * least
+            cost = epsilon @ epsilon + own.rho @ own.rho
             if damped:
-                good = now <= before + _ROUND_OFF * (1.0 + before)
-                found = _where(good, found, (epsilon, before, 0.5 * change, last))
-            return *found, count + 1
+                near = last_cost + _ROUND_OFF * (1.0 + last_cost) + 2.0 * jnp.sqrt(last_cost) * round_off
+                falls = (cost <= last_cost + 2.0 * _FALLS * length * last_slope) | (downhill & (cost <= near))
+                good, cost = falls | contracts, jnp.where(falls, jnp.minimum(cost, last_cost), cost)
+            else:
+                good = downhill | contracts
+            gain = (size - by_p) / (size - 2.0 * by_p + last_size)
+            own_part, rest = 1.0 - gain, last_size + length * (2.0 * last_slope + length * last_extent)
+            along = by_p + length * turned  # <p, last_p - change>
+            slope = -(own_part * size + gain * along)
+            extent = own_part * (own_part * size + 2.0 * gain * along) + gain**2 * rest
+            straight = (slope < 0.0) & (slope**2 >= _FALLS**2 * size * extent)
+            d = jnp.where(straight, own_part * p + gain * (last_p - change), p)
+            slope, extent = jnp.where(straight, slope, -size), jnp.where(straight, extent, size)
+            made = jnp.stack([size, slope, extent, one, cost, jnp.minimum(size, least), steps + 1.0])
+            shorter = length * jnp.clip(
+                jnp.where(turned > 0.0, last_slope / (last_slope - turned), 0.5), 0.1, 0.5
+            )
+            again = jnp.stack([last_size, last_slope, last_extent, shorter, last_cost, least, steps + 1.0])
+            return jnp.where(good, jnp.stack([epsilon, p, d]), carried[0]), jnp.where(good, made, again)
 
-        start = jnp.zeros_like(epsilon), prior.rho @ prior.rho, epsilon, length(epsilon, prior), jnp.ones(())
-        epsilon, _, change, last, count = jax.lax.while_loop(goes_on, step, start)
-        return epsilon + change, (last, count)
+        size, one = (prior.rho @ prior.A) @ epsilon, jnp.ones(())
+        vectors = jnp.stack([jnp.zeros_like(epsilon), epsilon, epsilon])
+        numbers = jnp.stack([size, -size, size, one, prior.rho @ prior.rho, size, one])
+        (epsilon, p, _), numbers = jax.lax.while_loop(goes_on, step, (vectors, numbers))
+        return epsilon + p, (numbers[_SIZE], numbers[_STEPS])
 
     def tangent(along: Any, b: jax.Array) -> jax.Array:
         return solve(jax.vmap(along, 0, 1)(jnp.eye(len(b))), b)
 
+    enough = jax.lax.stop_gradient(SETTLED + round_off) ** 2
     found: tuple[jax.Array, tuple[jax.Array, jax.Array]] = jax.lax.custom_root(
         lambda e: _target(seen(e), e) - e, epsilon, root, tangent, has_aux=True
     )
-    epsilon, (last, count) = found
-    return epsilon, (last, count.astype(int))
+    epsilon, (size, count) = found
+    return epsilon, (size <= enough, count.astype(int))
+
+
+_SIZE, _STEPS = 0, 6
+
+
+def _sizes_at(space: Space, sensor: Sensor, x: State, predicted: jax.Array, slope: jax.Array) -> jax.Array:
+    """How much residuals (m,) would change by a change of all coordinates, of x and of y, by themselves."""
+    at = jnp.abs(space.frame.dual_at(x[0])) @ jnp.abs(x[0])
+    sizes = jnp.abs(predicted) + jnp.abs(slope) @ jnp.concatenate([at, *map(jnp.abs, x[1:])])
+    if sensor.connection is not None:
+        sizes = jnp.abs(sensor.connection.frame.dual_at(predicted)) @ sizes
+    return sizes
 
 
 def _target(own: Seen, epsilon: jax.Array) -> jax.Array:
@@ -249,8 +324,19 @@ def _deviations(gap: jax.Array | None, P: jax.Array) -> jax.Array:
     return jnp.zeros(()) if gap is None else jnp.sqrt(gap @ solve_definite(P, gap))
 
 
-def _estimate(x: State, P: jax.Array, t: Any) -> Estimate:
-    return Estimate(x[0], P, x[1] if len(x) > 1 else None, t)
+def _estimate(x: State, P: jax.Array, t: Any, status: Any = 0) -> Estimate:
+    return Estimate(x[0], P, x[1] if len(x) > 1 else None, t, jnp.asarray(status, P.dtype))
+
+
+def _first(estimate: Estimate, status: jax.Array) -> jax.Array:
+    """The status; of what follows from an estimate that is NaN, the status that says why that is."""
+    said = jnp.asarray(estimate.status, int)
+    known = (status == Status.NOT_FINITE) & jnp.isnan(estimate.P[0, 0]) & (said >= Status.NOT_SETTLED)
+    return jnp.where(known, said, status)
+
+
+def _is_finite(*things: Any) -> jax.Array:
+    return jnp.isfinite(jnp.sum(jnp.concatenate([a.ravel() for a in jax.tree_util.tree_leaves(things)])))
 
 
 def _after(J: jax.Array | None, L: jax.Array) -> jax.Array:
