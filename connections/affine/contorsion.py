@@ -185,7 +185,7 @@ class ContorsionConnection(ConnectionWithContorsion):
         D = self.contorsion_at(q)
         sizes = contorsion_sizes(D, lengths_of(self.metric.matrix_at(q)))
         gaps = jnp.stack([D + jnp.transpose(D, axes) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]])
-        return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes))
+        return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes[None]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -176,7 +176,7 @@ class StatisticalConnection(ConnectionWithContorsion):
         C = self.cubic_at(q)
         sizes = contorsion_sizes(C, lengths_of(self.metric.matrix_at(q)))
         gaps = jnp.stack([C - jnp.swapaxes(C, *axes) for axes in ((0, 1), (1, 2))])
-        return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes))
+        return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes[None]))
 
 
 def _number(name: str, value: Any) -> Any:

@@ -244,7 +244,7 @@ class NonholonomicSystem(Described, Parametrized):
     def multipliers_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """lambda with W^T lambda = R, (p,)."""
         inverse = inverse_lengths_of(self.connection.ambient_metric.matrix_at(q))
-        W = self.connection.forms_at(q) * inverse
+        W = self.connection.forms_at(q) * inverse[None]
         return solve_definite(W @ W.T, W @ (inverse * self.constraint_force_at(q, v, u, t)))
 
     def valid_at(self, q: jax.Array) -> jax.Array:

@@ -125,7 +125,7 @@ class GridMetric(Metric):
         for weight in weights:
             block = jnp.tensordot(weight, block, 1)
         M = jnp.eye(n).at[np.tril_indices(n, -1)].set(block[n:])
-        return jnp.where(self._inside(q), (M * jnp.exp(block[:n])) @ M.T, jnp.nan)
+        return jnp.where(self._inside(q), (M * jnp.exp(block[None, :n])) @ M.T, jnp.nan)
 
     def sample_at(self, x: jax.Array) -> jax.Array:
         """A point of the middle half of each axis, (n,): what moves away from it has room."""

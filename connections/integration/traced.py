@@ -362,7 +362,7 @@ def _tangents(
     (last, states_dot), marks_dot = jax.lax.scan(blocks, begin, (kept.marks, *rows))
     reached = jnp.isfinite(kept.states) & (kept.total <= room)
     lost = jnp.where(reached, 0.0, jnp.nan)  # times a tangent, so that further derivatives are NaN too
-    return jnp.where(reached, states_dot[:times], 0.0) + lost * last, marks_dot
+    return jnp.where(reached, states_dot[:times], 0.0) + lost * last[None], marks_dot
 
 
 def _instants(kept: _StoredMotion, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -20,7 +20,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError, is_traced
 from connections.multibody.clusters import make_read_only
-from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix
+from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix, require_sums
 from connections.multibody.joints import Fixed, Joint
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
@@ -297,7 +297,10 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
     stack = [(edge, -1, np.eye(4)) for edge in reversed(leaving.get(GROUND, []))]
     while stack:
         edge, carrier, pose = stack.pop()
-        pose = pose @ edge.placement
+        with np.errstate(over="ignore", invalid="ignore"):
+            pose = pose @ edge.placement
+        if not np.isfinite(pose).all():
+            raise ModelError(f"joint '{edge.name}': its position is too large: it overflows")
         if not isinstance(edge.joint, Fixed):
             bodies.append(_Body(edge, carrier, pose))
             carrier, pose = len(bodies) - 1, np.eye(4)
@@ -412,20 +415,27 @@ class _Body:
     def merge(self, name: str, inertia: BodyInertia, pose: np.ndarray) -> None:
         """Add the link `name` whose frame is placed at `pose` (4, 4) in the body frame."""
         self.links = (*self.links, name)
-        self.inertia = self.inertia + inertia.seen_from(pose[:3, :3], pose[:3, 3])
+        with np.errstate(over="ignore", invalid="ignore"):
+            self.inertia = self.inertia + inertia.seen_from(pose[:3, :3], pose[:3, 3])
+            finite = np.isfinite(self.inertia.matrix).all()
+        if not finite:
+            raise ModelError(f"link '{name}': mass, inertia or position are too large: they overflow")
 
 
 def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) -> Tree:
     placements = np.stack([body.placement for body in bodies])
+    names = tuple(body.edge.child for body in bodies)
+    inertias = np.stack([body.inertia.matrix for body in bodies])
+    require_sums(names, inertias)
     return Tree(
-        body_names=tuple(body.edge.child for body in bodies),
+        body_names=names,
         joint_names=tuple(body.edge.name for body in bodies),
         joints=tuple(body.edge.joint for body in bodies),
         links=tuple(body.links for body in bodies),
         parents=np.array([body.parent for body in bodies]),
         quaternions=Rotation.from_matrix(placements[:, :3, :3]).as_quat(),
         positions=placements[:, :3, 3],
-        inertias=np.stack([body.inertia.matrix for body in bodies]),
+        inertias=inertias,
         placements=links,
         limits=tuple(body.edge.limits.for_joint(body.edge.name, body.edge.joint) for body in bodies),
         armature=np.concatenate(

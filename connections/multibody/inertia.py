@@ -7,6 +7,7 @@ Source: [W] VI-A.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,10 +78,11 @@ class BodyInertia:
         rotation : (3, 3) from the present axes to the new ones.
         position : (3,) m, the present origin from the new one, in new axes.
         """
-        h = rotation @ self.first_moment
-        p, hx = skew(position), skew(h)
-        rotational = rotation @ self.rotational @ rotation.T - p @ hx - hx @ p - self.mass * (p @ p)
-        return BodyInertia(self.mass, h + self.mass * position, (rotational + rotational.T) / 2)
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows is refused where a tree is built
+            h = rotation @ self.first_moment
+            p, hx = skew(position), skew(h)
+            rotational = rotation @ self.rotational @ rotation.T - p @ hx - hx @ p - self.mass * (p @ p)
+            return BodyInertia(self.mass, h + self.mass * position, (rotational + rotational.T) / 2)
 
 
 NO_INERTIA = BodyInertia(0.0, np.zeros(3), np.zeros((3, 3)))
@@ -123,12 +125,26 @@ def body_inertia(
         raise ModelError(f"body '{name}': {error}") from error
     if mass < 0.0:
         raise ModelError(f"body '{name}': mass is negative: {mass:g} kg")
-    if not np.max(np.abs(inertia - inertia.T)) <= _slack(inertia):
-        raise ModelError(f"body '{name}': inertia is not symmetric")
-    if rotation is not None:
-        inertia = rotation @ inertia @ rotation.T
-    cx = skew(c)
-    return BodyInertia(mass, mass * c, (inertia + inertia.T) / 2 - mass * (cx @ cx))
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.max(np.abs(inertia - inertia.T)) <= _slack(inertia):
+            raise ModelError(f"body '{name}': inertia is not symmetric")
+        if rotation is not None:
+            inertia = rotation @ inertia @ rotation.T
+        cx = skew(c)
+        made = BodyInertia(mass, mass * c, (inertia + inertia.T) / 2 - mass * (cx @ cx))
+        finite = np.isfinite(made.matrix).all()
+    if not finite:
+        raise ModelError(f"body '{name}': inertia, or mass and centre of mass, are too large: they overflow")
+    return made
+
+
+def require_sums(names: Sequence[str], inertias: np.ndarray) -> None:
+    """Raise `ModelError` if spatial inertias (N, 6, 6) of bodies overflow when they are added."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        if np.isfinite(np.abs(inertias).sum(axis=0)).all():
+            return
+    largest = names[int(np.argmax(np.abs(inertias).max(axis=(1, 2))))]
+    raise ModelError(f"body '{largest}': mass or inertia is too large: the sum over all bodies overflows")
 
 
 def inertia_of(parameters: np.ndarray) -> BodyInertia:
@@ -185,7 +201,7 @@ def inertia_flaw(inertia: np.ndarray, mass: float = 0.0, center_of_mass: Any = (
     """
     if not np.isfinite(inertia).all():
         return None
-    smallest, middle, largest = np.linalg.eigvalsh(inertia)
+    smallest, middle, largest = np.linalg.eigvalsh(inertia).tolist()  # floats of Python overflow silently
     c = np.asarray(center_of_mass, dtype=np.float64)
     slack = _slack(inertia) + 8.0 * float(np.finfo(float).eps) * mass * float(c @ c)
     moments = f"(principal moments {smallest:.6g}, {middle:.6g}, {largest:.6g} kg m^2)"

@@ -50,7 +50,7 @@ from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
 from connections.multibody.graph import ClusterTree, Tree
 from connections.multibody.in_jax.recursions import TracedRecursions
-from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw
+from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw, require_sums
 from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import Limits
@@ -536,7 +536,9 @@ class Model(ByContent):
                 raise ModelError(f"body '{body}': mass is negative: {mass:g} kg")
             if mass == 0.0 and any(moment):  # it has no centre of mass
                 raise ModelError(f"body '{body}': it has no mass, and a first moment other than zero")
-        model = with_inertias(self, np.stack([inertia_of(row).matrix for row in pi]))
+        inertias = np.stack([inertia_of(row).matrix for row in pi])
+        require_sums(self.body_names, inertias)
+        model = with_inertias(self, inertias)
         for body, flaw in zip(self.body_names, map(parameters_flaw, pi), strict=True):
             if flaw:
                 warnings.warn(f"body '{body}': the inertia {flaw}", InertiaWarning, stacklevel=2)

@@ -298,7 +298,7 @@ def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
         transforms = kinematics.world_transforms_at(q)
         back = jnp.swapaxes(transforms[:, :3, :3], 1, 2)
         omega, u = jnp.asarray(twists[:, :3]), jnp.asarray(twists[:, 3:])
-        moved = u + jnp.cross(omega, transforms[:, None, :3, 3])  # (N, k, 3)
+        moved = u[None] + jnp.cross(omega[None], transforms[:, None, :3, 3])  # (N, k, 3)
         linear = jnp.einsum("nab,nkb->nak", back, moved)
         return jnp.concatenate([jnp.einsum("nab,kb->nak", back, omega), linear], axis=1)
 

@@ -11,7 +11,7 @@ from lxml import etree
 from urdf_parts import INERTIAL, joint, link
 
 from connections import multibody as mb
-from connections.checks import ModelError
+from connections.checks import ModelError, NonFiniteError
 from connections.multibody.description import files, limited, mjcf_limits, urdf_visuals, xml
 from connections.multibody.description.files import MOST_ASSETS
 from connections.multibody.description.urdf_elements import parse
@@ -227,3 +227,62 @@ def test_the_page_states_the_limits() -> None:
         f"| the trial | {trial} |",
     ):
         assert row in page, row
+
+
+#: A chain of two joints whose last link is fixed to the one before.
+CHAIN = """<robot name="r">
+  <link name="base"/>
+  <link name="a"><inertial><origin xyz="{center} 0 0"/><mass value="{mass_a}"/>{inertia}</inertial></link>
+  <link name="b"><inertial><mass value="{mass_b}"/>{inertia}</inertial></link>
+  <link name="tip"><inertial><mass value="{mass_tip}"/>{inertia}</inertial></link>
+  <joint name="j" type="continuous"><parent link="base"/><child link="a"/><axis xyz="0 1 0"/></joint>
+  <joint name="k" type="continuous"><origin xyz="{place} 0 0"/><parent link="a"/><child link="b"/></joint>
+  <joint name="f" type="fixed"><origin xyz="{tip} 0 0"/><parent link="b"/><child link="tip"/></joint>
+  <link name="ground"/><link name="mark"/>
+  <joint name="g" type="fixed"><origin xyz="{tip} 0 0"/><parent link="base"/><child link="ground"/></joint>
+  <joint name="h" type="fixed"><origin xyz="{tip} 0 0"/><parent link="ground"/><child link="mark"/></joint>
+</robot>"""
+OF_ONE = {"center": 1, "mass_a": 1, "mass_b": 1, "mass_tip": 1, "place": 1, "tip": 1, "moment": 1}
+
+
+def chain(**numbers: object) -> str:
+    moment = (OF_ONE | numbers)["moment"]
+    moments = " ".join(f'i{axis}="{moment}"' for axis in ("xx", "yy", "zz"))
+    inertia = f'<inertia {moments} ixy="0" ixz="0" iyz="0"/>'
+    return CHAIN.format(**OF_ONE | numbers, inertia=inertia)
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    ("numbers", "culprit"),
+    [
+        ({"mass_a": "1e308", "mass_b": "1e308", "center": 0}, "body 'a'"),
+        ({"mass_a": "1e308"}, "link 'a'"),
+        ({"mass_b": "1e308", "mass_tip": "1e308"}, "link 'tip'"),
+        ({"center": "1e200"}, "body 'a'"),
+        ({"moment": "1e308"}, "body 'a'"),
+        ({"tip": "1e200"}, "link 'tip'"),
+        ({"tip": "1e308", "mass_b": 0, "mass_tip": 0}, "joint 'h'"),
+    ],
+    ids=["masses", "mass and lever", "masses of a body", "lever", "moment", "lever of a link", "positions"],
+)
+def test_finite_numbers_that_overflow_together_name_the_culprit(
+    numbers: dict[str, object], culprit: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "robot.urdf"
+    path.write_text(chain())
+    mb.from_urdf(path)
+    path.write_text(chain(**numbers))
+    with pytest.raises(ModelError, match=f"robot.urdf: {culprit}.*overflow"):
+        mb.from_urdf(path)
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_that_overflow_in_a_function_only_are_said_by_it(tmp_path: Path) -> None:
+    model = mb.from_urdf(chain(mass_a="2e307", mass_b="2e307"))
+    with pytest.raises(NonFiniteError, match="gravity is not finite"):
+        mb.gravity(model, [0.3, 0.3])
+    with pytest.raises(ModelError, match="gravity: the robot's numbers are too large"):
+        mb.generate_c(model, ["gravity"], tmp_path / "c")
+    with pytest.raises(ModelError, match="body 'a'.*overflow"):
+        model.with_inertial_parameters(np.array([[1e308] + [0.0] * 9] * 2))

@@ -131,6 +131,6 @@ def _misses_at(
 ) -> jax.Array:
     """The larger of the distances measured at q1 and at the rays' points (r, 65, nq)."""
     align = shooting.nabla.frame.align_at
-    gap = jax.vmap(jax.vmap(align, (0, None)), (0, None))(points, q1) - q1
+    gap = jax.vmap(jax.vmap(align, (0, None)), (0, None))(points, q1) - q1[None, None]
     there = jnp.sqrt(jnp.einsum("rta,rtab,rtb->rt", gap, grams, gap))
     return jnp.maximum(distance(gap, q1, *measures), there)

@@ -303,7 +303,7 @@ class Shooting(Parametrized):
 
         size = sizes(y).at[0, 0].set(0.0)  # not of q itself
         looser = _SPREAD_LOOSER if mode == "spread" else 1.0
-        allowed = looser * tol * jnp.maximum(jnp.max(size, axis=0), 1.0) * jnp.ones((2, 1))
+        allowed = looser * tol * jnp.maximum(jnp.max(size, axis=0), 1.0)[None] * jnp.ones((2, 1))
         allowed = allowed.at[:, 0].set(tol * jnp.maximum(speed, size[1, 0])).at[0, 0].add(grain)
         five, three = sizes(fifth) / allowed, sizes(third) / allowed
         return jnp.max(five**2 / jnp.maximum(jnp.sqrt(five**2 + 0.01 * three**2), 1e-300))

@@ -370,7 +370,7 @@ def _looks_at(ends: Any, solver: Solver) -> jax.Array:
 def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Whether curves through points (S, rows, nq) end where they begin, to `CLOSURE_TOLERANCE`."""
     start, end = points[0], jax.vmap(frame.align_at)(points[-1], points[0])
-    reach = jax.vmap(sizes_of_array)(jnp.max(jnp.abs(points - start), axis=0))
+    reach = jax.vmap(sizes_of_array)(jnp.max(jnp.abs(points - start[None]), axis=0))
     allowed = CLOSURE_TOLERANCE * reach + _ROUND_OFF * jnp.abs(start)
     return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
 

@@ -380,7 +380,7 @@ def _continuations(system: ControlSystem, jet: Jet, u: Array) -> Iterator[tuple[
     fixed, units = jnp.asarray(u), jnp.asarray(jet.units.inputs)
 
     def inputs(q: jax.Array) -> jax.Array:
-        return system.inputs(q) * units
+        return system.inputs(q) * units[None]
 
     yield lambda q: inputs(q) @ fixed, True
     forms_at = _forms_at(system, jet)

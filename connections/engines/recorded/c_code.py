@@ -42,6 +42,8 @@ class Real:
 
     def literal(self, x: float) -> str:
         """A constant, with as many digits as tell it from all others."""
+        if not math.isfinite(x):
+            raise OverflowError("the robot's numbers are too large: a product of them overflows")
         with np.errstate(over="ignore"):
             value = np.float32(x) if self.suffix else x
         if not math.isfinite(value):

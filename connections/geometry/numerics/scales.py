@@ -89,7 +89,7 @@ def balance(matrix: jax.Array) -> tuple[jax.Array, jax.Array]:
     size = jnp.abs(matrix)
 
     def one_round(_: Any, units: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        r = _norms(size / units[1], 1)
+        r = _norms(size / units[1][None], 1)
         return r, _norms(size / r[:, None], 0)
 
     start = jnp.ones(matrix.shape[0]), jnp.ones(matrix.shape[1])
@@ -116,8 +116,8 @@ def independent(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax
     """
     here = function(q)
     lengths = jnp.linalg.norm(here, axis=0)
-    change = jnp.max(jnp.linalg.norm(_near(function, q) - here, axis=1), axis=0)
-    return jnp.all((_pivots(here / lengths) > _DEPENDENT) & (change <= 0.5 * lengths))
+    change = jnp.max(jnp.linalg.norm(_near(function, q) - here[None], axis=1), axis=0)
+    return jnp.all((_pivots(here / lengths[None]) > _DEPENDENT) & (change <= 0.5 * lengths))
 
 
 def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.Array:
@@ -132,10 +132,10 @@ def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.A
     q : (nq,) point.
     """
     here = function(q)
-    change = jnp.max(jnp.abs(_near(function, q) - here), axis=0)
+    change = jnp.max(jnp.abs(_near(function, q) - here[None]), axis=0)
     known = jnp.where(change <= 0.5 * jnp.abs(here), here, 0.0)
     r, c = balance(known)
-    return jnp.all(_pivots(known / (r[:, None] * c)) > _DEPENDENT)
+    return jnp.all(_pivots(known / (r[:, None] * c[None])) > _DEPENDENT)
 
 
 def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,8 +24,13 @@ def skew(w: jax.Array) -> jax.Array:
     """
     w = jnp.asarray(w)
     x, y, z = (w[..., i, None, None] for i in range(3))
-    skewed: jax.Array = x * _SKEW[0] + y * _SKEW[1] + z * _SKEW[2]
+    skewed: jax.Array = x * _over(_SKEW[0], w) + y * _over(_SKEW[1], w) + z * _over(_SKEW[2], w)
     return skewed
+
+
+def _over(matrix: Any, vectors: jax.Array) -> Any:
+    """A matrix with an axis for each batch axis of vectors (..., k): JAX may not be allowed to add them."""
+    return matrix.reshape((1,) * (vectors.ndim - 1) + matrix.shape)
 
 
 # Hamilton's product of quaternions (x, y, z, w): (a b)_i = _QUATERNION[i, j, k] a_j b_k.
@@ -44,7 +51,8 @@ def quaternion_product(a: jax.Array, b: jax.Array) -> jax.Array:
     """
     a, b = jnp.asarray(a), jnp.asarray(b)
     x, y, z, w = (a[..., i, None, None] for i in range(4))
-    matrix = x * _QUATERNION[:, 0] + y * _QUATERNION[:, 1] + z * _QUATERNION[:, 2] + w * _QUATERNION[:, 3]
+    X, Y, Z, W = (_over(_QUATERNION[:, i], a) for i in range(4))
+    matrix = x * X + y * Y + z * Z + w * W
     return jnp.sum(matrix * b[..., None, :], axis=-1)
 
 
@@ -58,7 +66,8 @@ def rotation_matrix(quaternion: jax.Array) -> jax.Array:
     r, w = quaternion[..., :3], quaternion[..., 3, None, None]
     outer = r[..., :, None] * r[..., None, :]  # (r x)^2 = r r^T - |r|^2, so no product of matrices
     square = jnp.sum(r * r, axis=-1)[..., None, None]
-    return (1 - 2 * square) * jnp.eye(3) + 2 * w * skew(r) + 2 * outer
+    matrix: jax.Array = (1 - 2 * square) * _over(jnp.eye(3), r) + 2 * w * skew(r) + 2 * outer
+    return matrix
 
 
 def quaternion_exponential(xi: jax.Array) -> jax.Array:

@@ -256,8 +256,8 @@ class Kinematics(Coordinates):
         placed = jnp.concatenate([rotation, jnp.eye(3)[None]])[self.tree.parents] @ placements[:, :3, :3]
         steps = jnp.einsum("kab,kb->ka", placed, displacements)[sliding]
         behind = jnp.asarray(self.tree.supports[:, sliding], dtype=steps.dtype)
-        beyond = (1.0 - behind)[:, :, None] * steps  # zero for joints that move the first body, too
-        return rotation, position[:, None] - position + jnp.einsum("bk,jka->bja", behind, beyond)
+        beyond = (1.0 - behind)[:, :, None] * steps[None]  # zero for joints that move the first body, too
+        return rotation, position[:, None] - position[None] + jnp.einsum("bk,jka->bja", behind, beyond)
 
     def _composed(self, placements: jax.Array, quaternions: jax.Array, positions: jax.Array) -> jax.Array:
         """Transforms (N, 4, 4) in the world for joint frames (N, 4, 4) and poses of bodies in them."""
@@ -299,7 +299,7 @@ class Kinematics(Coordinates):
         w = jnp.einsum("jab,jb->ja", at_joint, columns[:, :3])
         u = jnp.einsum("jab,jb->ja", at_joint, columns[:, 3:])
         lever = levers[:, self.body_of]
-        linear = u + jnp.einsum("jab,njb->nja", skew(w), lever)
+        linear = u[None] + jnp.einsum("jab,njb->nja", skew(w), lever)
         back = jnp.swapaxes(rotation, 1, 2)
         twists = jnp.concatenate(
             [jnp.einsum("nab,jb->naj", back, w), jnp.einsum("nab,njb->naj", back, linear)], axis=1

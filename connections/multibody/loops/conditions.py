@@ -117,7 +117,7 @@ class LoopClosure:
 
     def _pivots(self, K: jax.Array) -> jax.Array:
         """`pivots` of K_d, (n_d,)."""
-        return pivots(jnp.linalg.qr(self._dependent(K) * self.lengths, mode="r"))
+        return pivots(jnp.linalg.qr(self._dependent(K) * self.lengths[None], mode="r"))
 
     def with_independent(self, q_s: jax.Array, q: jax.Array) -> jax.Array:
         """q_s with all coordinates except the unknown ones set from q (nq,)."""

@@ -191,7 +191,8 @@ def _limit(links: Links, armature: np.ndarray) -> float:
     of mass: then results are always looked at.
     """
     limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + len(armature)))
-    enough = links.parameters[:, PARAMETERS.mass].sum() * limit >= 1.0
+    with np.errstate(over="ignore"):
+        enough = links.parameters[:, PARAMETERS.mass].sum() * limit >= 1.0
     largest = max(np.abs(links.parameters).max(), armature.max())
     return float(limit) if enough and largest <= limit else -1.0
 
