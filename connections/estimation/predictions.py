@@ -80,7 +80,7 @@ def predicted_at(
     if steps is None or steps == 1:
         found = _step(space, x, P, u, begin, t - begin)
         if steps is None and goes_on:
-            missed = ~(found.off <= rtol)
+            missed = ~(found.off <= rtol) & jnp.isfinite(jnp.sum(P))
             found = jax.lax.cond(
                 anywhere_in_batch(missed),
                 lambda found: where(missed, _further(space, x, P, u, begin, t - begin, rtol), found),

@@ -223,7 +223,9 @@ def test_a_run_goes_on_after_a_failure_that_is_kept():
 
 
 def test_predictions_say_why_they_fail():
-    wild = estimation.Filter(cn.CoordinateFrame(1), lambda q, u, t: jnp.sin(30.0 * q), [[1e-6]])
+    wild = estimation.Filter(
+        cn.CoordinateFrame(1), lambda q, u, t: jnp.sin(30.0 * q), [[1e-6]], prediction_steps=1
+    )
     start = jax.tree_util.tree_map(jnp.asarray, estimation.Estimate([0.3], [[1e-4]]))
     sensor = estimation.Sensor(lambda q: q, [[1.0]])
     for t, status in ((0.5, Status.STEP_TOO_LONG), (-1.0, Status.TIME_BACK)):
