@@ -12,6 +12,7 @@ PROGRAMS = [name for name in programs() if name not in NOT_RUN]
 #: Some of those that once failed.
 ALWAYS = (
     "public_calls.ContorsionFamily.connection",
+    "public_calls.GroupAction.check_invariant_input_coefficients",
     "connections.GridMetric",
     "connections.multibody.rolling_forms",
     "public_calls.NonholonomicSystem.multipliers",

@@ -419,7 +419,7 @@ class GroupAction(Parametrized):
                 covectors = covectors @ nabla.basis_at(p)
             H = nabla.metric.matrix_at(p)
             inverse, unit = inverse_of_definite(H), inverse_lengths_of(H)
-            allowed = jnp.outer(unit, jnp.max(unit * jnp.abs(covectors), axis=1))
+            allowed = jnp.outer(unit, jnp.max(unit[None] * jnp.abs(covectors), axis=1))
             return inverse @ covectors.T, jnp.abs(inverse) @ jnp.abs(covectors.T) + FLOOR * allowed
 
         here, there = raised(p), raised(self.act_at(p, element))
