@@ -1,8 +1,8 @@
 """Predictions to a tolerance: the state, Phi, and the covariance P of errors over a step.
 
-The first try is one step, whose error is judged by two methods that share the linearizations. Where it is
-larger than the tolerance, shorter steps follow, with lengths by their errors; where the error of a state is a
-difference of coordinates, a linear system's exact step is tried before. The errors are
+The first try is one step, judged by the last term of Phi that it has. Where its error is larger than the
+tolerance, steps with exponentials follow, whose lengths are chosen by the difference of two methods; where
+errors are differences of coordinates, a linear system's exact step is tried before. The errors are
 
     of the state, (dx^T P^-1 dx)^(1/2),    of the covariance, trace((P^-1 dP)^2)^(1/2),
 
