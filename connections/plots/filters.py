@@ -84,6 +84,10 @@ def figure_history(
         if errors is not None:
             axes.plot(t, errors[:, component], color=BLUE, label="error")
         axes.fill_between(times, -band, band, color=GREY, alpha=0.3, linewidth=0.0, label="3 deviations")
+        # The first prediction, from what was known before all measurements, may be far outside.
+        seen = [band[1:], [] if errors is None else errors[:, component]]
+        size = 1.1 * np.fmax.reduce(np.abs(np.concatenate(seen)), initial=0.0)
+        axes.set_ylim(-size, size) if size > 0.0 else None
         _name(axes, title)
     _draw_nis(grid[len(chosen)], t, history.innovation)
     return figure
