@@ -100,7 +100,6 @@ def test_transport_by_a_member_on_a_group(found, name):
     assert np.abs(own["transport"] - expm(-0.3 * own["ad"])).max() > 0.05
 
 
-@pytest.mark.further
 def test_small_turns_use_series_that_meet_the_closed_forms():
     sizes = np.array([1e-9, 0.0999, 0.1001, 3.0])
     axis = np.array([0.6, -0.48, 0.64])
