@@ -464,6 +464,11 @@ class Filter(Parametrized):
     def _require_integrated(self, off: float, where: str) -> None:
         if off <= self.rtol:
             return
+        if np.isnan(off):
+            raise NonFiniteError(
+                f"predict: the step {where} has no result: the velocity, forces or noise are not finite, the "
+                "noise is no covariance, or that of the estimate is not positive definite up to round-off"
+            )
         if self.prediction_steps is None:
             raise IntegrationError(
                 f"predict: {MOST} steps {where} are too few for rtol={self.rtol:g}; give times that are "

@@ -37,6 +37,7 @@ from connections.integration.traced import anywhere_in_batch
 RTOL = 1e-3  # of P, relative to itself, and of the state in standard deviations
 _EPS = float(np.finfo(float).eps)
 _EVEN = 0.5  # x, beyond which Simpson's rule is not tried
+_CLOCK = 16.0  # round-off of A, and of its exponential, is a clock that is wrong by so many times round-off
 _BLOCKS, _BLOCK = 16, 16
 MOST = _BLOCKS * _BLOCK  # steps that are tried
 _SHORTER, _LONGER, _MARGIN = 0.2, 5.0, 0.9  # the next length of a step, relative to the last
@@ -105,6 +106,7 @@ def _step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predi
         # smaller than (2 x)^4 times that. So Simpson's rule errs by x^4 exp(4 x) / 180, relative to S.
         turn = jax.lax.stop_gradient(even.turn)
         off = jnp.where(turn <= _EVEN**2, turn**2 * np.exp(4.0 * _EVEN) / 180.0, jnp.inf)
+        off = jnp.where(jnp.min(jnp.diagonal(P)) > 0.0, off, jnp.nan)
         P_end, Phi = by_halves(P, even.half, even.q), product(even.half, even.half)
         return Predicted(even.end, P_end, Phi, jnp.zeros(len(P)), off, off)
     course = space.course_at(x, u, t, h)
@@ -125,37 +127,39 @@ def _exact_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) ->
     """One step with Phi and S that are exact for A and Q that do not change."""
     even = space.even_course_at(x, u, h)
     if even is not None:
-        found = of_generator(even.a, even.q, _deviations(P))
-        return _judged(even.end, found, P, None, lambda _: jnp.zeros(()))
+        found = of_generator(even.a, even.q)
+        late = _late(found.spread.after(P), even.a, even.q)
+        return _judged(even.end, found.spread, P, None, lambda inverse: _relative(inverse, late))
     course = space.course_at(x, u, t, h)
     inner = _inside(course, P)
-    found, other = of_course(course.A, course.Q, h, _sizes(inner, P))
-    wrong = jax.lax.stop_gradient(_outside(course, found.after(inner) - other.after(inner)))
-    return _judged(
-        course.end, _in_frame(course, found), P, course.gap, lambda inverse: _relative(inverse, wrong)
-    )
+    found, other = of_course(course.A, course.Q, h)
+    end = found.spread.after(inner)
+    wrong = jax.lax.stop_gradient(_outside(course, end - other.after(inner)))
+    late = _outside(course, _late(end, h * course.A[2], h * course.Q[2]))
+
+    def spread(inverse: jax.Array) -> jax.Array:
+        return _relative(inverse, wrong) + _relative(inverse, late)
+
+    return _judged(course.end, _in_frame(course, found.spread), P, course.gap, spread)
 
 
 def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
     """The exact step of a linear system, xdot = A x + b, judged by its rates in the middle and at the end."""
-    k, begin = space.dim, space.rates_at(x, u, t)
-    a = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(h * begin.A).at[:k, k].set(h * begin.rate)
-    q = jnp.zeros((k + 1, k + 1)).at[:k, :k].set(h * begin.Q)
-    sizes = jnp.append(_deviations(P), 1.0)
-    found, half = (of_generator(part * a, part * q, sizes) for part in (1.0, 0.5))
-    ends = [_shifted(x, half.Phi[:k, k]), _shifted(x, found.Phi[:k, k])]
+    begin = space.rates_at(x, u, t)
+    found, half = (of_generator(part * h * begin.A, part * h * begin.Q) for part in (1.0, 0.5))
     nodes = []
-    for part, own, end in ((0.5, half, ends[0]), (1.0, found, ends[1])):
+    for part, own in ((0.5, half), (1.0, found)):
+        way = part * h * own.B @ begin.rate
+        end = _shifted(x, way)
         there = space.rates_at(end, u, t + part * h)
-        nodes.append(
-            (there.A - begin.A, there.Q - begin.Q, there.rate - begin.rate - begin.A @ own.Phi[:k, k])
-        )
-    found = Spread(found.Phi[:k, :k], found.S[:k, :k])
-    factors = [lower_factor(jax.lax.stop_gradient(each)) for each in (P, found.after(P))]
+        nodes.append((there.A - begin.A, there.Q - begin.Q, there.rate - begin.rate - begin.A @ way))
     nodes = jax.lax.stop_gradient(nodes)
+    P_end = found.spread.after(P)
+    factors = [lower_factor(jax.lax.stop_gradient(each)) for each in (P, P_end)]
+    late = _late(P_end, h * there.A, h * there.Q)
 
     def spread(inverse: jax.Array) -> jax.Array:
-        size = jnp.zeros(())
+        size = _relative(inverse, late)
         for A, Q, _ in nodes:
             size += h * _relative(inverse, Q)
             for L in factors:
@@ -163,8 +167,10 @@ def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -
                 size += h * jnp.sqrt(jnp.sum(turned * product(inverse, turned)))
         return size
 
-    gap = h * sum(jnp.abs(rate) for *_, rate in nodes)
-    return _judged(ends[1], found, P, gap, spread)
+    # What the rates miss is carried to the end, where fast modes have forgotten it.
+    gap = h * jnp.abs(found.B) @ sum(jnp.abs(rate) for *_, rate in nodes)
+    gap = gap + _EPS * (_CLOCK * jnp.abs(h * there.rate) + jnp.abs(jnp.concatenate(end)))
+    return _judged(end, found.spread, P, gap, spread)
 
 
 def _equal_steps(
@@ -186,10 +192,15 @@ class _UnderWay(NamedTuple):
     """How far it has come, s."""
     h: jax.Array
     """Length of the next step, s."""
+    error: jax.Array
+    """Of the last step that was tried."""
 
 
 def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:
-    """In one exact step, or in steps whose lengths are chosen; `off` is infinite if there are too many."""
+    """In one exact step, or in steps whose lengths are chosen.
+
+    `off` is infinite if there are too many, NaN if none is finite.
+    """
     if space.even_course_at(x, u, length) is not None:
         return _exact_step(space, x, P, u, begin, length)
 
@@ -202,8 +213,11 @@ def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: A
         good = (error <= 1.0) & (left > 0.0)
         factor = jnp.clip(_MARGIN * error**-0.25, _SHORTER, _LONGER)
         h_next = h * jnp.where(jnp.isfinite(error), factor, _SHORTER)
-        moved = _UnderWay(_joined(at.found, own), jnp.where(ends, length, at.s + h), h_next)
-        return where(good, moved, at._replace(h=jnp.where(left > 0.0, h_next, at.h))), None
+        moved = _UnderWay(_joined(at.found, own), jnp.where(ends, length, at.s + h), h_next, error)
+        stays = at._replace(
+            h=jnp.where(left > 0.0, h_next, at.h), error=jnp.where(left > 0.0, error, at.error)
+        )
+        return where(good, moved, stays), None
 
     tried = jax.checkpoint(tried)
 
@@ -215,9 +229,10 @@ def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: A
 
     @jax.checkpoint
     def steps(first: Predicted, done: jax.Array) -> Predicted:
-        start = _UnderWay(first, jnp.where(done, length, 0.0), length)
+        start = _UnderWay(first, jnp.where(done, length, 0.0), length, jnp.zeros(()))
         end, _ = jax.lax.scan(block, start, None, _BLOCKS)
-        return end.found._replace(off=jnp.where(end.s < length, jnp.inf, end.found.off))
+        failed = jnp.where(jnp.isnan(end.error), jnp.nan, jnp.inf)
+        return end.found._replace(off=jnp.where(end.s < length, failed, end.found.off))
 
     nothing = _before(space, x, P)
     if not space.is_flat:
@@ -244,6 +259,12 @@ def _judged(
     gap = jnp.zeros(len(P)) if gap is None else jax.lax.stop_gradient(gap)
     size = spread(inverse) + round_off
     return Predicted(end, P, found.Phi, gap, size, jnp.maximum(size, jnp.sqrt(gap @ inverse @ gap)))
+
+
+def _late(P: jax.Array, a: jax.Array, q: jax.Array) -> jax.Array:
+    """How much P changes while round-off of the clock passes."""
+    along = product(a, P)
+    return jax.lax.stop_gradient(_EPS * _CLOCK * (along + along.T + q))
 
 
 def _relative(inverse: jax.Array, wrong: jax.Array) -> jax.Array:
@@ -287,15 +308,6 @@ def _in_frame(course: Course, found: Spread) -> Spread:
 def _shifted(x: State, way: jax.Array) -> State:
     """Where errors are differences of coordinates."""
     return tuple(a + b for a, b in zip(x, jnp.split(way, len(x)), strict=True))
-
-
-def _deviations(P: jax.Array) -> jax.Array:
-    return jnp.sqrt(jnp.diagonal(jax.lax.stop_gradient(P)))
-
-
-def _sizes(inner: jax.Array, P: jax.Array) -> jax.Array:
-    """Of the components in which a course is followed; those in R^nq, near a pole, have one unit."""
-    return _deviations(inner) if len(inner) == len(P) else jnp.ones(len(inner))
 
 
 def _nothing(tree: Any) -> Any:

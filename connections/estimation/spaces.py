@@ -42,6 +42,7 @@ from connections.estimation.displacements import (
     is_tree,
     product_slopes_of_tree_at,
 )
+from connections.estimation.estimate import ASYMMETRY
 from connections.evaluation.parameters import Parametrized
 from connections.geometry import CoordinateFrame, FrameField
 from connections.geometry.group_maps import (
@@ -274,8 +275,9 @@ class Points(Space):
 
     def _noise_at(self, q: jax.Array, u: Any, t: Any) -> jax.Array:
         n = self.frame.dim
-        value = self.noise(q, u, t) if callable(self.noise) else self.noise
-        return require_shape("noise", value, (n, n))
+        if not callable(self.noise):
+            return jnp.asarray(self.noise)
+        return _covariance(require_shape("noise(q, u, t)", self.noise(q, u, t), (n, n)))
 
 
 class Phase(Space):
@@ -407,8 +409,10 @@ class Phase(Space):
         """A and Q, (2n, 2n), of (eta, dv)."""
         n = self.frame.dim
         A, inverse = self.linearized(q, v, jnp.zeros(n) if u is None else u, t)
-        torque = self.noise(q, v, u, t) if callable(self.noise) else self.noise
-        raised = product(product(inverse, require_shape("noise", torque, (n, n))), inverse.T)
+        torque = jnp.asarray(self.noise) if not callable(self.noise) else self.noise(q, v, u, t)
+        if callable(self.noise):
+            torque = _covariance(require_shape("noise(q, v, u, t)", torque, (n, n)))
+        raised = product(product(inverse, torque), inverse.T)
         return A, jnp.zeros((2 * n, 2 * n)).at[n:, n:].set(raised)
 
     def _moved_on_group_at(
@@ -459,3 +463,11 @@ def _inverse(Q: Any) -> Any:
         return np.linalg.inv(Q)
     except np.linalg.LinAlgError:
         return np.full_like(Q, np.nan)
+
+
+def _covariance(Q: jax.Array) -> jax.Array:
+    """What a user's function returns, or NaN if it is not symmetric or has a negative variance."""
+    variances = jnp.diagonal(Q)
+    sizes = jnp.sqrt(jnp.abs(variances[:, None] * variances))
+    ok = jnp.all(variances >= 0.0) & jnp.all(jnp.abs(Q - Q.T) <= ASYMMETRY * sizes)
+    return jnp.where(ok, Q, jnp.nan)

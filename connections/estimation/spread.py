@@ -5,7 +5,7 @@
 `by_nodes` is Runge and Kutta's method for Phi and Simpson's rule for S, as `by_halves`. `of_generator` is
 exact for A and Q that do not change: with (a, q) = h (A, Q) / 2^s both are power series, and then s times
 
-    Phi <- Phi Phi,    S <- S + Phi S Phi^T,
+    Phi <- Phi Phi,    S <- S + Phi S Phi^T,    B <- (B + Phi B) / 2  (the mean of Phi),
 
 which adds positive semidefinite matrices only, so that nothing overflows that decays. If they change,
 (a, q) is the exponent of Magnus of the block matrix M = [[A, Q], [0, -A^T]],
@@ -33,6 +33,7 @@ from connections.integration.traced import anywhere_in_batch
 _SMALL = 1.0 / 16.0  # a generator whose series of `_ORDER` is exact to round-off
 _ORDER = 8
 _DOUBLINGS = 60  # at most, so that a generator is smaller than 2^56
+_BALANCED = 12  # rounds
 
 
 class Spread(NamedTuple):
@@ -48,6 +49,14 @@ class Spread(NamedTuple):
     def then(self, later: Spread) -> Spread:
         """Both, one after the other."""
         return Spread(product(later.Phi, self.Phi), later.after(self.S))
+
+
+class Generated(NamedTuple):
+    """A step of a generator (a, q)."""
+
+    spread: Spread
+    B: jax.Array
+    """(k, k) the mean of Phi over the step: xdot = A x + b goes from x to x + h B (A x + b)."""
 
 
 def by_nodes(A: Any, Q: Any, h: Any) -> tuple[Spread, jax.Array]:
@@ -77,46 +86,64 @@ def by_halves(P: jax.Array, half: jax.Array, q: jax.Array) -> jax.Array:
     return symmetric(carried(half, found) + q / 6.0)
 
 
-def of_generator(a: jax.Array, q: jax.Array, sizes: jax.Array) -> Spread:
-    """Of A and Q that do not change, a = h A and q = h Q; exact. NaN if a is too large.
+def of_generator(a: jax.Array, q: jax.Array) -> Generated:
+    """Of A and Q that do not change, a = h A and q = h Q, (k, k); exact. NaN if a is too large.
 
-    Parameters
-    ----------
-    a, q : (k, k). sizes : (k,) of the components of errors, which say how large a is.
+    Also E = Phi - 1 is doubled, E <- 2 E + E E. By squares Phi has an error of 2^s times its round-off,
+    1 + E has that of one: it is taken unless Phi is smaller than 1 / 2^s.
     """
-    size = jnp.sqrt(jnp.sum(jnp.square(a * sizes / sizes[:, None])))
-    count = jnp.ceil(jnp.log2(jnp.maximum(jax.lax.stop_gradient(size) / _SMALL, 1.0)))
+    size, scales = _balanced(jax.lax.stop_gradient(a))
+    count = jnp.ceil(jnp.log2(jnp.maximum(size / _SMALL, 1.0)))
     scale = jnp.exp2(-count)
     a, q = scale * a, scale * q
     one = jnp.eye(len(a))
-    Phi, S, term = one, q, q
+    B, S, term = one, q, q
     for power in range(_ORDER, 0, -1):
-        Phi = one + product(a, Phi) / power
+        B = one + product(a, B) / (power + 1.0)
     for power in range(1, _ORDER + 1):
         along = product(a, term)
         term = (along + along.T) / (power + 1.0)
         S = S + term
-    begin = Spread(Phi, S)
+    begin = one + product(a, B), product(a, B), S, scale * B
 
-    def doubled(found: Spread, number: jax.Array) -> tuple[Spread, None]:
+    def doubled(found: Any, number: jax.Array) -> tuple[Any, None]:
         own = number < count
 
-        def twice(found: Spread) -> Spread:
-            return where(own, found.then(found), found)
+        def twice(found: Any) -> Any:
+            Phi, E, S, B = found
+            ahead = S + product(E, S)
+            S = symmetric(S + ahead + product(ahead, E.T))
+            return where(own, (product(Phi, Phi), 2.0 * E + product(E, E), S, 2.0 * B + product(E, B)), found)
 
         return jax.lax.cond(anywhere_in_batch(own), twice, lambda same: same, found), None
 
-    found, _ = jax.lax.scan(doubled, begin, jnp.arange(_DOUBLINGS))
-    return where(count <= _DOUBLINGS, found, Spread(*(jnp.full_like(part, jnp.nan) for part in found)))
+    (Phi, E, S, B), _ = jax.lax.scan(doubled, begin, jnp.arange(_DOUBLINGS))
+    vanishes = scale > jnp.sqrt(jnp.sum(jnp.square(Phi * scales / scales[:, None])))
+    ok = jnp.where(count <= _DOUBLINGS, 1.0, jnp.nan)
+    return Generated(Spread(ok * jnp.where(vanishes, Phi, one + E), S), B)
 
 
-def of_course(A: Any, Q: Any, h: Any, sizes: jax.Array) -> tuple[Spread, Spread]:
+def _balanced(a: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The norm of D^-1 a D with rows and columns of about the same size, which no unit changes; and D."""
+    squares = jnp.square(a)
+
+    def balanced(_: Any, scales: jax.Array) -> jax.Array:
+        own = squares * scales / scales[:, None]  # scales are squares, too
+        rows, columns = jnp.sum(own, axis=1), jnp.sum(own, axis=0)
+        both = (rows > 0.0) & (columns > 0.0)
+        ratio = jnp.where(both, rows, 1.0) / jnp.where(both, columns, 1.0)
+        return scales * ratio**0.25
+
+    scales = jax.lax.fori_loop(0, _BALANCED, balanced, jnp.ones(len(a)))
+    return jnp.sqrt(jnp.sum(squares * scales / scales[:, None])), jnp.sqrt(scales)
+
+
+def of_course(A: Any, Q: Any, h: Any) -> tuple[Generated, Spread]:
     """By both methods of order four that are exact for A and Q that do not change.
 
     Parameters
     ----------
     A, Q : three (k, k) each, at the beginning, the middle and the end of a step of length h.
-    sizes : as for `of_generator`.
     """
     (A0, Am, A1), (Q0, Qm, Q1) = A, Q
     turn = product(A0, A1) - product(A1, A0)
@@ -124,11 +151,9 @@ def of_course(A: Any, Q: Any, h: Any, sizes: jax.Array) -> tuple[Spread, Spread]
     whole = h / 6.0 * (A0 + 4.0 * Am + A1) - h**2 / 12.0 * turn
     noise = h / 6.0 * (Q0 + 4.0 * Qm + Q1) - h**2 / 12.0 * (bent + bent.T)
     halves = [(h / 12.0 * (3.0 * x + 4.0 * y - z), h / 12.0 * (4.0 * y - x + 3.0 * z)) for x, y, z in (A, Q)]
-    a = jnp.stack([whole, *halves[0]])
-    q = jnp.stack([noise, *halves[1]])
-    found = jax.vmap(lambda a, q: of_generator(a, q, sizes))(a, q)
-    whole_step, first, second = (Spread(found.Phi[i], found.S[i]) for i in range(3))
-    return whole_step, first.then(second)
+    found = jax.vmap(of_generator)(jnp.stack([whole, *halves[0]]), jnp.stack([noise, *halves[1]]))
+    whole_step, first, second = (jax.tree_util.tree_map(lambda x, i=i: x[i], found) for i in range(3))
+    return whole_step, first.spread.then(second.spread)
 
 
 def carried(Phi: jax.Array, P: jax.Array) -> jax.Array:

@@ -11,7 +11,7 @@ from scipy.linalg import expm, solve_continuous_lyapunov
 import connections as cn
 from connections import estimation
 from connections import multibody as mb
-from connections.checks import IntegrationError
+from connections.checks import IntegrationError, NonFiniteError
 from connections.geometry.group_maps import little_adjoint_at
 
 RTOL = 1e-3
@@ -89,6 +89,47 @@ def test_linear_systems_over_gaps_of_all_lengths(k, count):
         mean = expm(h * np.block([[A, b[:, None]], [np.zeros((1, k + 1))]]))[:k] @ np.append(q, 1.0)
         assert np.all(np.abs(end - mean) <= 2 * RTOL * sizes + 1e-9 * np.abs(mean))
     assert right > 0.8 * count
+
+
+def test_means_over_many_periods_and_far_from_zero():
+    """Ten thousand periods known to a thousandth; a fast thermometer in a slow room, in kelvin."""
+    omega = 2e3 * np.pi
+    own = estimation.Filter(cn.CoordinateFrame(2), linear, np.diag([0.0, 1e-12]))
+    spring = np.array([[0.0, 1.0], [-(omega**2), 0.0]]), np.zeros(2)
+    found = own.predict(estimation.Estimate([1e-3, 0.0], 1e-12 * np.eye(2)), spring, 10.0)
+    assert np.abs(found.q - [1e-3, 0.0])[0] < 1e-12 and np.abs(found.q[1]) < 1e-8
+    for fast, gap in ((1e2, 1e3), (1e5, 1e2)):
+        room = np.array([[-fast, fast], [0.0, -0.01]]), np.array([0.0, 3.0])
+        own = estimation.Filter(cn.CoordinateFrame(2), linear, 1e-6 * np.eye(2))
+        found = own.predict(estimation.Estimate([300.0, 310.0], 1e-4 * np.eye(2)), room, gap)
+        mean = 300.0 + 10.0 * np.exp(-0.01 * gap) * np.array([fast / (fast - 0.01), 1.0])
+        assert np.abs(found.q - mean).max() < 1e-8
+        assert np.isclose(
+            found.P[1, 1], 1e-4 * np.exp(-0.02 * gap) + 5e-5 * (1.0 - np.exp(-0.02 * gap)), rtol=1e-4
+        )
+
+
+def test_what_is_no_velocity_and_no_covariance_is_said():
+    """By the first step, by further ones and by a number of them, on groups and off them."""
+    start, plane = estimation.Estimate([1.0, 0.0], np.eye(2)), cn.CoordinateFrame(2)
+    bad = (
+        (lambda q, u, t: jnp.nan * q, np.eye(2)),
+        (lambda q, u, t: q, lambda q, u, t: jnp.diag(jnp.array([1.0, -1.0]))),
+        (lambda q, u, t: q, lambda q, u, t: jnp.array([[1.0, 0.8], [0.0, 1.0]])),
+    )
+    for velocity, noise in bad:
+        for steps in (None, 2):
+            own = estimation.Filter(plane, velocity, noise, prediction_steps=steps)
+            with pytest.raises(NonFiniteError, match="velocity, forces or noise are not finite"):
+                own.predict(start, None, 0.1)
+    found = jax.jit(lambda P: own.predict(estimation.Estimate(start.q, P), None, 0.1))(start.P)
+    assert np.isnan(found.P).all() and found.status == estimation.Status.NOT_FINITE
+    turning = estimation.Filter(cn.SO3Frame(), noise=np.eye(3))
+    P = jnp.diag(jnp.array([1.0, -1.0, 1.0]))
+    found = jax.jit(
+        lambda P: turning.predict(estimation.Estimate(jnp.array([0.0, 0, 0, 1]), P), np.ones(3), 0.1)
+    )(P)
+    assert np.isnan(found.P).all()
 
 
 def test_what_is_too_stiff_in_motion_is_refused():
