@@ -33,7 +33,7 @@ from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.estimation.estimate import Estimate, History, Innovation, Status, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
-from connections.estimation.sensor import Sensor, as_connection, counted_turns
+from connections.estimation.sensor import Sensor, as_connection, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.updates import Settings, judged, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
@@ -450,7 +450,7 @@ class Filter(Parametrized):
         if not (silent and angles and (off > np.pi).any()):
             return
         one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
-        turns = counted_turns(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
+        turns = turns_of(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
         if (off > 0.5 * turns).any():
             *sample, index = map(int, np.argwhere(off > 0.5 * turns)[0])
             where = ", ".join(map(str, (*sample, index)))

@@ -46,6 +46,7 @@ from connections.geometry.groups import less_periods
 
 _STEPS = 4  # of geodesics between measurements
 _ROUND_OFF = 1e-9  # of the difference of two values of h
+_PARTS, _QUADRATURE = 64, 1e-3  # of the integral of a derivative over a turn, and its error
 #: The arguments of h by their number: with a velocity or not, with inputs or not.
 _FORMS = {1: "h(q)", 2: "h(q, v)", 3: "h(q, u, t)", 4: "h(q, v, u, t)"}
 
@@ -213,19 +214,25 @@ class Sensor(Parametrized):
         return require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
 
 
-def counted_turns(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
+def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
     """The full turn, 2 pi or 360, of each component of h (m,) that is an angle; infinite of all others.
 
     A full turn of an angle of the state leads back to the same place. A component that it changes by a full
-    turn is an angle whose turns are counted.
+    turn is an angle whose turns are counted. One that changes by a full turn less, or more, than the integral
+    of its derivative is an angle that is cut somewhere, as between -pi and pi.
     """
     q, *v = map(jnp.asarray, state)
     own = np.asarray(h(q, *v))
     turns = np.full(own.shape, np.inf)
+    parts = 2.0 * np.pi * jnp.arange(_PARTS) / _PARTS
     for angle in angles:
-        step = np.abs(np.asarray(h(q.at[angle].add(2.0 * np.pi), *v)) - own)
+        axis = jnp.zeros_like(q).at[angle].set(1.0)
+        step = np.asarray(h(q + 2.0 * np.pi * axis, *v)) - own
+        slopes = jax.vmap(lambda part, axis=axis: jax.jvp(lambda p: h(p, *v), (q + part * axis,), (axis,))[1])
+        cut = np.abs(2.0 * np.pi * np.mean(slopes(parts), axis=0) - step)
         for turn in (2.0 * np.pi, 360.0):
-            turns[np.abs(step - turn) <= _ROUND_OFF * (turn + np.abs(own))] = turn
+            counts = np.abs(np.abs(step) - turn) <= _ROUND_OFF * (turn + np.abs(own))
+            turns[counts | (np.abs(cut - turn) <= _QUADRATURE * turn)] = turn
     return turns
 
 
