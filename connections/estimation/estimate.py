@@ -21,7 +21,7 @@ from connections.estimation.describing import (
 )
 from connections.evaluation.parameters import Parametrized
 
-_ASYMMETRY = 1e-9  # of P, in units of the standard deviations
+ASYMMETRY = 1e-9  # of P, in units of the standard deviations
 
 
 class Status(IntEnum):
@@ -49,7 +49,7 @@ class Status(IntEnum):
     GEODESIC_TOO_COARSE = 6
     """Of an update, by the error of its integration."""
     NOT_FINITE = 7
-    """NaN is given: by the estimate, or by a user's function; or P or N is not positive definite."""
+    """NaN is given: by the estimate, or a user's function; or P or N is not symmetric positive definite."""
 
     @property
     def failed(self) -> bool:
@@ -248,9 +248,9 @@ def require_covariance(name: str, P: np.ndarray, definite: bool = True) -> None:
     sizes = np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     correlation = P / sizes[..., :, None] / sizes[..., None, :]
     gap = np.abs(correlation - np.swapaxes(correlation, -1, -2)).max(initial=0.0)
-    if gap > _ASYMMETRY:
+    if gap > ASYMMETRY:
         raise ValueError(f"{name} is not symmetric: correlations [i, j] and [j, i] differ by {gap:.2g}")
     least = float(np.linalg.eigvalsh(correlation).min(initial=np.inf))
-    if least < -_ASYMMETRY or (definite and least <= 0.0):
+    if least < -ASYMMETRY or (definite and least <= 0.0):
         what = "positive definite" if definite else "positive semidefinite"
         raise ValueError(f"{name} is not {what}: the smallest eigenvalue of its correlations is {least:.2g}")

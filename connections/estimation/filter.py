@@ -202,7 +202,8 @@ class Filter(Parametrized):
 
         Raises
         ------
-        ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why.
+        ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why;
+        a function N returns no covariance.
         ConvergenceError : the iteration does not end. IntegrationError : a geodesic needs more steps.
         ShapeError, NonFiniteError, TypeError; PointError of y and of the estimate.
 
@@ -219,7 +220,7 @@ class Filter(Parametrized):
         found, innovation, off = update(estimate, y, _checked_gate(gate), u)
         self._require_same_turn(sensor, innovation, estimate, u)
         if self.on_failure == "raise":
-            self._require_settled(innovation, off, "")
+            self._require_settled(innovation, off, "", (sensor, estimate, y, u))
         return _as_given(found, estimate), as_given(innovation, estimate.q)
 
     def run(
@@ -259,7 +260,7 @@ class Filter(Parametrized):
         if self._may_go_on(gaps):
             history, gaps, offs = compiled(_run, self, sensor)(*given)
         self._require_same_turn(sensor, history.innovation, estimate, u)
-        self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
+        self._require_run(history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
         found: History = _as_given(history, estimate)
         return found
 
@@ -474,7 +475,7 @@ class Filter(Parametrized):
             f"prediction_steps={4 * self.prediction_steps}, or None, or times that are closer together"
         )
 
-    def _require_settled(self, innovation: Innovation, off: Any, where: str) -> None:
+    def _require_settled(self, innovation: Innovation, off: Any, where: str, given: tuple[Any, ...]) -> None:
         status = Status(int(innovation.status))
         if status == Status.NOT_SETTLED:
             raise ConvergenceError(
@@ -487,9 +488,12 @@ class Filter(Parametrized):
                 f"geodesic_steps={4 * self.geodesic_steps}, or a frame that is regular there"
             )
         if status == Status.NOT_FINITE:
+            sensor, estimate, y, u = given
+            seen = self._seen_with(sensor, u, estimate.t)
+            seen.require_noise(f"update{where}", estimate.state, np.asarray(y))
             raise NonFiniteError(f"update{where}: h, its derivative or N is not finite at the estimate")
 
-    def _require_run(self, history: History, gaps: np.ndarray, offs: np.ndarray, times: np.ndarray) -> None:
+    def _require_run(self, history: History, gaps: Any, offs: Any, times: Any, given: Any) -> None:
         """Raise the error of the first sample that failed, and was not to be kept."""
         status = np.asarray(history.predicted.status), np.asarray(history.innovation.status)
         if self.on_failure == "keep":
@@ -503,8 +507,10 @@ class Filter(Parametrized):
             raise NonFiniteError(
                 f"predict: the estimate at times[{place}] = {times[place]:g} s is not finite"
             )
-        one = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], history.innovation)
-        self._require_settled(one, offs[place], f" at times[{place}] = {times[place]:g} s")
+        said = history.innovation, history.predicted, *given[1:]
+        one, predicted, *seen = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], said)
+        where = f" at times[{place}] = {times[place]:g} s"
+        self._require_settled(one, offs[place], where, (given[0], predicted, *seen))
 
 
 def _checked_gate(gate: Any) -> Any:

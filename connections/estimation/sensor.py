@@ -34,7 +34,7 @@ from connections.checks import (
     takes,
 )
 from connections.estimation.displacements import Displacements, displacements_of
-from connections.estimation.estimate import require_covariance
+from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import (
     ParametricFunction,
     Parametrized,
@@ -68,7 +68,8 @@ class Sensor(Parametrized):
     ----------
     h : q (nq,) -> y (m,), or (q, u, t) -> y with the filter's input u and the time t, s; of a mechanical
         system (q, v) -> y, or (q, v, u, t) -> y. JAX-traceable. With a connection y is a point.
-    N : (m, m) covariance, or y -> N; on a manifold in components of the frame.
+    N : (m, m) covariance, or y -> N; on a manifold in components of the frame. What a function returns is
+        judged as a constant is, at the first prediction of y.
     connection : of the manifold of y; None for numbers. A group's frame stands for its torsion-free
         `CartanSchoutenConnection`, a `SphereFrame` for that of the round metric.
     reported : whether N is in the frame at the measured point, as of a sensor that reports its own
@@ -161,6 +162,18 @@ class Sensor(Parametrized):
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
+    def require_noise(self, where: str, state: tuple[Any, ...], y: Any) -> None:
+        """Raise the error that says why N, a function, returns no covariance for this measurement."""
+        predicted, missing = jnp.asarray(self.h(*state)), np.isnan(y)
+        if not callable(self.N) or not np.isfinite(predicted).all():
+            return
+        at = self.connection.frame.project_at(jnp.asarray(y)) if self.reported else predicted
+        N = np.asarray(self.N(at))
+        if self.connection is None:
+            N = np.where(missing[:, None] | missing, np.eye(len(missing)), N)
+        require_finite(f"{where}: N", N)
+        require_covariance(f"{where}: N", N)
+
     def takes_inputs(self, velocities: int) -> bool:
         """Whether h takes u and t, too.
 
@@ -211,7 +224,13 @@ class Sensor(Parametrized):
         return displacements_of(self.connection, _STEPS)
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:
-        return require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
+        """N, with NaN where what a function returns is not symmetric, or has no positive variance."""
+        N = require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
+        if not callable(self.N):
+            return N
+        variances = jnp.diagonal(N)
+        sizes = jnp.sqrt(jnp.where(variances > 0.0, variances, jnp.nan))
+        return jnp.where(jnp.abs(N - N.T) <= ASYMMETRY * sizes[:, None] * sizes, N, jnp.nan)
 
 
 def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
@@ -228,8 +247,9 @@ def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndar
     for angle in angles:
         axis = jnp.zeros_like(q).at[angle].set(1.0)
         step = np.asarray(h(q + 2.0 * np.pi * axis, *v)) - own
-        slopes = jax.vmap(lambda part, axis=axis: jax.jvp(lambda p: h(p, *v), (q + part * axis,), (axis,))[1])
-        cut = np.abs(2.0 * np.pi * np.mean(slopes(parts), axis=0) - step)
+        points = q + parts[:, None] * axis
+        slopes: Any = jax.vmap(lambda p, along: jax.jvp(lambda p: h(p, *v), (p,), (along,))[1], (0, None))
+        cut = np.abs(2.0 * np.pi * np.mean(slopes(points, axis), axis=0) - step)
         for turn in (2.0 * np.pi, 360.0):
             counts = np.abs(np.abs(step) - turn) <= _ROUND_OFF * (turn + np.abs(own))
             turns[counts | (np.abs(cut - turn) <= _QUADRATURE * turn)] = turn
