@@ -479,8 +479,9 @@ class Filter(Parametrized):
         status = Status(int(innovation.status))
         if status == Status.NOT_SETTLED:
             raise ConvergenceError(
-                f"update{where}: {int(innovation.steps)} iterations do not settle; the measurement is too "
-                "far from the estimate for its covariances, or give more iterations"
+                f"update{where}: {int(innovation.steps)} iterations do not settle: give more "
+                "iterations, or look at the sensor and its covariance; "
+                'Filter(..., on_failure="keep") goes on without the measurement'
             )
         if status == Status.GEODESIC_TOO_COARSE:
             raise IntegrationError(

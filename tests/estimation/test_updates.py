@@ -163,6 +163,14 @@ def fails(filter, estimate, y, sensor, error):
     return jax.jit(lambda y: filter.update(estimate, y, sensor))(jnp.asarray(y))
 
 
+def test_what_does_not_settle_is_told_what_to_try():
+    """The measurement may be near: it is not blamed."""
+    with pytest.raises(
+        ConvergenceError, match="iterations do not settle: give more iterations, or look at the"
+    ):
+        SHORT.update(FAR, [0.1], BENT)
+
+
 CASES = {
     "not settled": (SHORT, FAR, [0.1], BENT, ConvergenceError, Status.NOT_SETTLED),
     "no number": (LINE, estimation.Estimate([-1.0], [[1.0]]), [0.1], ROOT, NonFiniteError, Status.NOT_FINITE),
