@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from connections.checks import ConvergenceError, as_array, as_number, require_type
+from connections.estimation.describing import words_of_failures
 from connections.estimation.estimate import Estimate, History, Status
 from connections.estimation.filter import Filter
 
@@ -64,9 +65,10 @@ class Consistency:
         runs, times = f"{self.runs} run{'s' * (self.runs != 1)}", f"{len(self.nees)} times"
         nis = self.nis[~np.isnan(self.nis)]
         said = f"NIS {nis.mean():.3g}" if nis.size else "no NIS"
+        failed = f", {self.failed} failed: {words_of_failures(self.reasons)}" * (self.failed > 0)
         return (
             f"Consistency of {runs} at {times}: NEES {self.nees.mean():.3g}, "
-            f"{self.nees_share:.0%} within bounds, {said}"
+            f"{self.nees_share:.0%} within bounds, {said}{failed}"
         )
 
 
@@ -127,7 +129,7 @@ def consistency(
     first = codes[np.arange(len(codes)), (codes >= Status.NOT_SETTLED).argmax(axis=-1)]
     reasons = {status: int(np.sum(first == status)) for status in Status if (first == status).any()}
     if not good.any():
-        raise ConvergenceError(f"consistency: all of {len(good)} runs failed: {_words(reasons)}")
+        raise ConvergenceError(f"consistency: all of {len(good)} runs failed: {words_of_failures(reasons)}")
 
     def chosen(a: Any, *shape: int) -> Any:
         return np.broadcast_to(np.asarray(a), (*batch, *shape)).reshape(-1, batch[-1], *shape)[good]
@@ -151,7 +153,3 @@ def consistency(
         bounds[some] = np.stack([chi2.ppf(tail, count[some]) / count[some] for tail in tails], axis=-1)
     means, errors = each.mean(axis=0), errors.reshape(*batch, k)
     return Consistency(means, nis, (low, high), bounds, errors, runs, len(good) - runs, reasons)
-
-
-def _words(reasons: dict[Status, int]) -> str:
-    return ", ".join(f"{count} {status.name}" for status, count in reasons.items())
