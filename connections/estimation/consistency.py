@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections.checks import ConvergenceError, as_array, as_number, require_type
+from connections.checks import ConvergenceError, ShapeError, as_array, as_number, require_type
 from connections.estimation.describing import words_of_failures
 from connections.estimation.estimate import Estimate, History, Status
 from connections.estimation.filter import Filter
@@ -117,10 +117,13 @@ def consistency(
     estimate = jax.tree_util.tree_map(np.asarray, estimate)
     n, nq, k = filter.frame.dim, filter.frame.ambient_dim, filter.space.dim
     q = as_array("q", q, (nq,))
+    own = np.shape(estimate.q)[:-1]
+    if not own:
+        raise ShapeError("history.q", ("...", "T", nq), np.shape(estimate.q))
+    batch = _with_times("q", q, own)
     if v is not None and estimate.v is not None:
         v = as_array("v", v, (n,))
-    own = np.shape(estimate.q)[:-1]
-    batch = np.broadcast_shapes(own, np.shape(q)[:-1])
+        batch = _with_times("v", v, batch)
     entries = [estimate.P.reshape(*own, -1), *estimate.state]
     finite = np.isfinite(np.concatenate(entries, axis=-1)).all(axis=-1)
     runs_of = [np.broadcast_to(finite, shape).reshape(-1, own[-1]) for shape in (own, batch)]
@@ -153,3 +156,15 @@ def consistency(
         bounds[some] = np.stack([chi2.ppf(tail, count[some]) / count[some] for tail in tails], axis=-1)
     means, errors = each.mean(axis=0), errors.reshape(*batch, k)
     return Consistency(means, nis, (low, high), bounds, errors, runs, len(good) - runs, reasons)
+
+
+def _with_times(name: str, truth: Any, own: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch axes and the times of both, or the `ShapeError` that says that they are not of one kind."""
+    shape = np.shape(truth)
+    try:
+        batch = np.broadcast_shapes(shape[:-1], own)
+    except ValueError:
+        batch = ()
+    if not batch or shape[-2:-1] != own[-1:]:
+        raise ShapeError(name, ("...", *own, shape[-1]), shape)
+    return batch
