@@ -75,7 +75,8 @@ class Estimate(Parametrized):
 
     Raises
     ------
-    ValueError : P is not symmetric positive definite. ShapeError, NonFiniteError, TypeError.
+    ValueError : P is not symmetric positive definite; a status is none of `Status`. ShapeError,
+        NonFiniteError, TypeError.
 
     Examples
     --------
@@ -102,6 +103,8 @@ class Estimate(Parametrized):
         for name, value in given.items():
             require_finite(name, value)
             object.__setattr__(self, name, value)
+        if not is_traced(given["status"]) and not np.isin(given["status"], list(Status)).all():
+            raise ValueError(f"status: expected codes of Status, 0 to {len(Status) - 1}, got {self.status}")
         P = given["P"]
         if P.shape[-1] != P.shape[-2]:
             raise ShapeError("P", ("...", "k", "k"), P.shape)

@@ -40,6 +40,7 @@ from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
+from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.linearization import linearize
 from connections.multibody.model import Model
 
@@ -76,7 +77,8 @@ class Filter(Parametrized):
 
     Raises
     ------
-    TypeError : nabla is no connection or system; velocity is no function.
+    TypeError : nabla is no connection or system; velocity is no function; the frame that is given as a
+        connection is no group's, as that of closed chains.
     FrameError : the reset or the connection is in another frame.
     ValueError : the noise is not symmetric positive semidefinite.
     ShapeError, NonFiniteError.
@@ -125,6 +127,11 @@ class Filter(Parametrized):
             self._set("nabla", self.nabla.system() if isinstance(self.nabla, Model) else self.nabla)
             if self.velocity is not None:
                 raise TypeError("velocity: that of a mechanical system is a part of its state; leave it out")
+            if isinstance(self.connection, RestrictedFrame):
+                raise TypeError(
+                    "connection: the frame of closed chains is no group; leave it out, for the system's own "
+                    "connection"
+                )
             if self.connection is not None:
                 self._set("connection", as_connection("connection", self.connection))
                 require_same_frame(self.nabla.frame, "nabla", self.connection.frame, "connection")
@@ -175,7 +182,7 @@ class Filter(Parametrized):
         if self._traces(estimate, u, t):
             traced: Estimate = _predicted(self, estimate, u, t)[0]
             return traced
-        self._require(estimate)
+        self._require_one(estimate)
         t = as_number("t", t)
         if t < estimate.t:
             raise ValueError(f"t: {t:g} s is before the estimate, which is of {float(estimate.t):g} s")
@@ -212,7 +219,7 @@ class Filter(Parametrized):
         require_type("sensor", sensor, Sensor, "write update(estimate, y, Sensor(h, N))")
         if self._traces(estimate, y, sensor, gate, u):
             return self._update(sensor, estimate, jnp.asarray(y), gate, u)[:2]
-        self._require(estimate)
+        self._require_one(estimate)
         if u is not None or sensor.takes_inputs(self.space.velocity_count):
             u = self._input("u", u, ())
         y = self._measurement("y", y, sensor, (), u)
@@ -245,7 +252,7 @@ class Filter(Parametrized):
         if self._traces(estimate, times, u, y, sensor, gate):
             traced: History = _run(self, sensor, estimate, jnp.asarray(times), jnp.asarray(y), u, gate)[0]
             return traced
-        self._require(estimate)
+        self._require_one(estimate)
         times = as_array("times", times, (None,))
         require_finite("times", times)
         if times.ndim != 1:
@@ -276,12 +283,17 @@ class Filter(Parametrized):
         Raises
         ------
         ConvergenceError : an estimate is so far from its prediction that no geodesic between them is found.
+        ShapeError, TypeError : the history is of a filter of other states.
 
         Source: docs/filters.md.
         """
         require_type("history", history, History, "write smooth(filter.run(...))")
         if self._traces(history):
             return _smooth(self, history)
+        times = np.shape(history.estimate.t)
+        if len(times) != 1:
+            raise ShapeError("history.estimate.t, of one run,", ("T",), times)
+        self._require("history.estimate", history.estimate, times)
         found = compiled(_smooth, self)(history)
         good = np.isfinite(np.asarray(found.P)).all(axis=(-2, -1))
         if not good.all():
@@ -378,23 +390,27 @@ class Filter(Parametrized):
     def _traces(*things: Any) -> bool:
         return not trace_state_clean() or is_traced(*things)
 
-    def _require(self, estimate: Any) -> None:
+    def _require_one(self, estimate: Any) -> None:
         """Raise the error that says why this is no estimate of the filter's state."""
         require_type("estimate", estimate, Estimate, "write Estimate(q, P)")
+        self._require("estimate", estimate)
+        require_admissible(self.nabla, "estimate.q", np.asarray(estimate.q))
+
+    def _require(self, name: str, estimate: Any, batch: tuple[int, ...] = ()) -> None:
+        """Raise the error that says why these are no estimates of the filter's state."""
         n, nq = self.frame.dim, self.frame.ambient_dim
-        if np.shape(estimate.q) != (nq,):
-            raise ShapeError("estimate.q", (nq,), np.shape(estimate.q))
+        if np.shape(estimate.q) != (*batch, nq):
+            raise ShapeError(f"{name}.q", (*batch, nq), np.shape(estimate.q))
         if (estimate.v is None) != (self.space.velocity_count == 0):
             what = "has none" if estimate.v is None else "has one"
             raise TypeError(
-                f"estimate.v: the filter's state is {'(q, v)' if estimate.v is None else 'q'}, "
+                f"{name}.v: the filter's state is {'(q, v)' if estimate.v is None else 'q'}, "
                 f"but the estimate {what}"
             )
-        if estimate.v is not None and np.shape(estimate.v) != (n,):
-            raise ShapeError("estimate.v", (n,), np.shape(estimate.v))
-        if np.shape(estimate.P) != (self.space.dim,) * 2:
-            raise ShapeError("estimate.P", (self.space.dim,) * 2, np.shape(estimate.P))
-        require_admissible(self.nabla, "estimate.q", np.asarray(estimate.q))
+        if estimate.v is not None and np.shape(estimate.v) != (*batch, n):
+            raise ShapeError(f"{name}.v", (*batch, n), np.shape(estimate.v))
+        if np.shape(estimate.P) != (*batch, self.space.dim, self.space.dim):
+            raise ShapeError(f"{name}.P", (*batch, self.space.dim, self.space.dim), np.shape(estimate.P))
 
     def _input(self, name: str, u: Any, batch: tuple[int, ...]) -> Any:
         velocity = None if isinstance(self.nabla, MechanicalSystem) else self.velocity

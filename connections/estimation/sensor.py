@@ -42,6 +42,7 @@ from connections.evaluation.parameters import (
     unwrap,
     with_parameters,
 )
+from connections.geometry.group_maps import require_group
 from connections.geometry.groups import less_periods
 
 _STEPS = 4  # of geodesics between measurements
@@ -112,6 +113,7 @@ class Sensor(Parametrized):
         if not callable(self.h):
             require_function("h", self.h, "q -> y")
         object.__setattr__(self, "h", with_parameters(self.h, parameters))
+        _require_numbers("parameters", parameters)
         if not self._counts:
             raise _wrong_arguments(self.h, _FORMS)
         object.__setattr__(self, "turns", _periods(self.turns))
@@ -276,6 +278,14 @@ def _wrong_arguments(h: Any, forms: Iterable[int]) -> TypeError:
     )
 
 
+def _require_numbers(name: str, parameters: Any) -> None:
+    """Raise `NonFiniteError` for NaN; infinite is a limit, perhaps, that there is none."""
+    for leaf in jax.tree_util.tree_leaves(parameters):
+        is_float = not is_traced(leaf) and np.issubdtype(np.asarray(leaf).dtype, np.inexact)
+        if is_float and np.isnan(leaf).any():
+            require_finite(name, np.where(np.isinf(leaf), 0.0, leaf))
+
+
 def _periods(turns: Any) -> Any:
     """Periods by index, or None; or the error that says why these are none."""
     if turns is None:
@@ -311,6 +321,7 @@ def as_connection(name: str, given: Any) -> AffineConnection:
     if isinstance(given, ProductFrame) and _has_sphere(given):
         return ProductConnection(*(as_connection(name, factor) for factor in given.frames))
     if isinstance(given, FrameField):
+        require_group(name, given)
         return CartanSchoutenConnection(given)
     require_type(name, given, AffineConnection)
     connection: AffineConnection = given
