@@ -17,8 +17,9 @@ import numpy as np
 
 from connections.checks import ConvergenceError, ShapeError, as_array, as_number, require_type
 from connections.estimation.describing import words_of_failures
-from connections.estimation.estimate import Estimate, History, Status
+from connections.estimation.estimate import Estimate, History
 from connections.estimation.filter import Filter
+from connections.estimation.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)

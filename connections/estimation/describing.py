@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from connections.checks import is_traced
+from connections.estimation.status import Status
 from connections.evaluation.describing import cut_to_width
 
 _FEW = 6  # deviations that a line shows
@@ -106,8 +107,6 @@ def _nis(innovation: Any) -> tuple[float, int]:
 
 def _failed(status: Any) -> list[str]:
     """How many of these failed, and how; nothing if none did."""
-    from connections.estimation.estimate import Status
-
     status = np.asarray(status)
     counts = {code: int(np.sum(status == code)) for code in Status if code.failed and (status == code).any()}
     if not counts:

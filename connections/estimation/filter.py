@@ -31,10 +31,11 @@ from connections.checks import (
 )
 from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.estimation.estimate import Estimate, History, Innovation, Status, require_covariance
+from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
 from connections.estimation.sensor import Sensor, as_connection, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
+from connections.estimation.status import Status
 from connections.estimation.updates import Settings, judged, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
