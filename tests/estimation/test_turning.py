@@ -164,6 +164,7 @@ def test_an_angle_that_is_cut_is_refused():
         (lambda q: jnp.arctan2(*(jnp.asarray(LANDMARK) - q[:2])[::-1])[None] - q[2:], TURN),
         (cut_bearing_from_off_the_centre, TURN),
         (lambda q: jnp.exp(3.0 * jnp.cos(q[2:])), np.inf),
+        (lambda q: 0.5 * q[2:], np.inf),
         (lambda q: 3.0 * cut_heading(q), np.inf),
         (lambda q: jnp.arctan(q[2:]), np.inf),
         (lambda q: cut_heading(q[::-1]), np.inf),
