@@ -1,9 +1,10 @@
 """State estimation on manifolds: Kalman filters and smoothers with any connection."""
 
 from connections.estimation.consistency import Consistency, consistency
-from connections.estimation.estimate import Estimate, History, Innovation, Status
+from connections.estimation.estimate import Estimate, History, Innovation
 from connections.estimation.filter import Filter
 from connections.estimation.sensor import Sensor
+from connections.estimation.status import Status
 
 __all__ = [
     "Consistency",

@@ -15,9 +15,11 @@ from typing import Any
 import jax
 import numpy as np
 
-from connections.checks import ConvergenceError, as_array, as_number, require_type
-from connections.estimation.estimate import Estimate, History, Status
+from connections.checks import ConvergenceError, ShapeError, as_array, as_number, require_type
+from connections.estimation.describing import words_of_failures
+from connections.estimation.estimate import Estimate, History
 from connections.estimation.filter import Filter
+from connections.estimation.status import Status
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,9 +66,10 @@ class Consistency:
         runs, times = f"{self.runs} run{'s' * (self.runs != 1)}", f"{len(self.nees)} times"
         nis = self.nis[~np.isnan(self.nis)]
         said = f"NIS {nis.mean():.3g}" if nis.size else "no NIS"
+        failed = f", {self.failed} failed: {words_of_failures(self.reasons)}" * (self.failed > 0)
         return (
             f"Consistency of {runs} at {times}: NEES {self.nees.mean():.3g}, "
-            f"{self.nees_share:.0%} within bounds, {said}"
+            f"{self.nees_share:.0%} within bounds, {said}{failed}"
         )
 
 
@@ -115,10 +118,13 @@ def consistency(
     estimate = jax.tree_util.tree_map(np.asarray, estimate)
     n, nq, k = filter.frame.dim, filter.frame.ambient_dim, filter.space.dim
     q = as_array("q", q, (nq,))
+    own = np.shape(estimate.q)[:-1]
+    if not own:
+        raise ShapeError("history.q", ("...", "T", nq), np.shape(estimate.q))
+    batch = _with_times("q", q, own)
     if v is not None and estimate.v is not None:
         v = as_array("v", v, (n,))
-    own = np.shape(estimate.q)[:-1]
-    batch = np.broadcast_shapes(own, np.shape(q)[:-1])
+        batch = _with_times("v", v, batch)
     entries = [estimate.P.reshape(*own, -1), *estimate.state]
     finite = np.isfinite(np.concatenate(entries, axis=-1)).all(axis=-1)
     runs_of = [np.broadcast_to(finite, shape).reshape(-1, own[-1]) for shape in (own, batch)]
@@ -127,7 +133,7 @@ def consistency(
     first = codes[np.arange(len(codes)), (codes >= Status.NOT_SETTLED).argmax(axis=-1)]
     reasons = {status: int(np.sum(first == status)) for status in Status if (first == status).any()}
     if not good.any():
-        raise ConvergenceError(f"consistency: all of {len(good)} runs failed: {_words(reasons)}")
+        raise ConvergenceError(f"consistency: all of {len(good)} runs failed: {words_of_failures(reasons)}")
 
     def chosen(a: Any, *shape: int) -> Any:
         return np.broadcast_to(np.asarray(a), (*batch, *shape)).reshape(-1, batch[-1], *shape)[good]
@@ -153,5 +159,13 @@ def consistency(
     return Consistency(means, nis, (low, high), bounds, errors, runs, len(good) - runs, reasons)
 
 
-def _words(reasons: dict[Status, int]) -> str:
-    return ", ".join(f"{count} {status.name}" for status, count in reasons.items())
+def _with_times(name: str, truth: Any, own: tuple[int, ...]) -> tuple[int, ...]:
+    """The batch axes and the times of both, or the `ShapeError` that says that they are not of one kind."""
+    shape = np.shape(truth)
+    try:
+        batch = np.broadcast_shapes(shape[:-1], own)
+    except ValueError:
+        batch = ()
+    if not batch or shape[-2:-1] != own[-1:]:
+        raise ShapeError(name, ("...", *own, shape[-1]), shape)
+    return batch

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 from connections.checks import is_traced
+from connections.estimation.status import Status
 from connections.evaluation.describing import cut_to_width
 
 _FEW = 6  # deviations that a line shows
@@ -18,13 +19,14 @@ def line_of_estimate(estimate: Any) -> str:
     """One estimate, or how many there are, with their times and deviations."""
     if not _is_numeric(estimate):
         return _unknown("Estimate", estimate)
-    shape, k = np.shape(estimate.t), np.shape(estimate.P)[-1]
+    shape, k, failed = np.shape(estimate.t), np.shape(estimate.P)[-1], _failed(estimate.status)
     if shape:
-        return cut_to_width(f"Estimates {shape} of {k} errors{_span(estimate.t)}")
+        return cut_to_width(", ".join([f"Estimates {shape} of {k} errors{_span(estimate.t)}", *failed]))
     few = ", ".join(f"{size:.3g}" for size in estimate.deviations[:_FEW])
-    return cut_to_width(
-        f"Estimate of {k} errors at {float(estimate.t):.6g} s, deviations {few}{', ...' * (k > _FEW)}"
+    known = (
+        [] if failed and np.isnan(estimate.deviations).any() else [f"deviations {few}{', ...' * (k > _FEW)}"]
     )
+    return cut_to_width(", ".join([f"Estimate of {k} errors at {float(estimate.t):.6g} s", *failed, *known]))
 
 
 def line_of_innovation(innovation: Any) -> str:
@@ -34,6 +36,8 @@ def line_of_innovation(innovation: Any) -> str:
     if np.ndim(innovation.nis):
         return cut_to_width(f"Innovations {np.shape(innovation.nis)}: {_accepted(innovation)}")
     nis, count = float(innovation.nis), int(innovation.dimension)
+    if failed := _failed(innovation.status):
+        return f"Innovation of {count}, {failed[0]}"
     said = "accepted" if innovation.accepted else "refused" if count else "nothing measured"
     return f"Innovation: NIS {nis:.3g} of {count}, {said}"
 
@@ -52,7 +56,7 @@ def line_of_history(history: Any) -> str:
 def table_of_history(history: Any) -> str:
     """Deviations of each error at the beginning, the least, the largest, at the end; NIS and its bounds.
 
-    Those of several runs are root mean squares.
+    Those of several runs are root mean squares. What failed is left out, and counted.
     """
     from scipy.stats import chi2
 
@@ -60,18 +64,19 @@ def table_of_history(history: Any) -> str:
         return line_of_history(history)
     k = np.shape(history.estimate.P)[-1]
     deviations = history.estimate.deviations.reshape(-1, np.shape(history.estimate.t)[-1], k)
-    size = np.sqrt(np.mean(deviations**2, axis=0))
+    known = np.isfinite(deviations)
+    count = np.sum(known, axis=0)
+    size = np.sqrt(np.sum(np.where(known, deviations, 0.0) ** 2, axis=0) / np.where(count, count, np.nan))
     t, said = np.asarray(history.estimate.t), history.innovation
     begin, end = (f"at {time:.5g} s" for time in (t[..., 0].min(), t[..., -1].max()))
     lines = [line_of_history(history), "", _ROW.format("error", begin, "least", "largest", end)]
-    for number, (first, least, most, last) in enumerate(
-        zip(size[0], size.min(axis=0), size.max(axis=0), size[-1], strict=True)
-    ):
-        lines.append(_ROW.format(number, *(f"{value:.3g}" for value in (first, least, most, last))))
-    count = int(np.sum(said.dimension))
+    least, most = np.fmin.reduce(size), np.fmax.reduce(size)
+    for number, row in enumerate(zip(size[0], least, most, size[-1], strict=True)):
+        lines.append(_ROW.format(number, *("failed" if np.isnan(value) else f"{value:.3g}" for value in row)))
+    total, count = _nis(said)
     if count:
         low, high = (chi2.ppf(tail, count) / count for tail in (0.025, 0.975))
-        mean = float(np.sum(said.nis)) / count
+        mean = total / count
         lines += [
             "",
             f"NIS {mean:.3g} a component; 95 of 100 consistent runs have {low:.3g} to {high:.3g}",
@@ -79,12 +84,36 @@ def table_of_history(history: Any) -> str:
     return "\n".join(map(cut_to_width, lines))
 
 
+def words_of_failures(counts: dict[Any, int]) -> str:
+    """How often what happened, by its code."""
+    return ", ".join(f"{count} {status.name}" for status, count in counts.items())
+
+
 def _accepted(innovation: Any) -> str:
     measured, accepted = np.asarray(innovation.dimension) > 0, np.asarray(innovation.accepted)
+    total, count = _nis(innovation)
+    said = _failed(innovation.status)
     if not measured.any():
-        return "nothing measured"
-    mean = float(np.sum(innovation.nis)) / float(np.sum(innovation.dimension))
-    return f"NIS {mean:.3g}, {int(accepted.sum())} of {int(measured.sum())} accepted"
+        return ", ".join([*said, "nothing measured"])
+    said += [f"NIS {total / count:.3g}"] if count else ["no NIS"]
+    return ", ".join([*said, f"{int(accepted.sum())} of {int(measured.sum())} accepted"])
+
+
+def _nis(innovation: Any) -> tuple[float, int]:
+    """The sum of NIS, and of how many components, of the updates that have one."""
+    nis = np.asarray(innovation.nis)
+    return float(np.nansum(nis)), int(np.sum(np.where(np.isnan(nis), 0, innovation.dimension)))
+
+
+def _failed(status: Any) -> list[str]:
+    """How many of these failed, and how; nothing if none did."""
+    status = np.asarray(status)
+    counts = {code: int(np.sum(status == code)) for code in Status if code.failed and (status == code).any()}
+    if not counts:
+        return []
+    codes = next(iter(counts)).name if len(counts) == 1 else words_of_failures(counts)
+    share = f"{sum(counts.values())} of {status.size} " if status.ndim else ""
+    return [f"{share}failed: {codes}"]
 
 
 def _span(t: Any) -> str:

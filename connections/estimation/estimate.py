@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Any
 
 import jax
@@ -19,42 +18,10 @@ from connections.estimation.describing import (
     line_of_innovation,
     table_of_history,
 )
+from connections.estimation.status import Status
 from connections.evaluation.parameters import Parametrized
 
 ASYMMETRY = 1e-9  # of P, in units of the standard deviations
-
-
-class Status(IntEnum):
-    """What happened in a prediction or an update; from `NOT_SETTLED` on it failed.
-
-    Examples
-    --------
-    >>> from connections import estimation
-    >>> estimation.Status(1.0), estimation.Status.STEP_TOO_LONG.failed
-    (<Status.REFUSED: 1>, True)
-    """
-
-    SETTLED = 0
-    """The prediction is right to its tolerance; the update took place."""
-    REFUSED = 1
-    """By the gate; the estimate is as it was."""
-    NOTHING_MEASURED = 2
-    """The estimate is as it was."""
-    NOT_SETTLED = 3
-    """The iteration of the update does not end, or no geodesic is found by the smoother."""
-    STEP_TOO_LONG = 4
-    """Of a prediction, by the error of its integration."""
-    TIME_BACK = 5
-    """The time of a prediction is before the estimate's."""
-    GEODESIC_TOO_COARSE = 6
-    """Of an update, by the error of its integration."""
-    NOT_FINITE = 7
-    """NaN is given: by the estimate, or by a user's function; or P or N is not positive definite."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether there is no result."""
-        return self >= Status.NOT_SETTLED
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -75,7 +42,8 @@ class Estimate(Parametrized):
 
     Raises
     ------
-    ValueError : P is not symmetric positive definite. ShapeError, NonFiniteError, TypeError.
+    ValueError : P is not symmetric positive definite; a status is none of `Status`. ShapeError,
+        NonFiniteError, TypeError.
 
     Examples
     --------
@@ -102,6 +70,8 @@ class Estimate(Parametrized):
         for name, value in given.items():
             require_finite(name, value)
             object.__setattr__(self, name, value)
+        if not is_traced(given["status"]) and not np.isin(given["status"], list(Status)).all():
+            raise ValueError(f"status: expected codes of Status, 0 to {len(Status) - 1}, got {self.status}")
         P = given["P"]
         if P.shape[-1] != P.shape[-2]:
             raise ShapeError("P", ("...", "k", "k"), P.shape)

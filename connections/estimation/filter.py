@@ -31,15 +31,17 @@ from connections.checks import (
 )
 from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.estimation.estimate import Estimate, History, Innovation, Status, require_covariance
+from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
-from connections.estimation.sensor import Sensor, as_connection, counted_turns
+from connections.estimation.sensor import Sensor, as_connection, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
+from connections.estimation.status import Status
 from connections.estimation.updates import Settings, judged, smoothed_at, updated_at
 from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
+from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.linearization import linearize
 from connections.multibody.model import Model
 
@@ -76,7 +78,8 @@ class Filter(Parametrized):
 
     Raises
     ------
-    TypeError : nabla is no connection or system; velocity is no function.
+    TypeError : nabla is no connection or system; velocity is no function; the frame that is given as a
+        connection is no group's, as that of closed chains.
     FrameError : the reset or the connection is in another frame.
     ValueError : the noise is not symmetric positive semidefinite.
     ShapeError, NonFiniteError.
@@ -125,6 +128,11 @@ class Filter(Parametrized):
             self._set("nabla", self.nabla.system() if isinstance(self.nabla, Model) else self.nabla)
             if self.velocity is not None:
                 raise TypeError("velocity: that of a mechanical system is a part of its state; leave it out")
+            if isinstance(self.connection, RestrictedFrame):
+                raise TypeError(
+                    "connection: the frame of closed chains is no group; leave it out, for the system's own "
+                    "connection"
+                )
             if self.connection is not None:
                 self._set("connection", as_connection("connection", self.connection))
                 require_same_frame(self.nabla.frame, "nabla", self.connection.frame, "connection")
@@ -175,7 +183,7 @@ class Filter(Parametrized):
         if self._traces(estimate, u, t):
             traced: Estimate = _predicted(self, estimate, u, t)[0]
             return traced
-        self._require(estimate)
+        self._require_one(estimate)
         t = as_number("t", t)
         if t < estimate.t:
             raise ValueError(f"t: {t:g} s is before the estimate, which is of {float(estimate.t):g} s")
@@ -202,7 +210,8 @@ class Filter(Parametrized):
 
         Raises
         ------
-        ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why.
+        ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why;
+        a function N returns no covariance.
         ConvergenceError : the iteration does not end. IntegrationError : a geodesic needs more steps.
         ShapeError, NonFiniteError, TypeError; PointError of y and of the estimate.
 
@@ -211,7 +220,7 @@ class Filter(Parametrized):
         require_type("sensor", sensor, Sensor, "write update(estimate, y, Sensor(h, N))")
         if self._traces(estimate, y, sensor, gate, u):
             return self._update(sensor, estimate, jnp.asarray(y), gate, u)[:2]
-        self._require(estimate)
+        self._require_one(estimate)
         if u is not None or sensor.takes_inputs(self.space.velocity_count):
             u = self._input("u", u, ())
         y = self._measurement("y", y, sensor, (), u)
@@ -219,7 +228,7 @@ class Filter(Parametrized):
         found, innovation, off = update(estimate, y, _checked_gate(gate), u)
         self._require_same_turn(sensor, innovation, estimate, u)
         if self.on_failure == "raise":
-            self._require_settled(innovation, off, "")
+            self._require_settled(innovation, off, "", (sensor, estimate, y, u))
         return _as_given(found, estimate), as_given(innovation, estimate.q)
 
     def run(
@@ -244,7 +253,7 @@ class Filter(Parametrized):
         if self._traces(estimate, times, u, y, sensor, gate):
             traced: History = _run(self, sensor, estimate, jnp.asarray(times), jnp.asarray(y), u, gate)[0]
             return traced
-        self._require(estimate)
+        self._require_one(estimate)
         times = as_array("times", times, (None,))
         require_finite("times", times)
         if times.ndim != 1:
@@ -259,7 +268,7 @@ class Filter(Parametrized):
         if self._may_go_on(gaps):
             history, gaps, offs = compiled(_run, self, sensor)(*given)
         self._require_same_turn(sensor, history.innovation, estimate, u)
-        self._require_run(history, np.asarray(gaps), np.asarray(offs), times)
+        self._require_run(history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
         found: History = _as_given(history, estimate)
         return found
 
@@ -275,12 +284,17 @@ class Filter(Parametrized):
         Raises
         ------
         ConvergenceError : an estimate is so far from its prediction that no geodesic between them is found.
+        ShapeError, TypeError : the history is of a filter of other states.
 
         Source: docs/filters.md.
         """
         require_type("history", history, History, "write smooth(filter.run(...))")
         if self._traces(history):
             return _smooth(self, history)
+        times = np.shape(history.estimate.t)
+        if len(times) != 1:
+            raise ShapeError("history.estimate.t, of one run,", ("T",), times)
+        self._require("history.estimate", history.estimate, times)
         found = compiled(_smooth, self)(history)
         good = np.isfinite(np.asarray(found.P)).all(axis=(-2, -1))
         if not good.all():
@@ -377,23 +391,27 @@ class Filter(Parametrized):
     def _traces(*things: Any) -> bool:
         return not trace_state_clean() or is_traced(*things)
 
-    def _require(self, estimate: Any) -> None:
+    def _require_one(self, estimate: Any) -> None:
         """Raise the error that says why this is no estimate of the filter's state."""
         require_type("estimate", estimate, Estimate, "write Estimate(q, P)")
+        self._require("estimate", estimate)
+        require_admissible(self.nabla, "estimate.q", np.asarray(estimate.q))
+
+    def _require(self, name: str, estimate: Any, batch: tuple[int, ...] = ()) -> None:
+        """Raise the error that says why these are no estimates of the filter's state."""
         n, nq = self.frame.dim, self.frame.ambient_dim
-        if np.shape(estimate.q) != (nq,):
-            raise ShapeError("estimate.q", (nq,), np.shape(estimate.q))
+        if np.shape(estimate.q) != (*batch, nq):
+            raise ShapeError(f"{name}.q", (*batch, nq), np.shape(estimate.q))
         if (estimate.v is None) != (self.space.velocity_count == 0):
             what = "has none" if estimate.v is None else "has one"
             raise TypeError(
-                f"estimate.v: the filter's state is {'(q, v)' if estimate.v is None else 'q'}, "
+                f"{name}.v: the filter's state is {'(q, v)' if estimate.v is None else 'q'}, "
                 f"but the estimate {what}"
             )
-        if estimate.v is not None and np.shape(estimate.v) != (n,):
-            raise ShapeError("estimate.v", (n,), np.shape(estimate.v))
-        if np.shape(estimate.P) != (self.space.dim,) * 2:
-            raise ShapeError("estimate.P", (self.space.dim,) * 2, np.shape(estimate.P))
-        require_admissible(self.nabla, "estimate.q", np.asarray(estimate.q))
+        if estimate.v is not None and np.shape(estimate.v) != (*batch, n):
+            raise ShapeError(f"{name}.v", (*batch, n), np.shape(estimate.v))
+        if np.shape(estimate.P) != (*batch, self.space.dim, self.space.dim):
+            raise ShapeError(f"{name}.P", (*batch, self.space.dim, self.space.dim), np.shape(estimate.P))
 
     def _input(self, name: str, u: Any, batch: tuple[int, ...]) -> Any:
         velocity = None if isinstance(self.nabla, MechanicalSystem) else self.velocity
@@ -450,7 +468,7 @@ class Filter(Parametrized):
         if not (silent and angles and (off > np.pi).any()):
             return
         one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
-        turns = counted_turns(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
+        turns = turns_of(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
         if (off > 0.5 * turns).any():
             *sample, index = map(int, np.argwhere(off > 0.5 * turns)[0])
             where = ", ".join(map(str, (*sample, index)))
@@ -479,12 +497,13 @@ class Filter(Parametrized):
             f"prediction_steps={4 * self.prediction_steps}, or None, or times that are closer together"
         )
 
-    def _require_settled(self, innovation: Innovation, off: Any, where: str) -> None:
+    def _require_settled(self, innovation: Innovation, off: Any, where: str, given: tuple[Any, ...]) -> None:
         status = Status(int(innovation.status))
         if status == Status.NOT_SETTLED:
             raise ConvergenceError(
-                f"update{where}: {int(innovation.steps)} iterations do not settle; the measurement is too "
-                "far from the estimate for its covariances, or give more iterations"
+                f"update{where}: {int(innovation.steps)} iterations do not settle: give more "
+                "iterations, or look at the sensor and its covariance; "
+                'Filter(..., on_failure="keep") goes on without the measurement'
             )
         if status == Status.GEODESIC_TOO_COARSE:
             raise IntegrationError(
@@ -492,9 +511,12 @@ class Filter(Parametrized):
                 f"geodesic_steps={4 * self.geodesic_steps}, or a frame that is regular there"
             )
         if status == Status.NOT_FINITE:
+            sensor, estimate, y, u = given
+            seen = self._seen_with(sensor, u, estimate.t)
+            seen.require_noise(f"update{where}", estimate.state, np.asarray(y))
             raise NonFiniteError(f"update{where}: h, its derivative or N is not finite at the estimate")
 
-    def _require_run(self, history: History, gaps: np.ndarray, offs: np.ndarray, times: np.ndarray) -> None:
+    def _require_run(self, history: History, gaps: Any, offs: Any, times: Any, given: Any) -> None:
         """Raise the error of the first sample that failed, and was not to be kept."""
         status = np.asarray(history.predicted.status), np.asarray(history.innovation.status)
         if self.on_failure == "keep":
@@ -508,8 +530,10 @@ class Filter(Parametrized):
             raise NonFiniteError(
                 f"predict: the estimate at times[{place}] = {times[place]:g} s is not finite"
             )
-        one = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], history.innovation)
-        self._require_settled(one, offs[place], f" at times[{place}] = {times[place]:g} s")
+        said = history.innovation, history.predicted, *given[1:]
+        one, predicted, *seen = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], said)
+        where = f" at times[{place}] = {times[place]:g} s"
+        self._require_settled(one, offs[place], where, (given[0], predicted, *seen))
 
 
 def _checked_gate(gate: Any) -> Any:

@@ -34,7 +34,7 @@ from connections.checks import (
     takes,
 )
 from connections.estimation.displacements import Displacements, displacements_of
-from connections.estimation.estimate import require_covariance
+from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import (
     ParametricFunction,
     Parametrized,
@@ -42,10 +42,12 @@ from connections.evaluation.parameters import (
     unwrap,
     with_parameters,
 )
+from connections.geometry.group_maps import require_group
 from connections.geometry.groups import less_periods
 
 _STEPS = 4  # of geodesics between measurements
 _ROUND_OFF = 1e-9  # of the difference of two values of h
+_PARTS, _QUADRATURE = 64, 1e-3  # of the integral of a derivative over a turn, and its error
 #: The arguments of h by their number: with a velocity or not, with inputs or not.
 _FORMS = {1: "h(q)", 2: "h(q, v)", 3: "h(q, u, t)", 4: "h(q, v, u, t)"}
 
@@ -67,7 +69,8 @@ class Sensor(Parametrized):
     ----------
     h : q (nq,) -> y (m,), or (q, u, t) -> y with the filter's input u and the time t, s; of a mechanical
         system (q, v) -> y, or (q, v, u, t) -> y. JAX-traceable. With a connection y is a point.
-    N : (m, m) covariance, or y -> N; on a manifold in components of the frame.
+    N : (m, m) covariance, or y -> N; on a manifold in components of the frame. What a function returns is
+        judged as a constant is, at the first prediction of y.
     connection : of the manifold of y; None for numbers. A group's frame stands for its torsion-free
         `CartanSchoutenConnection`, a `SphereFrame` for that of the round metric.
     reported : whether N is in the frame at the measured point, as of a sensor that reports its own
@@ -110,6 +113,7 @@ class Sensor(Parametrized):
         if not callable(self.h):
             require_function("h", self.h, "q -> y")
         object.__setattr__(self, "h", with_parameters(self.h, parameters))
+        _require_numbers("parameters", parameters)
         if not self._counts:
             raise _wrong_arguments(self.h, _FORMS)
         object.__setattr__(self, "turns", _periods(self.turns))
@@ -159,6 +163,18 @@ class Sensor(Parametrized):
         both = present[:, None] & present[None, :]
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
+
+    def require_noise(self, where: str, state: tuple[Any, ...], y: Any) -> None:
+        """Raise the error that says why N, a function, returns no covariance for this measurement."""
+        predicted, missing = jnp.asarray(self.h(*state)), np.isnan(y)
+        if not callable(self.N) or not np.isfinite(predicted).all():
+            return
+        at = self.connection.frame.project_at(jnp.asarray(y)) if self.reported else predicted
+        N = np.asarray(self.N(at))
+        if self.connection is None:
+            N = np.where(missing[:, None] | missing, np.eye(len(missing)), N)
+        require_finite(f"{where}: N", N)
+        require_covariance(f"{where}: N", N)
 
     def takes_inputs(self, velocities: int) -> bool:
         """Whether h takes u and t, too.
@@ -210,22 +226,35 @@ class Sensor(Parametrized):
         return displacements_of(self.connection, _STEPS)
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:
-        return require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
+        """N, with NaN where what a function returns is not symmetric, or has no positive variance."""
+        N = require_shape("N", self.N(y) if callable(self.N) else self.N, (m, m))
+        if not callable(self.N):
+            return N
+        variances = jnp.diagonal(N)
+        sizes = jnp.sqrt(jnp.where(variances > 0.0, variances, jnp.nan))
+        return jnp.where(jnp.abs(N - N.T) <= ASYMMETRY * sizes[:, None] * sizes, N, jnp.nan)
 
 
-def counted_turns(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
+def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
     """The full turn, 2 pi or 360, of each component of h (m,) that is an angle; infinite of all others.
 
     A full turn of an angle of the state leads back to the same place. A component that it changes by a full
-    turn is an angle whose turns are counted.
+    turn is an angle whose turns are counted. One that changes by a full turn less, or more, than the integral
+    of its derivative is an angle that is cut somewhere, as between -pi and pi.
     """
     q, *v = map(jnp.asarray, state)
     own = np.asarray(h(q, *v))
     turns = np.full(own.shape, np.inf)
+    parts = 2.0 * np.pi * jnp.arange(_PARTS) / _PARTS
     for angle in angles:
-        step = np.abs(np.asarray(h(q.at[angle].add(2.0 * np.pi), *v)) - own)
+        axis = jnp.zeros_like(q).at[angle].set(1.0)
+        step = np.asarray(h(q + 2.0 * np.pi * axis, *v)) - own
+        points = q + parts[:, None] * axis
+        slopes: Any = jax.vmap(lambda p, along: jax.jvp(lambda p: h(p, *v), (p,), (along,))[1], (0, None))
+        cut = np.abs(2.0 * np.pi * np.mean(slopes(points, axis), axis=0) - step)
         for turn in (2.0 * np.pi, 360.0):
-            turns[np.abs(step - turn) <= _ROUND_OFF * (turn + np.abs(own))] = turn
+            counts = np.abs(np.abs(step) - turn) <= _ROUND_OFF * (turn + np.abs(own))
+            turns[counts | (np.abs(cut - turn) <= _QUADRATURE * turn)] = turn
     return turns
 
 
@@ -247,6 +276,14 @@ def _wrong_arguments(h: Any, forms: Iterable[int]) -> TypeError:
     return TypeError(
         f"h: expected a function {expected}{last}, got one with arguments {inspect.signature(given)}"
     )
+
+
+def _require_numbers(name: str, parameters: Any) -> None:
+    """Raise `NonFiniteError` for NaN; infinite is a limit, perhaps, that there is none."""
+    for leaf in jax.tree_util.tree_leaves(parameters):
+        is_float = not is_traced(leaf) and np.issubdtype(np.asarray(leaf).dtype, np.inexact)
+        if is_float and np.isnan(leaf).any():
+            require_finite(name, np.where(np.isinf(leaf), 0.0, leaf))
 
 
 def _periods(turns: Any) -> Any:
@@ -284,6 +321,7 @@ def as_connection(name: str, given: Any) -> AffineConnection:
     if isinstance(given, ProductFrame) and _has_sphere(given):
         return ProductConnection(*(as_connection(name, factor) for factor in given.frames))
     if isinstance(given, FrameField):
+        require_group(name, given)
         return CartanSchoutenConnection(given)
     require_type(name, given, AffineConnection)
     connection: AffineConnection = given

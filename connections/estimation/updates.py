@@ -28,9 +28,10 @@ import numpy as np
 
 from connections._jax import solve
 from connections.affine import AffineConnection
-from connections.estimation.estimate import Estimate, Innovation, Status
+from connections.estimation.estimate import Estimate, Innovation
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
+from connections.estimation.status import Status
 from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
 from connections.geometry.numerics.products import small_product as product
 

@@ -63,6 +63,8 @@ def figure_history(
         )
     k = np.shape(history.estimate.P)[-1]
     chosen = tuple(range(k)) if components is None else require_indices("components", components, k)
+    if not chosen:
+        raise ValueError("components: none are given; leave them out for all")
     titles = tuple(f"error {k}" for k in chosen) if names is None else require_names("names", names)
     if len(titles) != len(chosen):
         raise ValueError(f"names: got {len(titles)} for {len(chosen)} components")

@@ -10,6 +10,7 @@ import pytest
 
 import connections as cn
 from connections import affine, estimation
+from connections.checks import ShapeError
 
 RUNS, TIMES, GYRO = 1000, 2, 0.01
 LARGE, SMALL, UNEVEN = (0.3, 0.01), (0.1, 0.1), (np.array([0.3, 0.1, 0.2]), 0.01)
@@ -56,3 +57,23 @@ def test_the_transport_without_torsion_is_as_good_and_others_and_none_are_not(ca
 def test_in_small_updates_nothing_matters():
     for beta in (-0.5, 0.5):
         assert np.abs(mean(beta, SMALL)[0] - 1.0).max() < 4 * ERROR
+
+
+@pytest.mark.parametrize("shape", [(1,), (1, 1), (3, 1), (2, 2, 1), (4, 2, 1)])
+def test_a_truth_of_other_times_is_refused(shape):
+    """One truth is none of two times; that of one run is none of three, but (2, 1) is that of each."""
+    line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
+    estimates = estimation.Estimate(np.zeros((3, 2, 1)), np.ones((3, 2, 1, 1)))
+    with pytest.raises(ShapeError, match="q: expected shape"):
+        estimation.consistency(line, estimates, np.zeros(shape))
+    assert (estimation.consistency(line, estimates, np.full((2, 1), 2.0)).nees == 4.0).all()
+    with pytest.raises(ShapeError, match=r"history.q: expected shape \(..., T, 1\), got \(1,\)"):
+        estimation.consistency(line, estimation.Estimate([0.0], [[1.0]]), [[1.0]])
+
+
+def test_a_true_velocity_of_other_times_is_refused():
+    mass = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]]))
+    point = estimation.Filter(mass, noise=[[1.0]])
+    estimates = estimation.Estimate(np.zeros((2, 1)), np.tile(np.eye(2), (2, 1, 1)), np.zeros((2, 1)))
+    with pytest.raises(ShapeError, match=r"v: expected shape \(..., 2, 1\), got \(1, 1\)"):
+        estimation.consistency(point, estimates, np.zeros((2, 1)), [[1.0]])

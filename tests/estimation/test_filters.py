@@ -9,7 +9,8 @@ from scipy.stats import chi2
 
 import connections as cn
 from connections import estimation
-from connections.checks import ConvergenceError, PointError, ShapeError
+from connections import multibody as mb
+from connections.checks import ConvergenceError, NonFiniteError, PointError, ShapeError
 
 # A mass in a plane that is pushed at random: position and velocity, of which the first is measured.
 F = np.kron([[0.0, 1.0], [0.0, 0.0]], np.eye(2))
@@ -252,3 +253,61 @@ def test_a_step_that_fits_worse_is_halved():
         (0.1 - np.arctan(x)) / 1e-4 / (1.0 + x * x), rel=1e-3
     )
     assert abs(x - np.tan(0.1)) < 0.01
+
+
+LINE = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
+PENDULUM = estimation.Filter(
+    cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), [[2.0]])), noise=[[1.0]]
+)
+READ = estimation.Sensor(lambda q: q, [[1.0]])
+
+
+@pytest.fixture(scope="module")
+def line_history():
+    return LINE.run(estimation.Estimate([0.0], [[3.0]]), [1.0, 2.0], np.zeros((2, 1)), [[1.0], [2.0]], READ)
+
+
+@pytest.mark.parametrize(
+    ("error", "words", "call"),
+    [
+        (
+            ShapeError,
+            r"history.estimate.q: expected shape \(2, 2\), got \(2, 1\)",
+            lambda h: estimation.Filter(cn.CoordinateFrame(2), noise=np.eye(2)).smooth(h),
+        ),
+        (TypeError, r"history.estimate.v: the filter's state is \(q, v\), but", lambda h: PENDULUM.smooth(h)),
+        (
+            ShapeError,
+            r"history.estimate.t, of one run,: expected shape \(T,\), got \(1, 2\)",
+            lambda h: LINE.smooth(jax.tree_util.tree_map(lambda a: np.asarray(a)[None], h)),
+        ),
+        (
+            NonFiniteError,
+            r"parameters\[1\] is nan",
+            lambda h: estimation.Sensor(
+                lambda q, p: q + p["a"], [[1.0]], parameters={"a": np.array([np.inf, np.nan])}
+            ),
+        ),
+        (
+            ValueError,
+            "status: expected codes of Status, 0 to 7, got 99",
+            lambda h: estimation.Estimate([0.0], [[1.0]], status=99),
+        ),
+        (ValueError, "status", lambda h: estimation.Estimate([0.0], [[1.0]], status=0.5)),
+        (ValueError, "components: none are given", lambda h: h.plot(components=[])),
+        (
+            TypeError,
+            "nabla: expected the frame of a Lie group, got MatrixFrame",
+            lambda h: estimation.Filter(cn.MatrixFrame(lambda q: jnp.eye(1), 1, 1), noise=[[1.0]]),
+        ),
+    ],
+)
+def test_what_does_not_belong_together_is_named(error, words, call, line_history):
+    with pytest.raises(error, match=words):
+        call(line_history)
+
+
+def test_the_frame_of_closed_chains_is_no_connection():
+    robot = mb.example("four_bar")
+    with pytest.raises(TypeError, match="connection: the frame of closed chains is no group; leave it out"):
+        estimation.Filter(robot, noise=[[1.0]], connection=robot.frame)

@@ -1,6 +1,7 @@
 """Texts and figures of filters' results: one line each, a table, deviations and NIS over time."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.stats import chi2
@@ -111,3 +112,54 @@ def test_what_cannot_be_drawn_is_named(history):
     ):
         with pytest.raises(error, match=words):
             call()
+
+
+def roots(on_failure):
+    """Runs in which the measurement of a root is possible, and the second is not; their deviations."""
+    line = estimation.Filter(cn.CoordinateFrame(1), noise=[[0.01]], on_failure=on_failure)
+    start, sensor = estimation.Estimate([1.0], [[0.04]]), estimation.Sensor(jnp.sqrt, [[0.01]])
+    y = np.array([[[1.0], [1.05], [1.1]], [[1.0], [-50.0], [1.1]]])
+    many = jax.jit(jax.vmap(lambda y: line.run(start, [1.0, 2.0, 3.0], np.zeros((3, 1)), y, sensor)))(y)
+    return line, many, *(jax.tree_util.tree_map(lambda a, k=k: np.asarray(a)[k], many) for k in (0, 1))
+
+
+def test_what_failed_is_counted_and_named():
+    """An update that is left out: NIS and its bounds are those of the others."""
+    _, many, good, bad = roots("keep")
+    nis = bad.innovation.nis[[0, 2]]
+    assert np.isnan(bad.innovation.nis[1]) and np.isfinite(nis).all()
+    assert repr(bad.innovation) == (
+        f"Innovations (3,): 1 of 3 failed: NOT_SETTLED, NIS {nis.mean():.3g}, 2 of 3 accepted"
+    )
+    low, high = (chi2.ppf(tail, 2) / 2 for tail in (0.025, 0.975))
+    assert bad.summary().endswith(
+        f"NIS {nis.mean():.3g} a component; 95 of 100 consistent runs have {low:.3g} to {high:.3g}"
+    )
+    one, kept = (jax.tree_util.tree_map(lambda a: a[1], a) for a in (bad.innovation, bad.estimate))
+    assert repr(one) == "Innovation of 1, failed: NOT_SETTLED"
+    size = kept.deviations[0]
+    assert repr(kept) == f"Estimate of 1 errors at 2 s, failed: NOT_SETTLED, deviations {size:.3g}"
+    whole = (good.innovation.nis.sum() + nis.sum()) / 5
+    assert repr(many).startswith(
+        f"History of 2 runs of 3 estimates, 1 to 3 s: 1 of 6 failed: NOT_SETTLED, NIS {whole:.3g}"[:76]
+    )
+
+
+def test_runs_that_failed_are_left_out_of_deviations():
+    line, many, good, bad = roots("raise")
+    assert np.isnan(bad.estimate.P[1:]).all()
+    assert (
+        many.summary().splitlines()[3] == good.summary().splitlines()[3]
+    )  # both begin alike, and one goes on
+    assert bad.summary().splitlines()[3].split() == [
+        "0",
+        *[f"{bad.estimate.deviations[0, 0]:.3g}"] * 3,
+        "failed",
+    ]
+    assert "2 of 3 failed: NOT_SETTLED" in repr(bad) and "failed" not in repr(good)
+    assert repr(bad.estimate) == "Estimates (3,) of 1 errors, 1 to 3 s, 2 of 3 failed: NOT_SETTLED"
+    last = jax.tree_util.tree_map(lambda a: a[2], bad.estimate)
+    assert repr(last) == "Estimate of 1 errors at 3 s, failed: NOT_SETTLED"
+    found = estimation.consistency(line, many, np.ones((3, 1)))
+    assert repr(found).endswith(", 1 failed: 1 NOT_SETTLED")
+    assert all("nan" not in text for text in (many.summary(), bad.summary(), repr(many), repr(found)))

@@ -8,6 +8,7 @@ import pytest
 import connections as cn
 from connections import estimation
 from connections import multibody as mb
+from connections.estimation.sensor import turns_of
 
 TURN, P = 2.0 * np.pi, np.diag([0.09, 0.04, 0.0625])
 PLANE = estimation.Filter(cn.SE2Frame(), noise=0.01 * np.eye(3))
@@ -138,6 +139,37 @@ def test_an_angle_that_nobody_calls_one_is_refused():
     PLANE.update(START, [9.0], drum)
     chart = estimation.Filter(cn.CoordinateFrame(3), noise=np.eye(3))
     chart.update(START, [1.0, 2.0, -3.2], plain)  # nobody knows what the coordinates of a chart are
+
+
+def cut_heading(q):
+    return jnp.arctan2(jnp.sin(q[2:]), jnp.cos(q[2:]))
+
+
+def cut_bearing_from_off_the_centre(q):
+    (east, north), (c, s) = jnp.asarray(LANDMARK) - q[:2], (jnp.cos(q[2]), jnp.sin(q[2]))
+    return jnp.stack([jnp.arctan2(c * north - s * east + 0.8, c * east + s * north - 0.5)])
+
+
+def test_an_angle_that_is_cut_is_refused():
+    """179 degrees, measured at -179; and what is an angle that is cut, and not what only goes up and down."""
+    start, y = estimation.Estimate([1.0, 2.0, np.deg2rad(179.0)], P), np.deg2rad([-179.0])
+    with pytest.raises(ValueError, match=r"y\[0\]: an angle that is 6.248 from .* turns=\(0,\)"):
+        PLANE.update(start, y, estimation.Sensor(cut_heading, [[0.01]]))
+    waves = estimation.Sensor(lambda q: 10.0 * jnp.sin(q[2:]), [[100.0]])
+    assert np.isfinite(PLANE.update(start, [4.0], waves)[0].q).all()
+    for h, turn in (
+        (lambda q: 10.0 - cut_heading(q), TURN),
+        (lambda q: jnp.rad2deg(cut_heading(q)), 360.0),
+        (lambda q: bearing(q, 0.0), TURN),
+        (lambda q: jnp.arctan2(*(jnp.asarray(LANDMARK) - q[:2])[::-1])[None] - q[2:], TURN),
+        (cut_bearing_from_off_the_centre, TURN),
+        (lambda q: jnp.exp(3.0 * jnp.cos(q[2:])), np.inf),
+        (lambda q: 0.5 * q[2:], np.inf),
+        (lambda q: 3.0 * cut_heading(q), np.inf),
+        (lambda q: jnp.arctan(q[2:]), np.inf),
+        (lambda q: cut_heading(q[::-1]), np.inf),
+    ):
+        assert turns_of(h, start.state, (2,)) == turn
 
 
 def carousel():

@@ -163,6 +163,14 @@ def fails(filter, estimate, y, sensor, error):
     return jax.jit(lambda y: filter.update(estimate, y, sensor))(jnp.asarray(y))
 
 
+def test_what_does_not_settle_is_told_what_to_try():
+    """The measurement may be near: it is not blamed."""
+    with pytest.raises(
+        ConvergenceError, match="iterations do not settle: give more iterations, or look at the"
+    ):
+        SHORT.update(FAR, [0.1], BENT)
+
+
 CASES = {
     "not settled": (SHORT, FAR, [0.1], BENT, ConvergenceError, Status.NOT_SETTLED),
     "no number": (LINE, estimation.Estimate([-1.0], [[1.0]]), [0.1], ROOT, NonFiniteError, Status.NOT_FINITE),
@@ -308,3 +316,49 @@ def test_a_smoother_is_the_best_fit_of_all(frame):
     assert np.allclose(smoothed.P[0], J @ spread @ J.T, atol=1e-6)
     Pi = np.asarray(filter.space.transport_at(filter.nabla, (q,), best))
     assert np.abs(Pi @ spread @ Pi.T - J @ spread @ J.T).max() > 1e-4
+
+
+NOISES = {
+    "negative": (np.diag([1.0, -1.0]), r"N\[1, 1\] is -1: a variance is positive"),
+    "upper": ([[1.0, 0.8], [0.0, 1.0]], "N is not symmetric"),
+    "lower": ([[1.0, 0.0], [1e-8, 1.0]], "N is not symmetric"),
+    "indefinite": ([[1.0, 2.0], [2.0, 1.0]], "N is not positive definite"),
+    "no number": ([[1.0, np.nan], [np.nan, 1.0]], r"N\[0, 1\] is nan"),
+}
+PLANE = estimation.Filter(cn.CoordinateFrame(2), noise=np.eye(2))
+
+
+def point(q):
+    return q
+
+
+def given(y, matrix):
+    return matrix
+
+
+def updated(matrix):
+    start, sensor = estimation.Estimate([0.0, 0.0], np.eye(2)), cn.ParametricFunction(given, matrix)
+    return PLANE.update(start, np.array([1.0, 0.0]), estimation.Sensor(point, sensor))
+
+
+@pytest.mark.parametrize("case", NOISES)
+def test_a_function_that_returns_no_covariance_is_named(case):
+    """As a constant is; NaN inside of jit."""
+    matrix, words = np.array(NOISES[case][0]), NOISES[case][1]
+    with pytest.raises(ValueError, match=f"update: {words}"):
+        updated(matrix)
+    found, said = jax.jit(updated)(matrix)
+    assert said.status == Status.NOT_FINITE and np.isnan(found.q).all() and np.isnan(said.nis)
+
+
+def test_a_function_that_returns_no_covariance_in_a_run():
+    """The sample is named; what is missing needs no noise; a reported pose names N, too."""
+    start, zero = estimation.Estimate([0.0, 0.0], np.eye(2)), np.zeros((2, 2))
+    sensor = estimation.Sensor(point, cn.ParametricFunction(given, np.diag([-1.0, 1.0])))
+    with pytest.raises(ValueError, match=r"update at times\[1\] = 2 s: N\[0, 0\] is -1"):
+        PLANE.run(start, [1.0, 2.0], zero, [[np.nan, 1.0], [1.0, 1.0]], sensor)
+    pose = estimation.Sensor(
+        point, cn.ParametricFunction(given, -np.eye(2)), connection=cn.CoordinateFrame(2), reported=True
+    )
+    with pytest.raises(ValueError, match=r"update: N\[0, 0\] is -1"):
+        PLANE.update(start, [1.0, 1.0], pose)
