@@ -72,7 +72,9 @@ class Estimate(Parametrized):
             object.__setattr__(self, name, value)
         if not is_traced(given["status"]) and not np.isin(given["status"], list(Status)).all():
             raise ValueError(f"status: expected codes of Status, 0 to {len(Status) - 1}, got {self.status}")
-        P = given["P"]
+        P, batch = given["P"], given["q"].shape[:-1]
+        if given["status"].shape not in ((), batch):
+            raise ShapeError("status", batch, given["status"].shape)
         if P.shape[-1] != P.shape[-2]:
             raise ShapeError("P", ("...", "k", "k"), P.shape)
         if self.v is not None and P.shape[-1] != 2 * given["v"].shape[-1]:

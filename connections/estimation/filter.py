@@ -23,6 +23,7 @@ from connections.checks import (
     as_array,
     as_number,
     is_traced,
+    require_choice,
     require_finite,
     require_function,
     require_positive_int,
@@ -152,8 +153,7 @@ class Filter(Parametrized):
         elif not (self.reset is None or (isinstance(self.reset, str) and self.reset == "exact")):
             raise TypeError(f'reset: expected "exact", a connection, or None, got {self.reset!r}')
 
-        if self.on_failure not in ("raise", "keep"):
-            raise ValueError(f'on_failure: expected "raise" or "keep", got {self.on_failure!r}')
+        require_choice("on_failure", self.on_failure, ("raise", "keep"))
 
     @property
     def frame(self) -> FrameField:

@@ -44,6 +44,7 @@ _OF_ROOMS = (
 NOT_CALLED: dict[str, str] = {
     **dict.fromkeys(_RESULTS, "a result: functions of the library make it"),
     **dict.fromkeys(_OF_ROOMS, "for the library's own rooms: what it is given was judged before"),
+    "estimation.Status": "an enumeration: its error is Python's",
     "multibody.load_cuda": "needs a GPU",
     "sweeps.local_cluster": "starts processes",
 }
