@@ -4,6 +4,7 @@ import doctest
 import inspect
 import re
 import runpy
+from enum import EnumType
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,8 @@ def fault_of_signature(name: str, thing: Any) -> str | None:
     """Why a signature does not say how something is called: there is none, or a parameter has no type."""
     if inspect.isclass(thing) and issubclass(thing, BaseException):
         return None  # raised by the library, and not called by its users
+    if isinstance(thing, EnumType):
+        return None  # of codes; its signature is Python's
     try:
         signature = inspect.signature(thing)
     except ValueError:

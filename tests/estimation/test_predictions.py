@@ -1,5 +1,7 @@
 """Predictions over gaps: right to their tolerance in P's own norm, or refused; never anything else."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -30,7 +32,8 @@ def exact_spread(A, Q, P, h):
         both = expm(np.block([[-A, Q], [np.zeros((k, k)), A.T]]) * h)
         Phi = both[k:, k:].T
         return Phi @ P @ Phi.T + Phi @ both[:k, k:]
-    Phi, X = expm(A * h), solve_continuous_lyapunov(A, -Q)
+    with warnings.catch_warnings(action="ignore"):  # where two eigenvalues cancel, which are left out
+        Phi, X = expm(A * h), solve_continuous_lyapunov(A, -Q)
     return X + Phi @ (P - X) @ Phi.T
 
 
@@ -60,7 +63,6 @@ def random_system(rng, k, kind):
     return A, G @ G.T, L @ L.T, h, units
 
 
-@pytest.mark.filterwarnings("ignore:Input .a. has an eigenvalue pair")
 @pytest.mark.parametrize("k, count", [(2, 200), further(1, 1000), further(3, 4000), further(4, 2000)])
 def test_linear_systems_over_gaps_of_all_lengths(k, count):
     """Stable, unstable, oscillating and stiff ones, at rest and in motion, all in one `vmap`."""
