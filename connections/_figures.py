@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -16,3 +17,21 @@ def register(function: Callable[..., Any]) -> None:
 def figure_of(motion: Any, **options: Any) -> Any:
     """The figure of a motion or history, with the options of `plots.figure_motion` or `figure_history`."""
     return _DRAWN_BY[0](motion, **options)
+
+
+def leave_out_the_current_folder() -> None:
+    """Import matplotlib from another folder, because it reads settings of the current one.
+
+    These may be a stranger's, a pipe without an end, or nothing that matplotlib can read. To be called by a
+    process with one thread, before anything is drawn.
+    """
+    for name in ("MATPLOTLIBRC", "MPLCONFIGDIR"):  # which the user has named
+        if os.environ.get(name):
+            os.environ[name] = os.path.abspath(os.environ[name])
+    here = os.open(os.curdir, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
+    try:
+        os.chdir(os.sep)
+        import matplotlib  # noqa: F401
+    finally:
+        os.fchdir(here)
+        os.close(here)

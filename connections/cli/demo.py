@@ -70,11 +70,12 @@ def run(options: argparse.Namespace) -> int:
     require_writable(options.directory)
     path = options.robot if options.robot is not None else _example_robot()
     _announce(path.stem, options.robot is None)
-    from connections.plots import write_all
-    from connections.plots.canvas import leave_out_the_current_folder
-    from connections.verify import built_in_subjects
+    from connections._figures import leave_out_the_current_folder
 
     leave_out_the_current_folder()
+    from connections.plots import write_all
+    from connections.verify import built_in_subjects
+
     subjects: list[AnySubject] = [*built_in_subjects(options.samples, options.seed)]
     subjects.append(robot(path, False, options.samples, options.seed))
     rows = run_all(subjects, options.tol)

@@ -74,11 +74,12 @@ def run(options: argparse.Namespace) -> int:
         if getattr(options, name) not in (None, False):
             what = "a robot" if name == "robot" else f"--{name.replace('_', '-')}"
             raise ValueError(f"{what} needs --web: connections explore --web [ROBOT.urdf]")
-    from connections.control.tracking_example import PAPER_BETAS
-    from connections.plots import write_exploration
-    from connections.plots.canvas import leave_out_the_current_folder
+    from connections._figures import leave_out_the_current_folder
 
     leave_out_the_current_folder()
+    from connections.control.tracking_example import PAPER_BETAS
+    from connections.plots import write_exploration
+
     directory = options.directory if options.directory is not None else Path("connections-figures")
     betas = options.beta if options.beta is not None else PAPER_BETAS
     with progress(1, "steps", "tracking, and the figures"):
@@ -89,10 +90,11 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _serve(options: argparse.Namespace) -> int:
-    from connections import explorer
-    from connections.plots.canvas import leave_out_the_current_folder
+    from connections._figures import leave_out_the_current_folder
 
     leave_out_the_current_folder()  # the page's pictures
+    from connections import explorer
+
     if options.directory is not None:
         raise ValueError("--output writes figures, --web serves a page: leave one out")
     if options.beta is not None and len(options.beta) != 1:

@@ -23,10 +23,11 @@ def add(commands: Any) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Draw the figures."""
-    from connections.plots import write_figures
-    from connections.plots.canvas import leave_out_the_current_folder
+    from connections._figures import leave_out_the_current_folder
 
     leave_out_the_current_folder()
+    from connections.plots import write_figures
+
     with progress(1, "steps", "figures 3 to 7"):
         paths = write_figures(options.directory)
     print_paths(paths)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache
 from typing import Any
@@ -127,24 +126,6 @@ def settings_of(figure: Figure) -> AbstractContextManager[None]:
     from matplotlib import rc_context
 
     return rc_context(_PAPER) if isinstance(figure, _paper_class()) else nullcontext()
-
-
-def leave_out_the_current_folder() -> None:
-    """Import matplotlib from another folder, because it reads settings of the current one.
-
-    These may be a stranger's, a pipe without an end, or nothing that matplotlib can read. To be called by a
-    process with one thread, before anything is drawn.
-    """
-    for name in ("MATPLOTLIBRC", "MPLCONFIGDIR"):  # which the user has named
-        if os.environ.get(name):
-            os.environ[name] = os.path.abspath(os.environ[name])
-    here = os.open(os.curdir, getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY)
-    try:
-        os.chdir(os.sep)
-        import matplotlib  # noqa: F401
-    finally:
-        os.fchdir(here)
-        os.close(here)
 
 
 def color(number: int) -> Any:

@@ -105,7 +105,7 @@ def test_numba_reads_no_settings_of_the_current_folder(words: list[str], tmp_pat
 
 
 _COLOR = "import matplotlib; print(matplotlib.rcParams['axes.facecolor'])"
-_LEFT_OUT = f"from connections.plots import canvas; canvas.leave_out_the_current_folder(); {_COLOR}"
+_LEFT_OUT = f"from connections import _figures; _figures.leave_out_the_current_folder(); {_COLOR}"
 
 
 @pytest.mark.further

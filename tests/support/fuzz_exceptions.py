@@ -37,6 +37,7 @@ _OF_ROOMS = (
     "multibody.joints.*.random|multibody.model.Model.of|control.splines.effort_curve.EffortCurve.of",
     "control.laws.adaptive.AdaptiveController.learned|control.laws.references.*.initial_state",
     "control.whole_body.task.TaskState.*|sweeps.store.Store.*|sweeps.sweep.(Chunk.rng_of|Sweep.bounds|Sweep.compute)",
+    "estimation.sensor.Sensor.(residual_at|require_noise|takes_inputs|seen_with|with_angles)",
     "referee.(layouts.LayoutFrame|filters.FilterState|corpus_robots.CorpusRobot).*",
     "verify.(subjects.Subject|nonholonomic_subjects.NonholonomicSubject).*",
 )

@@ -188,7 +188,7 @@ def test_the_report_of_a_system(capsys, monkeypatch, tmp_path):
     monkeypatch.setattr(verify, "system_subject", lambda name, samples, seed: sleigh())
     monkeypatch.setattr(verify, "verify_subject", lambda *_: list(rows().values()))
     report = tmp_path / "report.json"
-    assert cli.main(["verify", "--system", "sleigh", "--controls", "--json", str(report)]) == 0
+    assert cli.main(["verify", "--system", "chaplygin-sleigh", "--controls", "--json", str(report)]) == 0
     printed = capsys.readouterr().out
     assert f"{len(NONHOLONOMIC_ORDER)} of {len(NONHOLONOMIC_ORDER)} checks hold" in printed
     assert "Left out" not in printed

@@ -153,8 +153,8 @@ MUTANTS = (
     Mutant(
         "pole-threshold",
         "geometry/numerics/scales.py",
-        "(_pivots(here / lengths) > _DEPENDENT) & (change <= 0.5 * lengths)",
-        "(_pivots(here / lengths) > _DEPENDENT) & (change <= 5e3 * lengths)",
+        "(_pivots(here / lengths[None]) > _DEPENDENT) & (change <= 0.5 * lengths)",
+        "(_pivots(here / lengths[None]) > _DEPENDENT) & (change <= 5e3 * lengths)",
         ("geometry/test_scales.py::test_a_column_next_to_its_pole_is_not_finite",),
         "a frame next to its pole counts as regular",
     ),
