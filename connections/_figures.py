@@ -23,7 +23,7 @@ def leave_out_the_current_folder() -> None:
     """Import matplotlib from another folder, because it reads settings of the current one.
 
     These may be a stranger's, a pipe without an end, or nothing that matplotlib can read. To be called by a
-    process with one thread, before anything is drawn.
+    process with one thread, before a room that draws is imported: that imports matplotlib.
     """
     for name in ("MATPLOTLIBRC", "MPLCONFIGDIR"):  # which the user has named
         if os.environ.get(name):

@@ -31,6 +31,7 @@ from connections.affine import AffineConnection
 from connections.estimation.estimate import Estimate, Innovation
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
+from connections.estimation.spread import symmetric, where
 from connections.estimation.status import Status
 from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
 from connections.geometry.numerics.products import small_product as product
@@ -118,11 +119,11 @@ def updated_at(
     status = jnp.where(settled & (off <= NEGLIGIBLE), Status.SETTLED, failed)
     status = jnp.where(inside, status, Status.REFUSED)
     status = jnp.where(said["dimension"] > 0, status, Status.NOTHING_MEASURED)
-    z, P_z = _where(status == Status.SETTLED, (z, P_z), (x, P))
+    z, P_z = where(status == Status.SETTLED, (z, P_z), (x, P))
     finite = _is_finite(z, jnp.where(inside, said["nis"], 0.0))
     status = _first(estimate, jnp.where(finite | (status >= Status.NOT_SETTLED), status, Status.NOT_FINITE))
     good = status < Status.NOT_SETTLED
-    z, P_z = _where(good, (z, P_z), (x, P)) if settings.keeps else _unless(good, z, P_z)
+    z, P_z = where(good, (z, P_z), (x, P)) if settings.keeps else _unless(good, z, P_z)
     said["nis"], said["log_likelihood"] = _unless(good, said["nis"], said["log_likelihood"])
     ahead = product(first.H, L)
     innovation = Innovation(
@@ -163,7 +164,7 @@ def smoothed_at(
     P = estimate.P + gain @ (back - predicted.P) @ gain.T
     x, J, _ = space.moved_at(estimate.state, gain @ e_later)
     J = _after(J, jnp.eye(space.dim))
-    found = (x, P) = x, _symmetric(J @ P @ J.T)
+    found = (x, P) = x, symmetric(J @ P @ J.T)
     status = jnp.where(_is_finite(found), estimate.status, Status.NOT_SETTLED)
     return _estimate(x, P, estimate.t, status)
 
@@ -343,14 +344,6 @@ def _is_finite(*things: Any) -> jax.Array:
 def _after(J: jax.Array | None, L: jax.Array) -> jax.Array:
     """J L; None is the identity, with which compilers know that J does not depend on the step."""
     return L if J is None else product(J, L)
-
-
-def _symmetric(P: jax.Array) -> jax.Array:
-    return 0.5 * (P + P.T)
-
-
-def _where(condition: jax.Array, these: Any, those: Any) -> Any:
-    return jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), these, those)
 
 
 def _unless(ok: jax.Array, *things: Any) -> Any:

@@ -108,7 +108,6 @@ _COLOR = "import matplotlib; print(matplotlib.rcParams['axes.facecolor'])"
 _LEFT_OUT = f"from connections import _figures; _figures.leave_out_the_current_folder(); {_COLOR}"
 
 
-@pytest.mark.further
 def test_figures_have_no_settings_of_the_current_folder(strangers: StrangersFolder) -> None:
     def color(program: str, **environment: str) -> str:
         done = strangers.run(sys.executable, "-P", "-c", program, **environment)
