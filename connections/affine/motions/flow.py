@@ -360,9 +360,8 @@ class Trajectories(Parametrized):
         name_of = flow.conserved[0] if flow.conserved else ""
         events = None
         if solver.events:
-            state_of = partial(_state_of, motions, started.given)
-            whole = abs(float(clock[-1]))
-            events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
+            states_of, whole = _states_of(motions, started.given), abs(float(clock[-1]))
+            events = Events(solver.events, attempts, states_of, float(times[0]) + since, whole, started.y)
         falls = isinstance(motions, HostMotions) and motions.falls
         equation = attempts, started.y, started.origin, clock, settings
         options = motions.places, events, look, name_of
@@ -558,12 +557,18 @@ def _look_ahead(
     scales[1, motion] = expected_sizes(rates, looks[0][-1], abs(end - s), layout)
 
 
-def _state_of(motions: Any, given: tuple[Any, ...], motion: int, t: float, y: np.ndarray) -> Any:
-    """(q, v) of one motion at the time t, from its flat state."""
-    own = tuple(array[motion : motion + 1] for array in given)
-    values = motions.record(np.array([t]), y[None, None], own)[0]
-    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
-    return np.asarray(q)[0, 0], np.asarray(v)[0, 0]
+def _states_of(
+    motions: JaxMotions | HostMotions, given: tuple[Any, ...]
+) -> Callable[[int, list[float], np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """(motion, times (w,), y (w, k)) -> q (w, nq), v (w, n) of a motion in these flat states."""
+    own: dict[int, tuple[Any, ...]] = {}
+
+    def states_of(motion: int, times: list[float], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if motion not in own:
+            own[motion] = tuple(array[motion : motion + 1] for array in given)
+        return motions.instants(times, y, own[motion])
+
+    return states_of
 
 
 def _recorded(

@@ -133,6 +133,10 @@ class HostMotion(_InNumPy):
         q, v = self._split(y, given)
         return (q, v), q, np.isfinite(y).all(axis=-1)
 
+    def instants(self, y: Array, *given: Array) -> tuple[Array, Array]:
+        """q (w, nq) and v (w, n) of states (w, k)."""
+        return self._split(y, given)
+
     def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
         n = given[1].shape[-1]
         return self.host.normalized(y[..., :-n]), y[..., -n:]
@@ -236,3 +240,39 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         return as_copy(name, value, shape)
 
     return call
+
+
+def numbers_on_host(
+    function: Callable[..., Any], name: str
+) -> Callable[[list[float], Array, Array], list[float]]:
+    """A user's function with values that are numbers, for rows of NumPy arrays, called as by `on_host`.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> a number.
+    name : the function's name in errors.
+    """
+    through_jax: list[Callable[..., Any]] = []
+
+    def one(t: Any, q: Array, v: Array) -> float:
+        value = function(t, q, v)
+        if isinstance(value, jax.Array) and not through_jax:
+            through_jax.append(compiled(_of_rows, function))
+        return float(value if isinstance(value, float) else as_copy(name, value, ()))
+
+    def call(times: list[float], q: Array, v: Array) -> list[float]:
+        if not through_jax:
+            found = [one(*row) for row in zip(times, q, v, strict=True)]
+            return found
+        last, found = len(times) - 1, []
+        for at in range(0, len(times), 2):  # pairs, so that it is compiled for one shape
+            pair = [at, min(at + 1, last)]
+            rows = np.array([times[i] for i in pair]), q[pair], v[pair]
+            found += as_copy(name, through_jax[0](*rows), (2,)).tolist()
+        return found[: len(times)]
+
+    return call
+
+
+def _of_rows(function: Callable[..., Any], *rows: jax.Array) -> jax.Array:
+    return jax.vmap(function)(*rows)
