@@ -17,7 +17,7 @@ _INWARDS = 0.2  # the paper's kappa_1, over the first bracket; its kappa_2 is tw
 
 def sign(x: float) -> int:
     """The sign of a number, -1, 0 or 1; 0 of NaN."""
-    return (x > 0.0) - (x < 0.0)
+    return int(x > 0.0) - int(x < 0.0)
 
 
 def root_between(

@@ -10,8 +10,8 @@ After every step a function g and its rate along the motion are known at both en
 
 So everything is found if the rate of g changes its sign at most once within a step, and if g is convex
 towards zero where it does. Between the ends g is computed at the ends of shorter steps from the same
-beginning, so that an event is as accurate as the motion. A zero at the end of a step belongs to this step, and
-the next one begins at zero. That is no event, and neither is the first time.
+beginning, so that an event is as accurate as the motion. A zero at the end of a step belongs to this step,
+and the next one begins at zero. That is no event, and neither is the first time.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +160,12 @@ class Events:
             states.append((arrays[1], arrays[2]))
         return tuple(times), tuple(states)
 
+    @staticmethod
+    def of_no_motion(count: int, q: Array, v: Array) -> Any:
+        """The results of `count` events of an empty batch; q (0, T, nq) and v (0, T, n) are its motions."""
+        parts = tuple(np.zeros((0, 0, array.shape[-1])) for array in (q, v))
+        return (np.zeros((0, 0)),) * count, (parts,) * count
+
     # --- values of the functions ----------------------------------------------------------------------------
 
     def _values(
@@ -210,7 +216,7 @@ class Events:
             raise NonFiniteError(f"{_name(i)} is {value} at t = {self._t0 + s:.6g}")
 
     def _round_off(self, step: Step, i: int, late: bool) -> float:
-        """The round-off of a function at an end of a step: its change with that of t and of each component."""
+        """The round-off of a function at an end of a step: its change with that of t and each component."""
         s, y = (step.later, step.after[0]) if late else (step.s, step.before[0])
         states = np.concatenate([y[None], y[None], y + np.diag(ROUND_OFF * y)])
         times = [s] * len(states)

@@ -28,6 +28,7 @@ from connections.affine.motions.jax_motions import (
     OneMotion,
     by_rows,
     motion_of,
+    position_and_velocity,
 )
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
@@ -343,7 +344,11 @@ class Trajectories(Parametrized):
             layout = flow.layout(*(row[0] for row in rows)) if count else None
             motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout)
             if not count:
-                return motions.nothing(rows, times), {}
+                values = motions.nothing(rows, times)
+                if not solver.events:
+                    return values, {}
+                came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
+                return values, dict(zip(("event_times", "event_states"), came, strict=True))
         else:
             motions = HostMotions(flow.host)
         started = motions.start(rows, count)

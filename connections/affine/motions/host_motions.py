@@ -262,17 +262,16 @@ def numbers_on_host(
 
     def call(times: list[float], q: Array, v: Array) -> list[float]:
         if not through_jax:
-            found = [one(*row) for row in zip(times, q, v, strict=True)]
-            return found
-        last, found = len(times) - 1, []
-        for at in range(0, len(times), 2):  # pairs, so that it is compiled for one shape
-            pair = [at, min(at + 1, last)]
-            rows = np.array([times[i] for i in pair]), q[pair], v[pair]
-            found += as_copy(name, through_jax[0](*rows), (2,)).tolist()
+            return [one(*row) for row in zip(times, q, v, strict=True)]
+        rows: tuple[Array, ...] = np.array(times), q, v
+        found: list[float] = np.asarray(through_jax[0](*rows)).tolist() if len(times) == 2 else []
+        for at in range(len(found), len(times), 2):  # pairs, so that it is compiled for one shape
+            pair = [at, min(at + 1, len(times) - 1)]
+            found += np.asarray(through_jax[0](*(row[pair] for row in rows))).tolist()
         return found[: len(times)]
 
     return call
 
 
-def _of_rows(function: Callable[..., Any], *rows: jax.Array) -> jax.Array:
+def _of_rows(function: Callable[..., Any], *rows: jax.Array) -> Any:
     return jax.vmap(function)(*rows)
