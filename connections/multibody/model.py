@@ -382,7 +382,7 @@ class Model(ByContent):
             without torsion.
         beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
         passive : whether `passive_forces` are forces of the system, which act in its motions, its
-            `forward_dynamics` and its `momentum_rate`.
+            `forward_dynamics`, its `inverse_dynamics` and its `momentum_rate`.
 
         Raises
         ------

@@ -133,6 +133,8 @@ def test_the_system_moves_under_them(text, load, rng):
     found = system.forward_dynamics(q, v, tau)
     np.testing.assert_allclose(found, plain.forward_dynamics(q, v, tau + force), rtol=1e-9, atol=1e-9)
     assert np.abs(found - plain.forward_dynamics(q, v, tau)).max() > 1e-3  # negative control
+    np.testing.assert_allclose(system.inverse_dynamics(q, v, found), tau, atol=1e-9)
+    assert np.abs(plain.inverse_dynamics(q, v, found) - tau).max() > 1e-3  # negative control
     np.testing.assert_allclose(system.coriolis_matrix(q, v), plain.coriolis_matrix(q, v), atol=1e-10)
 
 
