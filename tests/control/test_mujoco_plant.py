@@ -363,6 +363,53 @@ def test_a_push_gives_its_impulse():
     assert not motion.v[:21].any() and motion.v[21].any()
 
 
+WELDED = """<mujoco><option gravity="0 0 0"/><worldbody><body name="bar"><freejoint name="float"/>
+  <inertial pos="0 0 0" mass="1" diaginertia="0.2 0.2 0.2"/>
+  <body name="end" pos="1 0 0"><inertial pos="0 0 0" mass="3" diaginertia="0.1 0.1 0.1"/></body>
+  <body pos="0 0 1"><joint name="hinge" axis="1 0 0"/>
+    <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>
+  </body></worldbody></mujoco>"""
+
+
+def test_a_push_is_at_the_centre_of_all_that_is_fixed_to_a_body(tmp_path):
+    """The impulse is that of the model: H v = J^T F dt, J of the body's centre of mass."""
+    path = tmp_path / "robot.xml"
+    path.write_text(WELDED)
+    model = mb.from_mjcf(path)
+    plant = control.MuJoCoPlant(control.MuJoCoRobot.from_mjcf(path, model), period=1e-4, steps=1)
+    push = control.Push("bar", (0.0, 5.0, 10.0), 0.0, 1e-3)
+    q0, v0 = model.neutral(), np.zeros(model.nv)
+    motion = plant.simulate(lambda t, q, v: np.zeros(1), q0, v0, 1e-3, [push])
+    center = np.eye(4)
+    center[:3, 3] = [0.75, 0.0, 0.0]
+    J = mb.frame_jacobian(model.with_frames({"center": ("bar", center)}), q0, "center", axes="world")
+    impulse = 1e-3 * J[3:].T @ np.array([0.0, 5.0, 10.0])
+    np.testing.assert_allclose(mb.mass_matrix(model, q0) @ motion.v[-1], impulse, atol=1e-5)
+    with pytest.raises(ModelError, match="no body 'end': it is a frame fixed to 'bar'"):
+        plant.simulate(lambda t, q, v: np.zeros(1), q0, v0, 1e-3, [control.Push("end", (1, 0, 0), 0, 1e-3)])
+
+
+def test_slides_without_mass():
+    """What MuJoCo refuses: a body without mass that slides on the world."""
+    slide = mb.Mechanism()
+    slide.add_body("rotor", 0.0)
+    slide.add_joint("s", "world", "rotor", mb.Prismatic((1, 0, 0)))
+    robot = control.MuJoCoRobot.of(slide.build().with_armature({"s": 0.5}))
+    motion = control.MuJoCoPlant(robot).simulate(lambda t, q, v: [2.0], [0.0], [0.0], 0.1)
+    np.testing.assert_allclose(motion.v[-1], [0.4], rtol=1e-9)
+    slide = mb.Mechanism()
+    slide.add_body("block", 2.0, inertia=np.eye(3))
+    slide.add_joint("s", "world", "block", mb.Prismatic((0, 0, 1)))
+    springs = control.SeriesElastic(stiffness=300.0, damping=0.0, motor_inertia=0.5)
+    robot = control.MuJoCoRobot.of(slide.build().with_gravity((0, 0, 0)), elastic=springs)
+    plant = control.MuJoCoPlant(robot, period=1e-3, steps=50)
+    motion = plant.simulate(lambda t, q, v: [1.0], [0.0], [0.0], 0.2)
+    w = np.sqrt(300.0 * (1 / 2.0 + 1 / 0.5))  # two masses with a spring between them
+    stretch = (1 / 0.5) / w**2 * (1.0 - np.cos(w * motion.times))
+    np.testing.assert_allclose((motion.motor_q - motion.q)[:, 0], stretch, atol=1e-5)
+    np.testing.assert_allclose(2.0 * motion.v[-1] + 0.5 * motion.motor_v[-1], [0.2], rtol=1e-9)
+
+
 def test_a_ball_stays_on_the_floor_and_falls_without_it():
     """Contact holds the weight; without a floor the fall is an error that has the time of free fall."""
     model, start = ball(), ball().neutral()

@@ -46,6 +46,8 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
 
 FLOOR, MOTOR = "floor", "{}/motor"  # names of what is not in our model
+#: (3,) m, the centre of bodies without mass: at the origin, MuJoCo refuses one that slides on the world
+_ASIDE = np.array([1.0, 0.0, 0.0])
 _COMPILES = 1.0  # kg and kg m^2: MuJoCo compiles these, and then gets the inertias of the model
 _ROBOT, _FLOOR = 2, 1  # bits of MuJoCo's contact masks: the robot touches the floor, not itself
 
@@ -273,7 +275,7 @@ def _refuse(model: Model) -> None:
 def _principal(inertia: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Centre of mass (3,), principal axes (3, 3) and moments (3,) of a spatial inertia (6, 6)."""
     mass, h = inertia[5, 5], np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
-    center = h / mass if mass > 0.0 else h
+    center = h / mass if mass > 0.0 else _ASIDE
     across = skew(center)
     moments, axes = np.linalg.eigh(inertia[:3, :3] + mass * across @ across)
     axes[:, 2] *= np.linalg.det(axes)
@@ -330,7 +332,7 @@ def _add_motors(mujoco: ModuleType, spec: Any, model: Model, elastic: SeriesElas
                 raise ModelError(f"joint '{element.name}': only hinges and slides can be elastic, not {kind}")
             motor = MOTOR.format(name)
             body = spec.worldbody.add_body(name=motor)
-            _with_inertia(body, np.zeros(3), np.eye(3))
+            _with_inertia(body, _ASIDE, np.eye(3))
             _add_joint(mujoco, body, motor, element.joint)
             spring = spec.add_tendon(name=motor)
             spring.wrap_joint(motor, 1.0)
