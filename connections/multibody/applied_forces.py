@@ -110,8 +110,8 @@ class PassiveLaw(NamedTuple):
         return in_q, in_v[..., None] * np.eye(len(self.D)) - self.D
 
 
-def passive_forces_at(model: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-    """The generalized force (nv,) of springs, dampers, friction and lift of a model at q (nq,) and v (nv,)."""
+def passive_forces_at(model: Any, q: Any, v: Any) -> jax.Array:
+    """The passive force (nv,) of a model at q (nq,) and v (nv,)."""
     kinematics, law, lifted = model.kinematics, model.passive_law, model.lifted
     tau: jax.Array
     if isinstance(kinematics, ClosedKinematics):
@@ -124,7 +124,7 @@ def passive_forces_at(model: Any, q: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def lifted_inertias(tree: Tree) -> np.ndarray | None:
-    """Spatial inertias (N, 6, 6) of point masses with the masses and first moments of the lift; None for none."""
+    """Spatial inertias (N, 6, 6) of points with the masses and first moments of the lift; None for none."""
     found = np.zeros((len(tree.body_names), 6, 6))
     for frame, (mass, *moment) in tree.passive.lift.items():
         number, placement = frame_of(tree, frame)

@@ -260,7 +260,8 @@ def inverse_dynamics(
     try:
         if passive is not False:
             q, force = with_passive_forces(model, q, v, passive)
-            return plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
+            found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
+            return found
         return model.program.functions["inverse_dynamics"](q, v, a, out)
     except AttributeError:
         require_model("inverse_dynamics", model)

@@ -354,7 +354,7 @@ class Model(ByContent):
         return passive_forces_at(self, q, v)
 
     def passive_forces(self, q: Any, v: Any) -> Array:
-        """The generalized force of springs, dampers and lift, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
+        """The force of springs, dampers and lift, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
 
         It is -G^T (d v_s + sum_k a_k (k_k s_k + d_k a_k . v_s)), v_s = G v, with springs on lengths a_k . q_s
         that are stretched by s_k beyond their rest lengths; with what `Passive.lift` carries; and with
@@ -373,7 +373,8 @@ class Model(ByContent):
         Source: MuJoCo's documentation, Computation; the equations are derived in `applied_forces`.
         """
         require_whole(self.kinematics)
-        return passive_forces(self, q, v)
+        found: Array = passive_forces(self, q, v)
+        return found
 
     def passive_slopes_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """The derivatives (2, nv, nv) of `passive_forces_at` along the frame and in v."""
@@ -522,8 +523,8 @@ class Model(ByContent):
 
         Raises
         ------
-        ModelError : there is no such joint or frame, it has several coordinates and a spring, a friction is negative,
-            or a number is not finite or of another shape. TypeError.
+        ModelError : there is no such joint or frame, a joint has several coordinates and a spring, a friction
+            is negative, or a number is not finite or of another shape. TypeError.
         """
         require_type("passive", passive, Passive)
         tree = self.kinematics.tree

@@ -405,7 +405,7 @@ PASSIVE = """<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.5"/>
 
 
 def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
-    """Springs with slack, dampers, dry friction and lift of the model, in MuJoCo made of it and of the file."""
+    """Springs with slack, dampers, dry friction and lift, in MuJoCo made of the model and of the file."""
     path = tmp_path / "robot.xml"
     path.write_text(PASSIVE)
     model = mb.from_mjcf(path)
@@ -437,7 +437,7 @@ def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
     control.MuJoCoRobot.from_mjcf(path, model, passive=True)
     less = dataclasses.replace(model.passive, damping={}, friction={"hinge": 0.5})
     with pytest.raises(
-        ModelError, match=r"(?s)at joint 'hinge'.*dry friction differs, most at joint 'hinge'"
+    with pytest.raises(ModelError, match=r"(?s)at joint 'hinge'.*dry friction differs"):
     ):
         control.MuJoCoRobot.from_mjcf(path, model.with_passive(less), passive=True)
     with pytest.warns(mb.LeftOutWarning, match="dry friction differs"):

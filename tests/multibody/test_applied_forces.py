@@ -177,7 +177,7 @@ def test_dynamics_with_them_and_their_derivatives(text, load, rng):
 
 
 def test_lift_goes_with_its_body(rng):
-    """It is the force that carries its weight; of a joint that is locked, it acts on what the body is part of."""
+    """It is the force that carries its weight; behind a joint that is locked, too."""
     arm, point = mb.example("arm"), np.array([0.1, -0.2, 0.3])
     placement = np.eye(4)
     placement[:3, 3] = point

@@ -209,8 +209,8 @@ def passive_of(passive: Passive, joints: Joints, frames: Collection[str]) -> Pas
 
     Raises
     ------
-    ModelError : there is no such joint or frame, it has several coordinates and a spring, a friction is negative, or a
-        number is not finite or of another shape. The message names the joint or spring.
+    ModelError : there is no such joint or frame, a joint has several coordinates and a spring, a friction is
+        negative, or a number is not finite or of another shape. The message names the joint or spring.
     """
     springs = tuple(_spring_of(spring, joints) for spring in passive.springs)
     damping = _of_joints("passive", "damping", passive.damping, joints)
