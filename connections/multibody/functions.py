@@ -25,9 +25,11 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from connections.multibody.model import Model, require_model
+from connections.checks import as_array, is_traced, require_bool
+from connections.multibody.model import Model, close_loops, require_model
 from connections.multibody.program.calls import Call
 from connections.multibody.program.table import RECURSIONS
+from connections.multibody.traced_model import TracedModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +45,7 @@ _ARGUMENTS = {
     "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion.',
     "frame": "the name of a frame, one of ``model.frame_names``.",
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
+    "passive": "whether `Model.passive_forces` act, too: springs, dampers, friction, lift.",
     "out": "the array to fill.",
 }
 _ERRORS = {
@@ -117,6 +120,35 @@ def matrices_of(stacked: np.ndarray) -> Any:
 def tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
     """Likewise for arrays of three axes."""
     return tuple(stacked[..., k, :, :, :] for k in range(stacked.shape[-4]))
+
+
+def with_passive_forces(model: Any, q: Any, v: Any, passive: Any) -> tuple[Any, Any]:
+    """q, with its loops solved once, and the passive forces (..., nv).
+
+    Raises
+    ------
+    TypeError : `passive` is no bool. ModelError : the description has passive forces that are not computed.
+    """
+    require_bool("passive", passive)
+    structure = structure_of(model)
+    if not passive:
+        return q, np.zeros(model.nv)
+    if structure.closed and not is_traced(q):
+        q = close_loops(structure, q)
+    return q, structure.passive_forces(q, v)
+
+
+def structure_of(model: Any) -> Any:
+    """The model; of one whose numbers are data, that of its joints."""
+    return model.structure if isinstance(model, TracedModel) else model
+
+
+def plus(found: Any, more: Any) -> Any:
+    """The sum, in the memory of the first if it is NumPy's."""
+    if isinstance(found, np.ndarray):
+        found += more
+        return found
+    return found + more
 
 
 @documented
@@ -218,12 +250,18 @@ def coriolis_transpose_product(
 
 
 @documented
-def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
+def inverse_dynamics(
+    model: Model, q: Any, v: Any, a: Any, *, passive: bool = False, out: Any = None
+) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N.
 
     Source: [E] (15) to (18).
     """
     try:
+        if passive is not False:
+            q, force = with_passive_forces(model, q, v, passive)
+            found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
+            return found
         return model.program.functions["inverse_dynamics"](q, v, a, out)
     except AttributeError:
         require_model("inverse_dynamics", model)
@@ -257,12 +295,17 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
+def forward_dynamics(
+    model: Model, q: Any, v: Any, tau: Any, *, passive: bool = False, out: Any = None
+) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
     try:
+        if passive is not False:
+            q, force = with_passive_forces(model, q, v, passive)
+            tau = as_array("tau", tau, (model.nv,)) + force
         return model.program.functions["forward_dynamics"](q, v, tau, out)
     except AttributeError:
         require_model("forward_dynamics", model)
