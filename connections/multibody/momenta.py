@@ -97,7 +97,8 @@ def centroidal_momentum(model: Model, q: Any, v: Any) -> np.ndarray:
     require_model("centroidal_momentum", model)
     v = as_array("v", v, (model.nv,))
     require_finite("v", v)
-    return product(centroidal_momentum_matrix(model, q), v)
+    h: np.ndarray = product(centroidal_momentum_matrix(model, q), v)
+    return h
 
 
 @returns_input_kind
