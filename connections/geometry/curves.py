@@ -148,9 +148,9 @@ class SampledCurve(Parametrized):
         or end a rest; ``[]`` for a smooth curve. None for those that samples show: corners with four to six
         samples on each side, and three or more samples that are the same point. If JAX traces the samples, a
         corner that they show makes the curve NaN, and rests are no breakpoints.
-    kind : ``"spline"``, or ``"linear"`` for a polyline: straight in the frame's coordinates, then projected on
-        the manifold. On spheres these are arcs of great circles, of quaternions turns about fixed axes; they
-        are geodesics of no other metric.
+    kind : ``"spline"``, or ``"linear"`` for a polyline: straight in the frame's coordinates, then projected
+        on the manifold. On a sphere these are arcs of great circles, and quaternions turn about fixed axes;
+        they are not the geodesics of other metrics.
 
     Raises
     ------
@@ -273,7 +273,7 @@ class SampledCurve(Parametrized):
         require_within(name, times, self.span, samples)
 
     def between(self, times: Any) -> tuple[tuple[Any, Any], Any]:
-        """The pieces of the curve between times (T,), of which each is one polynomial, as data of `PiecePath`.
+        """The curve between times (T,) as pieces, each of them one polynomial, as data of `PiecePath`.
 
         Returns
         -------
@@ -337,10 +337,7 @@ class SampledCurve(Parametrized):
 
 
 def coarser_curves(curve: SampledCurve) -> list[SampledCurve]:
-    """The curves through every second sample, for an estimate of an error; none for straight lines.
-
-    Both keep the ends and the breakpoints; one has every second sample between them, and one has the others.
-    Where the curve is smooth, their errors are about 2^6 times as large.
+    """Four curves, each without a quarter of the samples, for an estimate; none for straight lines.
 
     Parameters
     ----------

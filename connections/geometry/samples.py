@@ -1,7 +1,7 @@
 """Samples of curves: what is checked, where they are cut, and the splines or straight lines through them.
 
-A spline is cut at breakpoints, which the caller gives, or which `corners` finds. Its error, of which samples
-alone are known, is estimated by splines through every second sample.
+A spline is cut at breakpoints, which the caller gives, or which `corners` finds. Its error is estimated by
+four splines, each of which leaves out another quarter of the samples (`coarser`).
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ from connections.geometry.splines import capacity, on_knots, padded, parts, poly
 
 KINDS = "spline", "linear"
 _ROUND_OFF = 1e-12  # of times, relative to the span of the samples
+_COARSER = 4
+_GOLDEN = 0.5 * (np.sqrt(5.0) - 1.0)
 _OPPOSITE = 1e-6  # samples on opposite sides of a manifold, to so much, are joined by no straight line
 
 
@@ -112,9 +114,11 @@ def cut_again(samples: Samples, breakpoints: Any, name: str) -> Joined:
 
 
 def coarser(samples: Samples) -> list[Joined]:
-    """The curves through every second sample, and through the others; both keep the breakpoints and the ends.
+    """Four curves, each without a quarter of the samples between breakpoints; none for straight lines.
 
-    None for straight lines, which are no approximation.
+    Sample i of a part is left out by curve number floor(4 frac(i g)), with the golden ratio g. So each sample
+    is left out once, and never two neighbours together. The pattern has no period: where every second or third
+    sample is left out, the errors at two corners may cancel.
 
     Raises
     ------
@@ -129,7 +133,7 @@ def coarser(samples: Samples) -> list[Joined]:
             ends = "" if is_traced(t) else f" at t = {float(t[part.start]):g} and {float(t[part.stop - 1]):g}"
             why = f"two samples{ends} do not show how far the curve between them is from a straight line"
             raise ValueError(f"estimate: {why}; give more samples, or a SampledCurve of kind='linear'")
-    return [Joined(*_through(samples, first), samples) for first in (0, 1)]
+    return [Joined(*_through(samples, left_out), samples) for left_out in range(_COARSER)]
 
 
 def cuts_at(name: str, t: Any, breakpoints: Any) -> tuple[int, ...]:
@@ -221,37 +225,39 @@ def _found(name: str, t: np.ndarray, q: np.ndarray) -> tuple[tuple[int, ...], ..
     return rows if len(set(rows)) > 1 else rows[:1] or ((),)
 
 
-def _through(samples: Samples, parity: int | None = None) -> tuple[Any, Any]:
-    """Knots and pieces of curves through samples; with a parity, through every second one of each part.
+def _through(samples: Samples, left_out: int | None = None) -> tuple[Any, Any]:
+    """Knots and pieces of curves through samples, all, or without those of one of `coarser`.
 
     Curves of a batch that are cut at different samples have the knots of all of them.
     """
     t, q, cuts, kind = samples
     if is_traced(t, q):
-        kept, own = _every_second(len(t), cuts[0], parity)
+        kept, own = _kept(len(t), cuts[0], left_out)
         return traced_spline(jnp.asarray(t)[kept], q[..., kept, :], own)
     if kind == "linear":
         return padded(*polyline(t, q), len(t))
     if len(cuts) == 1:
-        kept, own = _every_second(len(t), cuts[0], parity)
+        kept, own = _kept(len(t), cuts[0], left_out)
         return padded(*spline(t[kept], q[..., kept, :], own), len(t))
     found = []
     for row, points in zip(cuts, q.reshape(-1, *q.shape[-2:]), strict=True):
-        kept, own = _every_second(len(t), row, parity)
+        kept, own = _kept(len(t), row, left_out)
         found.append(spline(t[kept], points[kept], own))
     begins = np.unique(np.concatenate([knots[:-1] for knots, _ in found]))
     pieces = np.stack([on_knots(knots, pieces, begins) for knots, pieces in found])
     return padded(np.append(begins, t[-1]), pieces.reshape(*q.shape[:-2], *pieces.shape[1:]), len(t))
 
 
-def _every_second(count: int, cuts: Sequence[int], parity: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Indices of samples, and which of these are the cuts: all, or the ends of parts and every second one."""
-    if parity is None:
+def _kept(count: int, cuts: Sequence[int], left_out: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """Indices of samples, and the places of the cuts among them: all, or those of one of `coarser`."""
+    if left_out is None:
         return np.arange(count), np.array(cuts, dtype=int)
-    kept = [np.arange(part.start + parity, part.stop, 2) for part in parts(count, cuts)]
-    kept.append(np.array([0, *cuts, count - 1]))
-    together = np.unique(np.concatenate(kept))
-    return together, np.searchsorted(together, np.array(cuts, dtype=int))
+    keeps = np.ones(count, dtype=bool)
+    for part in parts(count, cuts):
+        numbers = np.arange(part.stop - part.start)
+        keeps[part] = np.floor(_COARSER * (numbers * _GOLDEN % 1.0)) != left_out
+    keeps[[0, *cuts, count - 1]] = True
+    return np.flatnonzero(keeps), np.cumsum(keeps)[np.array(cuts, dtype=int)] - 1
 
 
 def _require_lines(owner: Any, name: str, t: np.ndarray, q: np.ndarray) -> None:

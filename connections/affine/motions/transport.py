@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial, reduce
+from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
 
 import jax
@@ -80,7 +80,8 @@ class Estimated(NamedTuple):
     value: Array
     """As without an estimate."""
     error: Array
-    """Of the same shape, |value - value'| with value' by a hundredth of the tolerances."""
+    """An array of the same shape: |value - value'|, where value' has a hundredth of the tolerances. For
+    samples, its differences to four splines are added, each without a quarter of the samples."""
 
 
 def parallel_transport(
@@ -95,25 +96,28 @@ def parallel_transport(
     Parameters
     ----------
     nabla : the connection.
-    curve : t -> q (nq,), JAX-traceable; or samples (t, q) with t (S,) increasing and q (..., S, nq), joined
-        as `SampledCurve` does: with samples h apart, the transported vectors have an error of O(h^6).
+    curve : t -> q (nq,), JAX-traceable; or samples (t, q), t (S,) increasing and q (..., S, nq); or a
+        `SampledCurve`, which says how they are joined. With samples h apart, of a curve that is smooth
+        between breakpoints, the error is O(h^6). Inside `jit`, give breakpoints where samples have corners.
     z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
         column a at time T is ``result[a, T]``.
     times : (T,) strictly monotone, within the samples.
-    options : ``rtol``, ``max_step``, ``breakpoints`` and others (`Options`, docs/motions.md).
+    options : ``rtol``, ``max_step``, ``breakpoints`` and others (`Options`, docs/motions.md). Breakpoints of
+        samples are some of their times: corners, and the ends of rests, at which the spline is cut.
 
     Returns
     -------
-    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0; with
-    ``estimate=True`` they are ``value`` of an `Estimated`, beside their ``error``. z^i is as
-    accurate as the entries P^i_k of the operator: a step's error in an entry is at most 1e-10 of the largest
-    value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
+    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0. With
+    ``estimate=True`` an `Estimated`: its ``value`` are these components, and its ``error`` has their shape.
+    The components z^i are as accurate as the operator's entries P^i_k. The error of one step in an entry is
+    at most 1e-10 of the largest value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
 
     Raises
     ------
     IntegrationError : the curve leaves the chart; names the time and the point.
     NonFiniteError : a function is NaN or infinite, or its derivative is; names the time.
-    PointError : samples off the manifold, or a time outside of them.
+    PointError : samples off the manifold, a time outside of them, or a corner at none of them.
+    ValueError : a breakpoint is no time of a sample; no estimate is possible from so few samples.
 
     Examples
     --------
@@ -160,8 +164,7 @@ def holonomy(
     ----------
     nabla : the connection.
     curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
-        `parallel_transport`, whose last point repeats the first. P has an error of O(h^6) if the curve is
-        smooth; a corner where it closes does no harm.
+        `parallel_transport`, whose last point repeats the first. A corner where it closes does no harm.
     t0, t1 : the parameter interval; for samples, None is the first and the last time.
     options : as for `parallel_transport`.
 
@@ -234,6 +237,7 @@ def covariant_derivative_along(
     Returns
     -------
     (..., T, n) frame components. With samples h apart, velocities, zdot and the result have errors of O(h^5).
+    At a breakpoint of samples, they are those of the piece that begins there.
 
     Raises
     ------
@@ -276,16 +280,16 @@ def covariant_derivative_along(
 def _with_estimate(solve: Callable[[Any, Solver], Any], path: Any, solver: Solver) -> Any:
     """The solution along a path, and an estimate of its error if the options ask for it.
 
-    To the difference to a more accurate solution is added that to curves through fewer samples, the larger one.
+    To the difference to a more accurate solution are added those to curves through fewer samples.
     """
     others = coarser_curves(path) if solver.estimate and isinstance(path, SampledCurve) else []
     value = solve(path, solver)
     if not solver.estimate:
         return value
     error = abs(value - solve(path, solver.closer()))
-    differences = [abs(value - solve(other, solver)) for other in others]
-    numpy: Any = jnp if isinstance(value, jax.Array) else np
-    return Estimated(value, error + reduce(numpy.maximum, differences) if differences else error)
+    for other in others:
+        error = error + abs(value - solve(other, solver))
+    return Estimated(value, error)
 
 
 def _solver_of(name: str, options: Any, path: Any) -> Solver:
@@ -437,8 +441,8 @@ def _in_one_run(
 def _along_pieces(nabla: AffineConnection, curve: SampledCurve, times: Any, solver: Solver) -> Any:
     """P (..., T, n, n) along a curve with corners: the product of the operators of its pieces.
 
-    A piece ends at each knot and each requested time. All are carried over together, each in a time from 0 to 1,
-    so that no step sees both sides of a corner.
+    A piece ends at each knot and each requested time. All pieces are integrated together, each in a time from
+    0 to 1, so that no step sees both sides of a corner.
     """
     (pieces, windows), places = curve.between(times)
     traced = is_traced(pieces, windows)
