@@ -143,7 +143,7 @@ def _stops(q: Any, still: Any, left: _Side, right: _Side, noise: Any, numpy: Any
     came = numpy.abs(right.next_point[..., 1:, :] - q[..., :-1, :]) > (
         _CLEAR * right.next_point_error[..., 1:, :] + noise
     )
-    pair = still & numpy.any(goes_on | came, axis=-1)
+    pair = still & ~_in_long_rests(still, numpy) & numpy.any(goes_on | came, axis=-1)
     return _ends_of_intervals(pair, numpy)
 
 
@@ -169,11 +169,14 @@ def _turns_between(t: Any, q: Any, left: _Side, right: _Side, noise: Any, numpy:
 
 def _ends_of_rests(still: Any, numpy: Any) -> Any:
     """(..., S): whether a sample is the first or the last of three or more that are the same point."""
-    longer = still[..., 1:] & still[..., :-1]
-    room = [(0, 0)] * (still.ndim - 1)
-    long = still & (numpy.pad(longer, [*room, (1, 0)]) | numpy.pad(longer, [*room, (0, 1)]))
-    before, after = numpy.pad(long, [*room, (1, 0)]), numpy.pad(long, [*room, (0, 1)])
-    return before ^ after
+    long, room = _in_long_rests(still, numpy), [(0, 0)] * (still.ndim - 1)
+    return numpy.pad(long, [*room, (1, 0)]) ^ numpy.pad(long, [*room, (0, 1)])
+
+
+def _in_long_rests(still: Any, numpy: Any) -> Any:
+    """(..., S - 1): whether an interval and a neighbour of it are at rest."""
+    longer, room = still[..., 1:] & still[..., :-1], [(0, 0)] * (still.ndim - 1)
+    return numpy.pad(longer, [*room, (1, 0)]) | numpy.pad(longer, [*room, (0, 1)])
 
 
 def _ends_of_intervals(intervals: Any, numpy: Any) -> Any:

@@ -116,9 +116,9 @@ def cut_again(samples: Samples, breakpoints: Any, name: str) -> Joined:
 def coarser(samples: Samples) -> list[Joined]:
     """Four curves, each without a quarter of the samples between breakpoints; none for straight lines.
 
-    Sample i of a part is left out by curve number floor(4 frac(i g)), with the golden ratio g. So each sample
-    is left out once, and never two neighbours together. The pattern has no period: where every second or third
-    sample is left out, the errors at two corners may cancel.
+    Sample i of a part is left out by curve floor(4 frac(i g)), g the golden ratio: each sample once, and
+    never two neighbours together. The pattern has no period, because the errors at two corners may cancel
+    where every second or third sample is left out.
 
     Raises
     ------
