@@ -17,6 +17,7 @@ from scipy.spatial.transform import Rotation
 import connections as cn
 from connections import control
 from connections.checks import PointError
+from connections.geometry.curves import coarser_curves
 
 SPHERE, HALF_PLANE, TOP = systems.SPHERE_EMBEDDED_NABLA, systems.HALF_PLANE_NABLA, systems.TOP_NABLA
 VERTICES = Rotation.from_rotvec([0.9, 0.4, 0.2]).as_matrix()[[0, 1, 2, 0]]
@@ -204,6 +205,62 @@ def test_the_estimate_for_corners_between_samples(count):
     P, error = cn.holonomy(SPHERE, samples, estimate=True, **TAKEN_AS_SMOOTH)
     assert off(P, around_the_octant()) > 1e-6
     assert off(P, around_the_octant()) < error.max() < 50.0 * off(P, around_the_octant())
+
+
+def area(curve, span=1.0):
+    """The area that a plane spline encloses with its chord, by Gauss's rule between knots."""
+    knots, pieces = np.asarray(curve.knots), np.asarray(curve.pieces)
+    ends = np.append(knots[: np.searchsorted(knots[:-1], span)], span)
+    x, weights = np.polynomial.legendre.leggauss(6)
+    half = 0.5 * np.diff(ends)[:, None]
+    q, rate = curve.path.values_and_rates((ends[:-1, None] + half * (x + 1.0)).ravel(), pieces, knots)
+    return 0.5 * np.sum((half * weights).ravel() * (q[:, 0] * rate[:, 1] - q[:, 1] * rate[:, 0]))
+
+
+def random_polygon(rng, count):
+    """Samples (count, 2) of a polygon with two to four corners at random times, and its area."""
+    corners = rng.integers(2, 5)
+    t, vertices = np.sort(rng.uniform(0.15, 0.85, corners)), rng.standard_normal((corners + 2, 2))
+    q = [np.interp(np.linspace(0.0, 1.0, count), [0.0, *t, 1.0], x) for x in vertices.T]
+    return np.stack(q, axis=1), 0.5 * np.sum(vertices[:-1] * vertices[1:, ::-1] * [1.0, -1.0])
+
+
+def random_wave(rng, count):
+    """Samples (count, 2) of a trigonometric polynomial with five frequencies, and its area."""
+    k, a = 2.0 * np.arange(1.0, 6.0), rng.standard_normal((2, 5, 2))
+
+    def at(t):
+        c, s = np.cos(k * t[:, None]), np.sin(k * t[:, None])
+        return c @ a[0] + s @ a[1], (k * c) @ a[1] - (k * s) @ a[0]
+
+    x, weights = np.polynomial.legendre.leggauss(60)
+    q, rate = at(0.5 * (x + 1.0))
+    exact = 0.25 * np.sum(weights * (q[:, 0] * rate[:, 1] - q[:, 1] * rate[:, 0]))
+    return at(np.linspace(0.0, 1.0, count))[0], exact
+
+
+@pytest.mark.parametrize(
+    ("draw", "trials", "largest"),
+    [
+        (random_polygon, 30, 25.0),
+        (random_wave, 30, 150.0),
+        further(random_polygon, 1000, 16.0),
+        further(random_wave, 500, 100.0),
+    ],
+)
+def test_the_estimate_is_not_below_the_error(draw, trials, largest, rng):
+    """Of areas in the plane: hardly ever below it, and by a median factor that is not larger."""
+    ratios = []
+    for _ in range(trials):
+        count = rng.integers(25, 160)
+        q, exact = draw(rng, count)
+        curve = cn.SampledCurve(cn.CoordinateFrame(2), np.linspace(0.0, 1.0, count), q, breakpoints=[])
+        value = area(curve)
+        estimate = sum(abs(value - area(other)) for other in coarser_curves(curve))
+        if abs(value - exact) > 1e-13:
+            ratios.append(estimate / abs(value - exact))
+    assert len(ratios) > 0.6 * trials
+    assert np.mean(np.array(ratios) < 1.0) <= 0.005 and min(ratios) > 0.1 and np.median(ratios) < largest
 
 
 def test_two_samples_allow_no_estimate():
