@@ -224,7 +224,8 @@ class SampledCurve(Parametrized):
             raise TypeError(f"{name}: expected a function of time or samples (times, points), got {what}")
         curve: SampledCurve = object.__new__(cls)
         frame = None if owner is None else owner.frame
-        curve._join(frame, joined(owner, name, *samples, size, breakpoints))
+        times, points = samples
+        curve._join(frame, joined(owner, name, times, points, size, breakpoints))
         return curve
 
     def __call__(self, t: Any) -> jax.Array:

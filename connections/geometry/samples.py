@@ -248,16 +248,16 @@ def _through(samples: Samples, left_out: int | None = None) -> tuple[Any, Any]:
     return padded(np.append(begins, t[-1]), pieces.reshape(*q.shape[:-2], *pieces.shape[1:]), len(t))
 
 
-def _kept(count: int, cuts: Sequence[int], left_out: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _kept(count: int, cuts: Sequence[int], left_out: int | None) -> tuple[np.ndarray, Sequence[int]]:
     """Indices of samples, and the places of the cuts among them: all, or those of one of `coarser`."""
     if left_out is None:
-        return np.arange(count), np.array(cuts, dtype=int)
+        return np.arange(count), cuts
     keeps = np.ones(count, dtype=bool)
     for part in parts(count, cuts):
         numbers = np.arange(part.stop - part.start)
         keeps[part] = np.floor(_COARSER * (numbers * _GOLDEN % 1.0)) != left_out
     keeps[[0, *cuts, count - 1]] = True
-    return np.flatnonzero(keeps), np.cumsum(keeps)[np.array(cuts, dtype=int)] - 1
+    return np.flatnonzero(keeps), [int(np.sum(keeps[:cut])) for cut in cuts]
 
 
 def _require_lines(owner: Any, name: str, t: np.ndarray, q: np.ndarray) -> None:

@@ -404,7 +404,7 @@ def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Arr
     return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
 
 
-def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver: Solver) -> jax.Array:
+def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver: Solver) -> Any:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
     times = as_times(times)
     path, numbers = _as_data(curve, times)
