@@ -61,8 +61,9 @@ def test_what_is_smooth_or_noise_has_no_corners(rng):
         assert found.corners.sum() <= 1 and not found.between.any()
     for q in (np.stack([t, 1.0 - 2.0 * t], axis=1), np.stack([1e6 + t**2, t**4], axis=1)):
         assert not breaks(t, q).corners.any() and not breaks(t, q).between.any()
+    dense = np.linspace(0.0, 2.0, 401)
     for power in (2, 3, 4):
-        found = breaks(t, joined_smoothly(t, power))
+        found = breaks(dense, joined_smoothly(dense, power))
         assert not found.corners.any() and not found.between.any()
 
 
