@@ -187,7 +187,9 @@ MUTANTS = (
         "geometry/splines.py",
         "slopes = (q[..., 1:, :] - q[..., :-1, :])",
         "slopes = (q[..., :-1, :] - q[..., 1:, :])",
-        ("geometry/test_corners.py::test_polylines_are_straight_in_coordinates_and_great_circles_on_manifolds",),
+        (
+            "geometry/test_corners.py::test_polylines_are_straight_in_coordinates_and_great_circles_on_manifolds",
+        ),
         "straight lines go the wrong way",
     ),
     Mutant(
