@@ -456,10 +456,18 @@ MUTANTS = (
     Mutant(
         "kinematics-posture-decides-to-the-end",
         "multibody/inverse_kinematics.py",
-        "pull[freed], damping[freed], growth[freed] = 0.0, _START, 2.0",
-        "pull[freed], damping[freed], growth[freed] = 1e-9, _START, 2.0",
+        "pull[near] *= np.where(late, 0.0, _WEAKER)",
+        "pull[near] *= np.where(late, 1e-3, _WEAKER)",
         ("multibody/test_inverse_kinematics.py::test_the_closest_to_a_posture_of_those_that_reach",),
         "the posture keeps a part in the result",
+    ),
+    Mutant(
+        "kinematics-second-derivatives-of-rotations",
+        "multibody/inverse_kinematics.py",
+        "found += weight * np.einsum(\"kia,kij,kjb->kab\", J_w, both, J_w)",
+        "found -= weight * np.einsum(\"kia,kij,kjb->kab\", J_w, both, J_w)",
+        ("multibody/test_inverse_kinematics.py::test_second_derivatives_are_differences_of_first_ones",),
+        "searches for rotations out of reach creep",
     ),
     Mutant(
         "kinematics-weights-of-merit",
