@@ -181,6 +181,12 @@ class MechanicalSystem(Described, Parametrized):
         generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q) - self.bias_at(q, v)
         return solve_definite(self.metric.matrix_at(q), generalized)
 
+    def terms_at(self, t: Any, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Sums of the sizes of the terms of qdot and vdot, (nq,) and (n,): forces that cancel are apart."""
+        H, forces = self.metric.matrix_at(q), (tau, self.forces_at(t, q, v), self.gravity_at(q))
+        sizes = sum((jnp.abs(solve_definite(H, force)) for force in forces), jnp.abs(self._nabla.apply_at(q, v, v)))
+        return jnp.abs(self.metric.frame.matrix_at(q) @ v), sizes
+
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(1/2) v^T H v + V, a scalar."""
         return 0.5 * v @ self.metric.matrix_at(q) @ v + self.potential_at(q)
@@ -429,9 +435,15 @@ class MechanicalSystem(Described, Parametrized):
                 tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
 
+        def terms(t: Any, state: State, *given: jax.Array) -> State:
+            q, v = state
+            tau = jnp.zeros_like(v) if control is None else require_shape("control(t, q, v)", control(t, q, v), v.shape)
+            return self.terms_at(t, q, v, tau)
+
         timed = control is not None or self.forces is not None
         kept = None if timed else energy_of(self._nabla, self.metric, self.potential_at)
-        flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
+        flow = geodesic_flow_of(self._nabla, acceleration)
+        flow = replace(flow, timed=timed, conserved=kept, terms=terms if timed else None)
         host = self.host_motion(control)
         return flow if host is None else replace(flow, host=host)
 

@@ -22,10 +22,13 @@ No step is shorter than 1e-13 of the whole time; a motion that would need a shor
 exception is a component at rest: it has not moved farther than this one step moves it, or it has moved only
 by the round-off of terms that cancel, so that its rate at least doubles in this one step. If its rate jumps,
 or begins to grow, no step over that instant has a small relative error. The shortest step is then taken with
-its error, which is at most its length times the change of the rate in it: the jump is shifted in time by less
-than this step. The steps that follow are taken in the same way. Until the component has moved, its error may
-also be its change in 1e-15 of the whole time, because no clock is more accurate. Source: E. Hairer, S. P.
-Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
+its error, if this error is within the tolerance of what follows: it is at most the step's length h times the
+change of the rate in it, |f1 - f0|, and at the rate f1 the component moves as far in the time h |f1 - f0| /
+|f1|, which has to be less than 1e-10 of the whole time. So the jump is shifted in time by no more than this. A
+force that is large for an instant only, such as a constant power at the speed 1e-15, leaves a much smaller
+rate behind, and the motion ends there. The steps that follow are taken in the same way. Until the component
+has moved, its error may also be its change in 1e-15 of the whole time, because no clock is more accurate.
+Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
 """
 
 from __future__ import annotations
@@ -44,10 +47,15 @@ FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where
 #: of it apart, 0.8 % of the whole time, so that what acts for 2 % of it is met by two stages at least.
 LONGEST = 1.0 / 32.0
 SHORTEST = 1e-13  # of the whole time
+#: Of the whole time: where a step of this length has a large error, terms of the rate may cancel to their
+#: round-off. This is looked at again after so many steps.
+SUSPECT, LOOK_AGAIN = 1e-6, 1024
 CLOCK = 1e-15  # of the whole time
+NEARBY = 1.0 / 1024.0  # of the whole time: how far apart the states are in which a motion at rest is looked at
 NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
 GROWTH, CUT, SAFETY = 10.0, 0.2, 0.9
 EXPONENT, LEAST = -1.0 / 8.0, 1e-12  # steps change by this power of the error; smaller errors count as LEAST
+_SHIFTED = (RTOL + ATOL) / SHORTEST  # the change of the rate in a step that is taken, over the rate after it
 _DOUBLED = 0.5  # the rate before the shortest step over the rate after it; towards a blow-up the ratio is 0.9
 # Floors of two divisors, against 0 / 0. XLA divides by the product of both, so that must not underflow
 # either.
@@ -168,22 +176,73 @@ def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
     return numpy.stack([y0, nothing, here, here, nothing, nothing])
 
 
-def expected_sizes(rates: Any, units: Any, duration: Any, layout: Layout, numpy: Any = np) -> Any:
-    """Sizes in units that components can be expected to reach from a state of rest, (k,).
+def looks(rates_at: Any, times: Any, y: Any, whole: Any, numpy: Any = np) -> tuple[Any, Any]:
+    """The rates of a state at rest at times of the motion, and the terms of which they are sums.
 
-    A force that begins later gives a body at rest a speed of about the largest acceleration times its
-    duration. It is the scale of the round-off of a motion that has not yet begun.
+    Each is looked at in the state and in two further ones, after the first and the second step of Euler's
+    method of `NEARBY` of the whole time, from the same state.
 
     Parameters
     ----------
-    rates : (samples, k) of the state at rest, at times of the motion.
+    rates_at : (times (T,), states (T, k)) -> rates and sums of the sizes of their terms, (T, k) each.
+    times : (T,), the first is the present.
+    y : (k,) the state.
+    whole : the time that the motion lasts from now on, with its sign.
+    numpy : NumPy, or a module with the same functions.
+
+    Returns
+    -------
+    rates (k,), the present ones; and terms (3, T, k).
+    """
+    at, rates, terms = numpy.zeros((len(times), 1)) + y, [], []
+    for _ in range(3):
+        found = rates_at(times, at)
+        rates.append(found[0])
+        terms.append(found[1])
+        at = y + NEARBY * whole * found[0]
+    return rates[0][0], numpy.stack(terms)
+
+
+def expected_sizes(terms: Any, units: Any, duration: Any, layout: Layout, numpy: Any = np) -> Any:
+    """Sizes in units that components can be expected to reach from a state of rest, (k,).
+
+    A force that begins later gives a body at rest a speed of about the largest acceleration times its
+    duration. It is the scale of the round-off of a motion that has not yet begun. Where forces cancel, their
+    sum is nothing but round-off of them, so that the scale is the speed that each of them alone would give.
+
+    A force that ends as soon as the body has moved a little gives no such speed: of the three states of
+    `looks`, the one with the smallest terms counts. If terms last for less than the distance of these states
+    in time, nothing is expected; if they last longer, the speed is at least a thousandth of what is expected,
+    and the round-off of this is 1e-12 of the speed.
+
+    Parameters
+    ----------
+    terms : (3, T, k) as of `looks`.
     units : (k,) of its components.
     duration : the whole time.
     layout : of the components.
+    numpy : NumPy, or a module with the same functions.
     """
-    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(numpy.abs(rates), axis=0) / units)
+    lasting = numpy.max(numpy.min(terms, axis=0), axis=0)
+    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, lasting / units)
     sizes = numpy.where(numpy.isfinite(sizes), duration * sizes, 0.0)
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
+
+
+def is_held(rates: Any, terms: Any, units: Any, layout: Layout) -> bool:
+    """Whether terms of the rates cancel to their round-off, so that no step has a small relative error.
+
+    Parameters
+    ----------
+    rates, terms : (k,) the rates at rest, and the sums of the sizes of their terms.
+    units, layout : of the components.
+    """
+    counts = ~layout.points & (units > 0.0)
+    net, parts = (
+        _largest_of_groups(np.where(counts, np.abs(a) / units, 0.0), layout.groups, np)
+        for a in (rates, terms)
+    )
+    return bool(np.any((RTOL + ATOL) * net < ROUND_OFF * parts))
 
 
 def relative_drift(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
@@ -217,6 +276,9 @@ def clock_counts(found: Any, state: Any, whole: Any, numpy: Any = np) -> Any:
 def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -> Any:
     """Whether the shortest step is taken with its errors: all components with large ones are at rest.
 
+    Their rate changes by at most 1,000 times the rate after the step, so that the error is no more than a
+    clock that is wrong by 1e-10 of the whole time.
+
     Parameters
     ----------
     step : its length.
@@ -226,8 +288,9 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
     """
     before, after = numpy.abs(state[1]), numpy.abs(found[1])
     at_rest = (state[3] <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)
+    shifted = numpy.abs(found[1] - state[1]) <= _SHIFTED * after
     sound = numpy.isfinite(found[0]) & numpy.isfinite(found[1])
-    return numpy.all(sound & (at_rest | leaving | (found[-1] < 1.0)), axis=-1)
+    return numpy.all(sound & ((shifted & (at_rest | leaving)) | (found[-1] < 1.0)), axis=-1)
 
 
 def next_length(

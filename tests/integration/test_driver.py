@@ -147,8 +147,8 @@ def test_sizes_expected_of_a_motion_from_rest():
     """The largest rate times the duration, of the components of a group; nothing is expected of a point."""
     rates = np.array([[0.0, 0.0, 0.0, 0.0], [5.0, 0.3, -2.0, np.inf], [1.0, 0.1, 0.5, 1.0]])
     layout = Layout(np.array([True, False, False, False]), (slice(0, 1), slice(1, 3), slice(3, 4)))
-    units = np.array([1.0, 1.0, 0.5, 1.0])
-    found = expected_sizes(rates, units, 4.0, layout)
+    units, terms = np.array([1.0, 1.0, 0.5, 1.0]), np.abs(rates) * np.ones((3, 1, 1))
+    found = expected_sizes(terms, units, 4.0, layout)
     np.testing.assert_allclose(found, [0.0, 16.0, 16.0, 0.0])  # 2 / 0.5 * 4
 
 
