@@ -40,6 +40,7 @@ from numpy.typing import NDArray
 
 RTOL = 5e-11  # with ATOL, 1e-10 of the largest value so far
 ATOL = 5e-11
+CHANGED = 100.0  # times `ROUND_OFF`, of what the terms of a rate change in a step without each other
 ROUND_OFF = 1e-15  # at least the round-off of the larger components, because smaller ones contain it
 MAX_STEPS = 100_000
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
@@ -51,7 +52,6 @@ SHORTEST = 1e-13  # of the whole time
 #: round-off. This is looked at again after so many steps.
 SUSPECT, LOOK_AGAIN = 1e-6, 1024
 CLOCK = 1e-15  # of the whole time
-NEARBY = 1.0 / 1024.0  # of the whole time: how far apart the states are in which a motion at rest is looked at
 NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
 GROWTH, CUT, SAFETY = 10.0, 0.2, 0.9
 EXPONENT, LEAST = -1.0 / 8.0, 1e-12  # steps change by this power of the error; smaller errors count as LEAST
@@ -133,7 +133,7 @@ def with_error_ratios(
     ----------
     found : (6, ..., k) as of `steps.Attempt`; the error combines both estimates.
     state : (STATE, ..., k) before the step.
-    scales : (2, ..., k) from where components are measured, and sizes in units that are expected of them.
+    scales : (2, ..., k) from where components are measured, and `expected_rates` in units, or zero.
     layout : of the components.
     elapsed, step : from the beginning to the end of the step, and how long it is, (..., 1) or numbers.
     grain : (..., 1) or a number, the time by which the clock may be wrong; zero but for a motion from rest.
@@ -148,11 +148,13 @@ def with_error_ratios(
     duration = numpy.where(layout.points, elapsed, 1.0)
     in_units = numpy.abs(numpy.where(layout.points, rates, new)) / units
     largest = numpy.fmax(largest, numpy.where(units > 0.0, in_units, 0.0))
+    changed = expected * step * numpy.where(layout.points, step, 1.0) * units
     units = duration * units
     reach = numpy.fmin(farthest, largest * units)
     tolerance = atol * reach + rtol * numpy.fmin(reach, numpy.fmax(before, here))
-    grown = numpy.fmax(_largest_of_groups(largest, layout.groups, numpy), expected)
-    tolerance = numpy.fmax(tolerance, ROUND_OFF * numpy.fmax(grown * units, numpy.abs(new)))
+    grown = _largest_of_groups(largest, layout.groups, numpy)
+    noise = numpy.fmax(numpy.fmax(grown * units, changed), numpy.abs(new))
+    tolerance = numpy.fmax(tolerance, ROUND_OFF * noise)
     tolerance = numpy.fmax(tolerance, grain * numpy.fmin(numpy.abs(f), numpy.abs(rates))) + LEAST_TOLERANCE
     # Divide by the tolerance before squaring: squares of errors may overflow or underflow in some units.
     fifth, third = fifth / tolerance, third / tolerance
@@ -176,56 +178,26 @@ def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
     return numpy.stack([y0, nothing, here, here, nothing, nothing])
 
 
-def looks(rates_at: Any, times: Any, y: Any, whole: Any, numpy: Any = np) -> tuple[Any, Any]:
-    """The rates of a state at rest at times of the motion, and the terms of which they are sums.
+def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> Any:
+    """Rates in units of which components contain the round-off, `CHANGED` times those from a state of rest, (k,).
 
-    Each is looked at in the state and in two further ones, after the first and the second step of Euler's
-    method of `NEARBY` of the whole time, from the same state.
+    A motion at rest has no size of which its errors could be a part. What makes it move is a sum of terms,
+    such as a torque and the weight that it holds, which may cancel to their round-off, or a force that begins
+    later, near zero with a large relative error. In a step, round-off of the terms changes the component by no
+    more than a part of what they change without each other; so a part of 1e-13 of this is always allowed.
 
-    Parameters
-    ----------
-    rates_at : (times (T,), states (T, k)) -> rates and sums of the sizes of their terms, (T, k) each.
-    times : (T,), the first is the present.
-    y : (k,) the state.
-    whole : the time that the motion lasts from now on, with its sign.
-    numpy : NumPy, or a module with the same functions.
-
-    Returns
-    -------
-    rates (k,), the present ones; and terms (3, T, k).
-    """
-    at, rates, terms = numpy.zeros((len(times), 1)) + y, [], []
-    for _ in range(3):
-        found = rates_at(times, at)
-        rates.append(found[0])
-        terms.append(found[1])
-        at = y + NEARBY * whole * found[0]
-    return rates[0][0], numpy.stack(terms)
-
-
-def expected_sizes(terms: Any, units: Any, duration: Any, layout: Layout, numpy: Any = np) -> Any:
-    """Sizes in units that components can be expected to reach from a state of rest, (k,).
-
-    A force that begins later gives a body at rest a speed of about the largest acceleration times its
-    duration. It is the scale of the round-off of a motion that has not yet begun. Where forces cancel, their
-    sum is nothing but round-off of them, so that the scale is the speed that each of them alone would give.
-
-    A force that ends as soon as the body has moved a little gives no such speed: of the three states of
-    `looks`, the one with the smallest terms counts. If terms last for less than the distance of these states
-    in time, nothing is expected; if they last longer, the speed is at least a thousandth of what is expected,
-    and the round-off of this is 1e-12 of the speed.
+    Allowed is a part of the change in the same step, and not of all that a term could change in the whole
+    time: a force that is over as soon as anything moves gives no such speed.
 
     Parameters
     ----------
-    terms : (3, T, k) as of `looks`.
+    terms : (samples, k) sums of the sizes of the terms of rates of the state at rest, at times of the motion.
     units : (k,) of its components.
-    duration : the whole time.
     layout : of the components.
     numpy : NumPy, or a module with the same functions.
     """
-    lasting = numpy.max(numpy.min(terms, axis=0), axis=0)
-    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, lasting / units)
-    sizes = numpy.where(numpy.isfinite(sizes), duration * sizes, 0.0)
+    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(terms, axis=0) / units)
+    sizes = numpy.where(numpy.isfinite(sizes), CHANGED * sizes, 0.0)
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
 
 

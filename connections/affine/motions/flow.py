@@ -54,7 +54,7 @@ from connections.geometry.frames import FrameField
 from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
-from connections.integration.tolerances import LONGEST, Layout, expected_sizes, is_held, looks
+from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held
 from connections.integration.traced import solve
 
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
@@ -83,7 +83,7 @@ class Flow(Generic[Value]):
     momenta : optional, y -> the momenta of a symmetry and the lengths of its generators, (p,) each. They are
         compared at requested times, except under tracing. The scale of `conserved` is at least <v, v> / 2.
     terms : optional, (t, y, *given) -> a tuple like y: the sums of the sizes of the terms that make up the
-        rate, which may cancel (`tolerances.looks`); by default the sizes of the rate itself.
+        rate, which may cancel (`tolerances.expected_rates`); by default the sizes of the rate itself.
     host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
@@ -123,9 +123,8 @@ class Flow(Generic[Value]):
             layout, expected = self.layout(*given), jnp.zeros_like(origin)
             if self.timed and self.points:
                 instants = jnp.linspace(0.0, 1.0, LOOKS) * clock[-1]
-                terms = looks(partial(self.rates_and_terms_at, times[0], given), instants, y0, clock[-1], jnp)[1]
-                units = scales_at(jnp.zeros(()), y0)[0]
-                expected = expected_sizes(terms, units, jnp.abs(clock[-1]), layout, jnp)
+                terms = jax.vmap(lambda s: self.terms_at(times[0], s, y0, *given))(instants)
+                expected = expected_rates(terms, scales_at(jnp.zeros(()), y0)[0], layout, jnp)
             scales = jax.lax.stop_gradient(jnp.stack([origin, expected]))
             found = solve(rate, scales_at, y0, scales, layout, clock, self.settings(settings))
             states, drift = (array[places] for array in found)
@@ -172,19 +171,11 @@ class Flow(Generic[Value]):
         """Rate of the flat state y (k,) at the time t0 + s."""
         return ravel_pytree(self.rate(t0 + s, self.state_at(y, given), *given))[0]
 
-    def rates_and_terms_at(
-        self, t0: jax.Array, given: tuple[Any, ...], s: jax.Array, y: jax.Array
-    ) -> tuple[jax.Array, jax.Array]:
-        """Rates of flat states y (T, k) at the times t0 + s (T,), and the sums of the sizes of their terms."""
-
-        def terms_at(s: jax.Array, y: jax.Array) -> tuple[jax.Array, jax.Array]:
-            rate = self.rate_at(t0, s, y, *given)
-            if self.terms is None:
-                return rate, jnp.abs(rate)
-            return rate, ravel_pytree(self.terms(t0 + s, self.state_at(y, given), *given))[0]
-
-        found: tuple[jax.Array, jax.Array] = jax.vmap(terms_at)(s, y)
-        return found
+    def terms_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
+        """Sums of the sizes of the terms of the rate of the flat state y (k,) at the time t0 + s."""
+        if self.terms is None:
+            return jnp.abs(self.rate_at(t0, s, y, *given))
+        return ravel_pytree(self.terms(t0 + s, self.state_at(y, given), *given))[0]
 
     def scales_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
         """Units of the components of y, and what is conserved as of `steps.Attempt`, (2, k)."""
@@ -560,7 +551,7 @@ def motions_with_progress(
 
 def _look_ahead(
     attempts: Attempts,
-    terms_of: Callable[..., tuple[np.ndarray, np.ndarray]],
+    terms_of: Callable[[int, float, np.ndarray], np.ndarray],
     scales: np.ndarray,
     layout: Layout,
     end: float,
@@ -569,19 +560,20 @@ def _look_ahead(
     state: np.ndarray,
     only_held: bool,
 ) -> bool:
-    """Whether sizes that a motion at rest can be expected to reach are written into its scales.
+    """Whether rates that a motion at rest can be expected to have are written into its scales.
 
     Parameters
     ----------
-    terms_of : (motion, times, states) -> rates and sums of the sizes of their terms, as for `looks`.
+    terms_of : (motion, time, state) -> the sums of the sizes of the terms of its rate, (k,).
     only_held : whether they are only written if forces cancel there.
     """
     nothing, which = np.zeros(1), np.array([motion])
     units = attempts(which, np.array([s]), nothing, state[:, None], nothing)[-1, 0]
-    rates, terms = looks(partial(terms_of, motion), np.linspace(s, end, LOOKS), state[0], end - s)
-    if only_held and not is_held(rates, terms[0, 0], units, layout):
+    terms = terms_of(motion, s, state[0])
+    if only_held and not is_held(state[1], terms, units, layout):
         return False
-    scales[1, motion] = expected_sizes(terms, units, abs(end - s), layout)
+    later = [] if only_held else [terms_of(motion, at, state[0]) for at in np.linspace(s, end, LOOKS)]
+    scales[1, motion] = expected_rates(np.stack([terms, *later]), units, layout)
     return True
 
 

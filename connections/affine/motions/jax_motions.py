@@ -58,14 +58,14 @@ class OneMotion(NamedTuple):
     start : *given -> (given, its point projected; y (k,); origin (k,); whether the point was near).
     rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
     scales : (t0, s, y, *given) -> units of the components there, and what is conserved, (2, k).
-    terms : (t0, given, s (T,), y (T, k)) -> rates and the sums of the sizes of their terms, (T, k) each.
+    terms : (t0, s, y, *given) -> the sums of the sizes of the terms of the rate, (k,).
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
     start: Callable[..., Any]
     rate: Callable[..., jax.Array]
     scales: Callable[..., jax.Array]
-    terms: Callable[..., Any]
+    terms: Callable[..., jax.Array]
     record: Callable[..., Any]
 
     @classmethod
@@ -93,7 +93,7 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        return cls(start, flow.rate_at, flow.scales_at, flow.rates_and_terms_at, record)
+        return cls(start, flow.rate_at, flow.scales_at, flow.terms_at, record)
 
     def step(
         self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
@@ -132,7 +132,7 @@ class JaxMotions:
     def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
         self._start, self._record, self._terms = (
-            compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_rows)
+            compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
         )
         if layout is not None:
             self._step, self._stretch = (
@@ -184,14 +184,11 @@ class JaxMotions:
 
         return advance, beginning(started.y[0], course)
 
-    def terms(self, t0: float, started: InitialStates) -> Callable[..., tuple[Array, Array]]:
-        """(motion, times (T,), states (T, k)) -> their rates and sums of the sizes of terms, (T, k) each."""
-
-        def terms_of(motion: int, s: Array, y: Array) -> tuple[Array, Array]:
-            rates, terms = self._terms(t0, s, y, *(array[motion] for array in started.given))
-            return np.asarray(rates), np.asarray(terms)
-
-        return terms_of
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """(motion, time, state (k,)) -> the sums of the sizes of the terms of its rate, (k,)."""
+        return lambda motion, s, y: np.asarray(
+            self._terms(t0, s, y, *(array[motion] for array in started.given))
+        )
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
         """Values (m, T, ...), points (m, T, nq), and whether all is admissible there (m, T)."""
@@ -269,22 +266,10 @@ class HostMotions:
 
         return attempt
 
-    def terms(self, t0: float, started: InitialStates) -> Callable[..., tuple[Array, Array]]:
-        """As `JaxMotions.terms`; NaN in states where a rate raises a `ValueError`."""
-        one = self._one
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """As `JaxMotions.terms`."""
         given = list(zip(*started.given, strict=True)) if self._rows else started.given
-
-        def terms_of(motion: int, s: Array, y: Array) -> tuple[Array, Array]:
-            rates, free = np.full(y.shape, np.nan), np.full(y.shape, np.nan)
-            for i, (at, state) in enumerate(zip(s.tolist(), y, strict=True)):
-                try:
-                    one.rate(t0 + at, state, rates[i], *given[motion])
-                    one.free_rate(state, free[i], *given[motion])
-                except ValueError:
-                    rates[i] = np.nan
-            return rates, np.abs(free) + np.abs(rates - free)
-
-        return terms_of
+        return lambda motion, s, y: self._one.terms(t0 + s, y, *given[motion])
 
     def _attempts(self, t0: float, started: InitialStates) -> Any:
         """Their steps as of `Attempt`, (6, w, k)."""
@@ -397,10 +382,8 @@ def _several_steps(
     return after_steps(rate, scales_at, key.layout, course, at, until)
 
 
-def _terms_of_rows(
-    make: Callable[[], OneMotion], t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array
-) -> Any:
-    return make().terms(t0, given, s, y)
+def _terms_of_one(make: Callable[[], OneMotion], *arguments: jax.Array) -> jax.Array:
+    return make().terms(*arguments)
 
 
 def _records_of_rows(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:
