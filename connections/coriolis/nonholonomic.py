@@ -453,10 +453,10 @@ class NonholonomicSystem(Described, Parametrized):
             p, V = state
             v, nabla = self.components_at(p, V), self.connection
             u = jnp.zeros(self.controls) if control is None else control(t, p, v)
-            slope = nabla.ambient.frame.lie_derivative_at(self.potential_at, p)
+            slope, H = nabla.ambient.frame.lie_derivative_at(self.potential_at, p), metric.matrix_at(p)
             forces = self.inputs_at(p).T @ u, self.forces_at(t, p, v), slope
-            H = metric.matrix_at(p)
-            sizes = sum((jnp.abs(solve_definite(H, force)) for force in forces), jnp.abs(nabla.ambient.apply_at(p, V, V)))
+            own = (jnp.abs(solve_definite(H, force)) for force in forces)
+            sizes = sum(own, jnp.abs(nabla.ambient.apply_at(p, V, V)))
             return jnp.abs(base.matrix_at(p) @ V), sizes
 
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -22,7 +22,7 @@ from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Momenta, energy_of, momenta_of
 from connections.affine.symmetry import GroupAction
-from connections.checks import require_function, require_same_frame, require_shape, require_type
+from connections.checks import as_result, require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.coriolis.variational import DiscreteSystem
 from connections.coriolis.variational_motion import Steps, is_variational, require_kept, variational_motion
@@ -37,6 +37,23 @@ from connections.integration.solver import Options, Solver
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
+
+
+def terms_beside(
+    plant: MechanicalSystem, t: Any, state: tuple[Any, ...], rate: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Sums of the sizes of the terms of a rate, for `Flow.terms`: the plant's without a torque, and the rest.
+
+    Parameters
+    ----------
+    plant : whose (q, v) are the first arrays of the state.
+    t, state, rate : the time, the state and its rate.
+    """
+    q, v = state[:2]
+    free = plant.forward_dynamics_at(q, v, jnp.zeros_like(v), t)
+    sizes = [jnp.abs(each) for each in rate]
+    sizes[1] = jnp.abs(free) + jnp.abs(rate[1] - free)
+    return tuple(sizes)
 
 
 class DiscreteMechanics(DiscreteSystem):
@@ -184,7 +201,8 @@ class MechanicalSystem(Described, Parametrized):
     def terms_at(self, t: Any, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Sums of the sizes of the terms of qdot and vdot, (nq,) and (n,): forces that cancel are apart."""
         H, forces = self.metric.matrix_at(q), (tau, self.forces_at(t, q, v), self.gravity_at(q))
-        sizes = sum((jnp.abs(solve_definite(H, force)) for force in forces), jnp.abs(self._nabla.apply_at(q, v, v)))
+        own = (jnp.abs(solve_definite(H, force)) for force in forces)
+        sizes = sum(own, jnp.abs(self._nabla.apply_at(q, v, v)))
         return jnp.abs(self.metric.frame.matrix_at(q) @ v), sizes
 
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -437,7 +455,7 @@ class MechanicalSystem(Described, Parametrized):
 
         def terms(t: Any, state: State, *given: jax.Array) -> State:
             q, v = state
-            tau = jnp.zeros_like(v) if control is None else require_shape("control(t, q, v)", control(t, q, v), v.shape)
+            tau = jnp.zeros_like(v) if control is None else as_result("control(t, q, v)", control(t, q, v))
             return self.terms_at(t, q, v, tau)
 
         timed = control is not None or self.forces is not None
