@@ -146,7 +146,7 @@ class ContorsionConnection(ConnectionWithContorsion):
         parameters: Any = None,
     ) -> None:
         require_type("metric", metric, Metric)
-        require_function("contorsion", contorsion, "q -> D (n, n, n)")
+        require_function("contorsion", contorsion, "q -> D (n, n, n)", parameters=parameters)
         if symmetry is not None:
             require_choice("symmetry", symmetry, CONTORSION_SYMMETRIES, SymmetryError)
         object.__setattr__(self, "metric", metric)
@@ -252,7 +252,7 @@ class ContorsionFamily(Described, Parametrized):
         ShapeError, NonFiniteError.
         """
         if callable(beta) and not isinstance(beta, type):
-            require_function("beta", beta, "q -> beta (k,)")
+            require_function("beta", beta, "q -> beta (k,)", parameters=parameters)
             beta = with_parameters(beta, parameters)
         else:
             if parameters is not None:

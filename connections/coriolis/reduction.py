@@ -93,8 +93,8 @@ class ReducedSystem(Parametrized):
         else:
             require_type("system", self.system, MechanicalSystem)
         require_type("action", self.action, GroupAction)
-        require_function("shape", self.shape, "q (nq,) -> r (s,)", more=0)
-        require_function("section", self.section, "r (s,) -> q (nq,)", more=0)
+        require_function("shape", self.shape, "q (nq,) -> r (s,)")
+        require_function("section", self.section, "r (s,) -> q (nq,)")
         nq = (self.frame.ambient_dim,)
         shape = shape_of("shape(q)", self.shape_at, nq)
         if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates

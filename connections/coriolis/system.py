@@ -131,7 +131,7 @@ class MechanicalSystem(Described, Parametrized):
             require_type("connection", self.connection, AffineConnection)
         for name, form in (("potential", "q -> V"), ("forces", FORCES)):
             if getattr(self, name) is not None:
-                require_function(name, getattr(self, name), form)
+                require_function(name, getattr(self, name), form, parameters=parameters)
                 object.__setattr__(self, name, with_parameters(getattr(self, name), parameters))
         if self.connection is None:
             object.__setattr__(self, "connection", LeviCivita(self.metric))
