@@ -743,7 +743,7 @@ def wrong_arguments(name: str, function: Any, form: str, parametric: bool = Fals
 
 @singledispatch
 def own_function(function: Any) -> tuple[Any, int]:
-    """The function of a user that is called in the end, and how many arguments it gets besides those given."""
+    """The function of a user that is called in the end, and how many more arguments it gets."""
     return function, 0
 
 

@@ -31,6 +31,7 @@ from connections.checks import (
     ShapeError,
     SymmetryError,
     as_array,
+    as_result,
     raise_at,
     require_choice,
     require_finite,
@@ -369,7 +370,7 @@ class FamilyContorsion(Parametrized):
 
     def __call__(self, q: jax.Array) -> jax.Array:
         """D(q)."""
-        beta = self.beta(q) if callable(self.beta) else self.beta
+        beta = as_result("beta", self.beta(q)) if callable(self.beta) else self.beta
         return self.family.contorsion_of_at(as_array("beta", beta, (self.family.dimension,)))
 
 

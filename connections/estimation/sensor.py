@@ -23,6 +23,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_result,
     is_traced,
     require_bool,
     require_finite,
@@ -158,9 +159,13 @@ class Sensor(Parametrized):
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
+    def value_at(self, *state: Any) -> jax.Array:
+        """h of the state, (m,); JAX-traceable."""
+        return as_result("h(q)", self.h(*state))
+
     def require_noise(self, where: str, state: tuple[Any, ...], y: Any) -> None:
         """Raise the error that says why N, a function, returns no covariance for this measurement."""
-        predicted, missing = jnp.asarray(self.h(*state)), np.isnan(y)
+        predicted, missing = self.value_at(*state), np.isnan(y)
         if not callable(self.N) or not np.isfinite(predicted).all():
             return
         at = self.connection.frame.project_at(jnp.asarray(y)) if self.reported else predicted

@@ -48,8 +48,8 @@ Tick = Callable[[float], None]  # called with the share of the work that is done
 
 PLACES = 32  # motions that take their steps together
 TOO_SHORT = (
-    "it would need steps shorter than 1e-13 of the whole time; follow what is so brief in a motion of its own, "
-    "over a shorter time"
+    "it would need steps shorter than 1e-13 of the whole time; follow what is so brief in a motion of its "
+    "own, over a shorter time"
 )
 _BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
 

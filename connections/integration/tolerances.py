@@ -24,8 +24,8 @@ by the round-off of terms that cancel, so that its rate at least doubles in this
 or begins to grow, no step over that instant has a small relative error. The shortest step is then taken with
 its error, if this error is within the tolerance of what follows: it is at most the step's length h times the
 change of the rate in it, |f1 - f0|, and at the rate f1 the component moves as far in the time h |f1 - f0| /
-|f1|, which has to be less than 1e-10 of the whole time. So the jump is shifted in time by no more than this. A
-force that is large for an instant only, such as a constant power at the speed 1e-15, leaves a much smaller
+|f1|, which has to be less than 1e-10 of the whole time. So the jump is shifted in time by no more than this.
+A force that is large for an instant only, such as a constant power at the speed 1e-15, leaves a much smaller
 rate behind, and the motion ends there. The steps that follow are taken in the same way. Until the component
 has moved, its error may also be its change in 1e-15 of the whole time, because no clock is more accurate.
 Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
@@ -179,12 +179,12 @@ def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
 
 
 def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> Any:
-    """Rates in units of which components contain the round-off, `CHANGED` times those from a state of rest, (k,).
+    """`CHANGED` times the rates in units that the terms of a state at rest have without each other, (k,).
 
     A motion at rest has no size of which its errors could be a part. What makes it move is a sum of terms,
     such as a torque and the weight that it holds, which may cancel to their round-off, or a force that begins
-    later, near zero with a large relative error. In a step, round-off of the terms changes the component by no
-    more than a part of what they change without each other; so a part of 1e-13 of this is always allowed.
+    later, near zero with a large relative error. Round-off of the terms changes a component in a step by a
+    part of what they change without each other; so a part of 1e-13 of this is always allowed.
 
     Allowed is a part of the change in the same step, and not of all that a term could change in the whole
     time: a force that is over as soon as anything moves gives no such speed.
