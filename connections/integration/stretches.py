@@ -8,6 +8,7 @@ rests after some hundred steps, so that Ctrl-C ends a long motion.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,7 +78,7 @@ def _follow(
     while reached < len(clock) - 1:
         ahead = clock[reached : reached + GOALS]
         goals = np.concatenate([ahead, np.full(GOALS - len(ahead), whole)])
-        asks = np.array(look_ahead is not None and tried >= after)
+        asks: Any = np.array(look_ahead is not None and tried >= after)
         at = advance(at._replace(target=none.target, asks=asks), goals, len(ahead), tried + STEPS)
         target, ended, tried = int(at.target), int(at.ended), int(at.tried)
         new = slice(reached + 1, reached + target)

@@ -2,8 +2,8 @@
 
 Claims: an arm that its control holds against gravity takes few steps and stays, also where the net rate is
 nothing but round-off of both; so do other systems in balance, alone, in batches and inside `jit`, in tiny
-units, and what happens later is seen. A step of 1e-13 of the interval is taken with an error only if this is a
-small shift in time: constant power from 1e-15 m/s, ions from 1e-10 m, and C / v are refused, and NaN inside
+units, and what happens later is seen. A step of 1e-13 of the interval is taken with an error only if this is
+a small shift in time: constant power from 1e-15 m/s, ions from 1e-10 m, and C / v are refused, and NaN inside
 `jit`; where they last long enough, the closed forms are reached.
 """
 
