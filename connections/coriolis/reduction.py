@@ -267,7 +267,7 @@ class ReducedSystem(Parametrized):
             return self._moving_at(t, state[0], state[1], control)[1:]
 
         def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return self._terms_at(t, *state, control)
+            return self._sizes_at(t, state[0], state[1], control)
 
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return self._units(state[0])
@@ -292,7 +292,7 @@ class ReducedSystem(Parametrized):
 
         def terms(t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
             r, V, point = state
-            own = self._terms_at(t, r, V, control)
+            own = self._sizes_at(t, r, V, control)
             return *own, jnp.abs(self.frame.matrix_at(point) @ self._components_at(r, V))
 
         def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
@@ -379,7 +379,7 @@ class ReducedSystem(Parametrized):
         A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
         return v, r_dot, A @ v_dot + A_dot @ v
 
-    def _terms_at(
+    def _sizes_at(
         self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
     ) -> tuple[jax.Array, jax.Array]:
         """Sums of the sizes of the terms of rdot and Vdot: those without a control, and the rest."""

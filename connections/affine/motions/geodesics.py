@@ -123,7 +123,8 @@ def geodesic_flow_of(nabla: AffineConnection, acceleration: Acceleration | None 
 
     def terms(t: jax.Array, state: State, *given: jax.Array) -> State:
         q, v = state
-        sizes = jnp.abs(nabla.apply_at(q, v, v)) + jnp.abs(acceleration(t, q, v))
+        added = jnp.zeros_like(v) if acceleration is None else acceleration(t, q, v)
+        sizes = jnp.abs(nabla.apply_at(q, v, v)) + jnp.abs(jnp.asarray(added))
         return jnp.abs(frame.matrix_at(q) @ v), sizes
 
     def project(state: State) -> State:
@@ -192,8 +193,9 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
 
     def terms(t: jax.Array, state: State, *given: jax.Array) -> State:
         q, V = state
-        given_rate = acceleration(t, q, frame.components_at(q) @ V)
-        sizes = jnp.abs(ambient.apply_at(q, V, V)) + jnp.abs(nabla.basis_at(q) @ given_rate)
+        v = frame.components_at(q) @ V
+        added = jnp.zeros_like(v) if acceleration is None else acceleration(t, q, v)
+        sizes = jnp.abs(ambient.apply_at(q, V, V)) + jnp.abs(nabla.basis_at(q) @ jnp.asarray(added))
         return jnp.abs(ambient.frame.matrix_at(q) @ V), sizes
 
     def project(state: State) -> State:
