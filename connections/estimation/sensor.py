@@ -7,7 +7,6 @@ manifold moved by whole periods to the representative next to h; its derivative 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_result,
     is_traced,
     require_bool,
     require_finite,
@@ -32,16 +32,11 @@ from connections.checks import (
     require_shape,
     require_type,
     takes,
+    wrong_arguments,
 )
 from connections.estimation.displacements import Displacements, displacements_of
 from connections.estimation.estimate import ASYMMETRY, require_covariance
-from connections.evaluation.parameters import (
-    ParametricFunction,
-    Parametrized,
-    PytreePartial,
-    unwrap,
-    with_parameters,
-)
+from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.group_maps import require_group
 from connections.geometry.groups import less_periods
 
@@ -164,9 +159,13 @@ class Sensor(Parametrized):
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
         return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
 
+    def value_at(self, *state: Any) -> jax.Array:
+        """h of the state, (m,); JAX-traceable."""
+        return as_result("h(q)", self.h(*state))
+
     def require_noise(self, where: str, state: tuple[Any, ...], y: Any) -> None:
         """Raise the error that says why N, a function, returns no covariance for this measurement."""
-        predicted, missing = jnp.asarray(self.h(*state)), np.isnan(y)
+        predicted, missing = self.value_at(*state), np.isnan(y)
         if not callable(self.N) or not np.isfinite(predicted).all():
             return
         at = self.connection.frame.project_at(jnp.asarray(y)) if self.reported else predicted
@@ -219,7 +218,7 @@ class Sensor(Parametrized):
     @cached_property
     def _counts(self) -> frozenset[int]:
         """With how many arguments, beside its parameters, h can be called."""
-        return frozenset(count for count in _FORMS if _takes(self.h, count))
+        return frozenset(count for count in _FORMS if takes(self.h, count))
 
     @property
     def _displacements(self) -> Displacements:
@@ -258,24 +257,8 @@ def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndar
     return turns
 
 
-def _takes(h: Any, count: int) -> bool:
-    """Whether h can be called with so many arguments beside its parameters."""
-    given, others = unwrap(h), 0
-    while isinstance(given, ParametricFunction | PytreePartial):
-        others += len(given.things) if isinstance(given, PytreePartial) else 1
-        given = unwrap(given.function)
-    return takes(given, count + others)
-
-
 def _wrong_arguments(h: Any, forms: Iterable[int]) -> TypeError:
-    given = unwrap(h)
-    while isinstance(given, ParametricFunction | PytreePartial):
-        given = unwrap(given.function)
-    last = ", and the parameters as one more" if isinstance(unwrap(h), ParametricFunction) else ""
-    expected = alternatives([_FORMS[count] for count in forms])
-    return TypeError(
-        f"h: expected a function {expected}{last}, got one with arguments {inspect.signature(given)}"
-    )
+    return wrong_arguments("h", h, alternatives([_FORMS[count] for count in forms]))
 
 
 def _require_numbers(name: str, parameters: Any) -> None:

@@ -68,7 +68,7 @@ def updated_at(
     """The estimate after a measurement, what it said, and the geodesic's error in standard deviations."""
     x, P, k = estimate.state, estimate.P, space.dim
     L = lower_factor(P)
-    predicted, slope = space.observed_at(sensor.h, x)
+    predicted, slope = space.observed_at(sensor.value_at, x)
     first = sensor.residual_at(predicted, slope, y)
     scale = inverse_factor(first.N)
 
@@ -78,7 +78,7 @@ def updated_at(
 
     def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
         found = space.moved_at(x, L @ epsilon)
-        own = sensor.residual_at(*space.observed_at(sensor.h, found[0]), y)
+        own = sensor.residual_at(*space.observed_at(sensor.value_at, found[0]), y)
         return found, own, seen(own, _after(found[1], L))
 
     prior = seen(first, L)
