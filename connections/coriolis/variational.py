@@ -128,8 +128,8 @@ class DiscreteSystem(Parametrized, abc.ABC):
             return equations_at(self, t, h, q, P, unknown)
 
         own, noisy = slice(n, n + len(w0)), noise_at(frame, metric, h, q)
-        sizes = size, whole
-        unknown, good = solved_at(equations, jnp.concatenate(first), sizes, own, noisy, differentiable)
+        search = Search(jnp.concatenate(first), size, whole, own, noisy, jnp.sign(h) ** n)
+        unknown, good = solved_at(equations, search, differentiable)
         mu, w, after, _ = _parts(self, q, P, unknown)
         middle = frame.retract_at(q, mu)
         end = frame.project_at(frame.retract_at(middle, 0.5 * h * self.velocity_at(middle, w)))
@@ -216,9 +216,29 @@ def equations_at(
     return jnp.concatenate(rows)
 
 
-def solved_at(
-    equations: Any, start: jax.Array, sizes: tuple[Any, Any], own: slice, noisy: Any, differentiable: bool
-) -> tuple[jax.Array, jax.Array]:
+class Search(NamedTuple):
+    """Where and how the solution of a step is looked for.
+
+    Parameters
+    ----------
+    start : (k,) where the search begins.
+    size : of a velocity, a number; a Newton step is compared with the velocities by it.
+    whole : of all unknowns, a number; a Newton step is compared with the step before by it.
+    own : the unknowns that are velocities.
+    noisy : the size of what round-off makes of a velocity.
+    side : the sign of the determinant of Newton's matrix for short steps. With another one, the matrix is
+        singular for a shorter step: the solution is not the one that goes on from short steps.
+    """
+
+    start: jax.Array
+    size: Any
+    whole: Any
+    own: slice
+    noisy: Any
+    side: Any
+
+
+def solved_at(equations: Any, search: Search, differentiable: bool) -> tuple[jax.Array, jax.Array]:
     """The solution of the equations of a step by Newton's method, and whether it was found, 1 or 0.
 
     It is the solution near the start: a search that leaves it finds none.
@@ -226,15 +246,10 @@ def solved_at(
     Parameters
     ----------
     equations : of the unknowns (k,), as many.
-    start : where the search begins.
-    sizes : of a velocity, a number, by which a Newton step is compared with the velocities; and of all
-        unknowns, by which it is compared with the step before.
-    own : the unknowns that are velocities.
-    noisy : the size of what round-off makes of a velocity.
+    search : where it begins.
     differentiable : whether derivatives are those of the solution; then it takes longer to compile.
     """
-
-    size, whole = sizes
+    start, size, whole, own, noisy, side = search
 
     def solve(residual: Any, start: jax.Array) -> tuple[jax.Array, jax.Array]:
         slope_and_value = jax.jacfwd(lambda unknown: (residual(unknown),) * 2, has_aux=True)
@@ -244,21 +259,24 @@ def solved_at(
             return found
 
         def again(state: Any) -> jax.Array:
-            unknown, change, _, count = state
+            unknown, change, _, _, count = state
             far = jnp.isfinite(change) & (change > bound(unknown))
             more: jax.Array = (count == 0) | (far & (count < MOST_ITERATIONS))
             return more
 
         def newton(state: Any) -> Any:
-            unknown, _, last, count = state
-            step = jnp.linalg.solve(*slope_and_value(unknown))
+            unknown, _, last, _, count = state
+            matrix, value = slope_and_value(unknown)
+            step = jnp.linalg.solve(matrix, value)
             found, moved = unknown - step, whole(step)
             away = (moved > AWAY * last) & (moved > LARGE * whole(found))
-            return found, jnp.where(away, jnp.inf, size(step[own])), moved, count + 1
+            change = jnp.where(away, jnp.inf, size(step[own]))
+            return found, change, moved, jnp.linalg.slogdet(matrix)[0], count + 1
 
-        begin = start, jnp.asarray(jnp.inf), jnp.asarray(jnp.inf), jnp.asarray(0)
-        found, change, _, _ = jax.lax.while_loop(again, newton, begin)
-        good = (change <= bound(found)) & jnp.all(jnp.isfinite(found))
+        infinite = jnp.asarray(jnp.inf)
+        begin = start, infinite, infinite, infinite, jnp.asarray(0)
+        found, change, _, sign, _ = jax.lax.while_loop(again, newton, begin)
+        good = (change <= bound(found)) & jnp.all(jnp.isfinite(found)) & (sign * side > 0.0)
         return found, jnp.where(good, 1.0, 0.0)
 
     def linear(function: Any, right: jax.Array) -> jax.Array:

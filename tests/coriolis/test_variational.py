@@ -356,6 +356,43 @@ def test_a_step_that_does_not_converge_is_named():
     np.testing.assert_array_equal(caught.value.motion.times, [0.0, 1.0])
 
 
+def rods_inertia(q):
+    """Of two equal rods that hang on one another; q[1] is the angle between them."""
+    coupling = 1.25 + 0.5 * jnp.cos(q[1])
+    return jnp.array([[1.0 + 2.0 * coupling, coupling], [coupling, 1.25]])
+
+
+def test_a_long_step_finds_no_solution_of_another_turn():
+    """In a chart of two rods, at 0.4 s, step by step beside DOP853: near to it, or an error."""
+    rods = cn.MechanicalSystem(
+        cn.MatrixMetric(cn.CoordinateFrame(2), rods_inertia),
+        lambda q: -9.81 * (1.5 * jnp.cos(q[0]) + 0.5 * jnp.cos(q[0] + q[1])),
+    )
+    h, refused = 0.4, 0
+    for seed, speed in ((1, 10.0), (3, 3.0), (7, 3.0)):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, 2), speed * rng.normal(size=2)
+        try:
+            motion = rods.simulate(q, v, np.arange(21) * h, method="variational", step=h)
+        except IntegrationError as error:
+            motion, refused = error.motion, refused + 1
+            assert "the step is too long: there step=" in str(error)
+        for k in range(len(motion.times) - 1):
+            end = rods.simulate(motion.q[k], motion.v[k], [0.0, h]).q[1]
+            assert np.abs(end - motion.q[k + 1]).max() < 2.0, (seed, k)
+    assert refused > 1
+
+
+def test_a_long_step_of_a_disc_does_not_roll_it_backwards():
+    """Rolling is (m R^2 + I) / (m R^2 cos(h omega / 2) + I) of phidot: of the other sign beyond its pole."""
+    disc, q = systems.rolling_disc().numeric(), [0.0, 0.0, 0.3, 0.1]
+    for h, omega in ((1.0, 2.0), (-1.0, 2.0)):
+        motion = disc.simulate(q, [0.5, omega], [0.0, h], method="variational", step=1.0)
+        assert (motion.q[-1, 3] - 0.1) * h > 0.5
+        with pytest.raises(IntegrationError, match="the step is too long: there step=0.5 would do"):
+            disc.simulate(q, [0.5, 2.5 * omega], [0.0, h], method="variational", step=1.0)
+
+
 def test_another_connections_motion_is_refused():
     other = PENDULUM.with_connection(cn.CoefficientConnection(PENDULUM.frame, lambda q: jnp.ones((1, 1, 1))))
     with pytest.raises(ValueError, match="the metric's geodesics"):

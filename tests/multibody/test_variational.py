@@ -258,6 +258,22 @@ def test_random_motions_of_an_arm_are_right_or_refused(h):
     assert steps > 50 and refused > 5
 
 
+def test_under_a_control_no_step_moves_a_joint_by_whole_turns():
+    """Two rods with damping and a torque of time, at 0.2 s: beside DOP853, until a step is refused."""
+    system, h = pendulums(2).system(), 0.2
+
+    def torque(t, q, v):
+        return -0.1 * v + np.sin(t)
+
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, 2), 4.0 * rng.normal(size=2)
+        motion, _ = until_refused(system, q, v, np.arange(21) * h, control=torque, step=h)
+        for k in range(len(motion.times) - 1 if motion is not None else 0):
+            times = motion.times[k : k + 2]
+            assert np.abs(system.simulate(motion.q[k], motion.v[k], times, torque).q[1] - motion.q[k + 1]).max() < 1.5
+
+
 def test_a_joint_that_turns_against_its_parent_is_seen():
     """Two bodies on one axis turn by 2 rad there and 2 rad back: by less than half a turn, but their joint."""
     mechanism = mb.Mechanism()

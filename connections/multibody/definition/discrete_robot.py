@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.checks import require_shape
 from connections.coriolis.system import Forces, MechanicalSystem
-from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, noise_at, solved_at
+from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, Search, noise_at, solved_at
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.rotations import pose_difference
@@ -127,7 +127,8 @@ class DiscreteRobot(DiscreteSystem):
             return missing
 
         start, noisy = solve_definite(H, P), noise_at(frame, H, h, q)
-        u, good = solved_at(equations, start, (size, size), slice(None), noisy, differentiable)
+        search = Search(start, size, size, slice(None), noisy, 1.0)
+        u, good = solved_at(equations, search, differentiable)
         end = frame.project_at(self._displaced_at(q, h * u))
         slope = jax.grad(self.action_at, argnums=1)(q, end, h)
         after = slope @ frame.matrix_at(end) + 0.5 * h * applied(t + h, end, u)
