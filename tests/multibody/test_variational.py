@@ -142,6 +142,27 @@ def test_a_force_that_changes_with_the_velocity(kind):
     np.testing.assert_allclose([motion.q[-1, 0], motion.v[-1, 0]], [x, P], rtol=1e-12)
 
 
+@pytest.mark.parametrize("order", [2, 4])
+def test_forces_of_time_are_those_of_the_parts_of_a_step(order):
+    """2 qddot = sin 3t by hand; of order two and four, for a clock at each part's ends."""
+    exact, errors = [2.0 * (1.0 + 1.0 / 6.0) - np.sin(6.0) / 18.0, 1.0 + (1.0 - np.cos(6.0)) / 6.0], []
+    for h in (0.1, 0.05):
+        steps = {"method": "variational", "step": h, "order": order}
+        motion = hinge().system().simulate([0.0], [1.0], [0.0, 2.0], lambda t, q, v: np.sin(3.0 * t) + 0.0 * v, **steps)
+        errors.append(np.abs([motion.q[-1, 0] - exact[0], motion.v[-1, 0] - exact[1]]).max())
+    assert errors[0] < {2: 1e-2, 4: 1e-4}[order]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+
+
+@pytest.mark.parametrize("count", [4096, 4097, 9000])
+def test_as_many_steps_as_there_are_between_two_times(count):
+    """Free, q = v t: one step more or less would be 1e-3 off; more than 4,096 are made in several calls."""
+    times = np.array([0.0, 1.0, 1.0 + count, 2.0 + count]) * 1e-3
+    motion = hinge().system().simulate([0.0], [1.0], times, method="variational", step=1e-3)
+    np.testing.assert_allclose(motion.q[:, 0], times, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(motion.v, 1.0, rtol=1e-12)
+
+
 @pytest.mark.further
 def test_the_energy_of_a_regular_motion_has_no_trend():
     """A line through 2e5 steps of a double pendulum: under a thousandth of the band; Euler leaves it.
