@@ -37,7 +37,7 @@ CLOSE = 1e-9  # a Newton step so small, relative to the velocity, is the last: i
 # solution, or for none: by Kantorovich's theorem there is one, near to where the search begins, if a step a and
 # the next one b = w a^2 / 2 have w a <= 1/2. Source: [D] section 2.1.
 AWAY, LARGE = 0.25, 0.03
-# Why there is no step: Newton's method does not converge; a body would turn by half a turn; a bad beginning;
+# Why there is no step: no solution goes on from short steps; something would turn by half a turn; a bad beginning;
 # loops do not close where it leads.
 UNSOLVED, TURNED, OUTSIDE, OPEN = 1, 2, 3, 4
 _SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.checks import IntegrationError, NonFiniteError, PointError, ShapeError
+from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.program.stepping import stepped
 
@@ -152,6 +153,16 @@ def test_forces_of_time_are_those_of_the_parts_of_a_step(order):
         errors.append(np.abs([motion.q[-1, 0] - exact[0], motion.v[-1, 0] - exact[1]]).max())
     assert errors[0] < {2: 1e-2, 4: 1e-4}[order]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+
+
+def test_forces_inside_jit_are_those_of_both_ends():
+    """By the derivatives of the action there; by hand: 2 u = P + (h/2) F(t, u), P' = 2 u + (h/2) F(t + h, u)."""
+    robot, t, h = hinge(), 1.0, 0.25
+    traced = DiscreteRobot(robot.definition.system, robot, lambda t, q, v: jnp.array([1.0]) * t**2 - 0.1 * v)
+    q, P, why = jax.jit(lambda P: traced.step_at(t, h, jnp.zeros(1), P, False))(jnp.ones(1))
+    u = (1.0 + 0.5 * h * t**2) / (2.0 + 0.5 * h * 0.1)
+    assert why == 0
+    np.testing.assert_allclose([q[0], P[0]], [h * u, 2.0 * u + 0.5 * h * ((t + h) ** 2 - 0.1 * u)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("count", [4096, 4097, 9000])
