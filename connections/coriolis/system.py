@@ -374,7 +374,8 @@ class MechanicalSystem(Described, Parametrized):
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point. A
             variational step is too long: its search does not stay near to where it begins, or a body or the
-            angle of a joint turns by half a turn; names a step that would do. A momentum of `symmetry` is not kept.
+            angle of a joint turns by half a turn; names a step that would do. A momentum of `symmetry` is
+            not kept.
         ValueError : an option is not positive, or no momenta are conserved; the step does not divide the
             times. TypeError : there is no such option.
 

@@ -34,11 +34,11 @@ from connections.geometry.numerics.definite import solve_definite
 MOST_ITERATIONS = 25  # of Newton's method, which takes three or four
 CLOSE = 1e-9  # a Newton step so small, relative to the velocity, is the last: its error is the square of it
 # A Newton step of more than a quarter of the one before, and of this part of the velocity, leaves for another
-# solution, or for none: by Kantorovich's theorem there is one, near to where the search begins, if a step a and
-# the next one b = w a^2 / 2 have w a <= 1/2. Source: [D] section 2.1.
+# solution, or for none: by Kantorovich's theorem there is one, near to where the search begins, if a step a
+# and the next one b = w a^2 / 2 have w a <= 1/2. Source: [D] section 2.1.
 AWAY, LARGE = 0.25, 0.03
-# Why there is no step: no solution goes on from short steps; something would turn by half a turn; a bad beginning;
-# loops do not close where it leads.
+# Why there is no step: no solution goes on from short steps; something would turn by half a turn; a bad
+# beginning; loops do not close where it leads.
 UNSOLVED, TURNED, OUTSIDE, OPEN = 1, 2, 3, 4
 _SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
 SHARES = {2: (1.0,), 4: (_SUZUKI, _SUZUKI, 1.0 - 4.0 * _SUZUKI, _SUZUKI, _SUZUKI)}  # of h, by order

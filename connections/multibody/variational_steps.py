@@ -32,7 +32,10 @@ from connections.multibody.model import Model, require_model
 from connections.multibody.program.loop_stepping import stepping_of
 from connections.multibody.program.stepping import history_size, one_step
 
-_REASONS = {TURNED: "a body or the angle of a joint turns by half a turn or more", OPEN: "loops do not close where it leads"}
+_REASONS = {
+    TURNED: "a body or the angle of a joint turns by half a turn or more",
+    OPEN: "loops do not close where it leads",
+}
 
 
 def variational_step(
@@ -59,7 +62,8 @@ def variational_step(
     Raises
     ------
     IntegrationError : h is too long: Newton's method does not converge near to where it begins, or a body or
-        the angle of a joint turns by half a turn or more; names the row and q. ValueError : h is zero. ClosureError : loops do not close at q.
+        the angle of a joint turns by half a turn or more; names the row and q. ValueError : h is
+        zero. ClosureError : loops do not close at q.
     ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
     of an error about numbers.
 
@@ -139,8 +143,8 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     for row in np.flatnonzero(found.why):
         where = f" [{row}]" if batch else ""
         raise PointError(
-            f"q1{where}: {_REASONS[TURNED]} on the way to it from q0 = {text_of_point(q0[row])}, so that the way is "
-            "not known; give configurations that are nearer to each other"
+            f"q1{where}: {_REASONS[TURNED]} on the way to it from q0 = {text_of_point(q0[row])}, so that the "
+            "way is not known; give configurations that are nearer to each other"
         )
     return found.P.reshape(*batch, model.nv)
 

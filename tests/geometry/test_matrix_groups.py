@@ -345,11 +345,15 @@ def of_euler_and_poincare(basis, side, H, q0, v0, t):
         moved = g @ xi if side == "left" else xi @ g
         return np.concatenate([moved.reshape(-1), sign * np.linalg.solve(H, brackets.T @ (H @ v))])
 
-    end = solve_ivp(rate, (0.0, t), np.concatenate([q0, v0]), method="DOP853", rtol=1e-12, atol=1e-13).y[:, -1]
+    end = solve_ivp(rate, (0.0, t), np.concatenate([q0, v0]), method="DOP853", rtol=1e-12, atol=1e-13).y[
+        :, -1
+    ]
     return end[: m * m], end[m * m :]
 
 
-@pytest.mark.parametrize("name", always([f"{n}, {s}" for n in SPARSE for s in ("left", "right")], "borel, left"))
+@pytest.mark.parametrize(
+    "name", always([f"{n}, {s}" for n in SPARSE for s in ("left", "right")], "borel, left")
+)
 def test_motions_where_entries_are_constant(name, rng):
     """From the identity, beside SciPy on matrices; such entries keep their value exactly."""
     name, side = name.rsplit(", ", 1)

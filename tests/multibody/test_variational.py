@@ -149,20 +149,26 @@ def test_forces_of_time_are_those_of_the_parts_of_a_step(order):
     exact, errors = [2.0 * (1.0 + 1.0 / 6.0) - np.sin(6.0) / 18.0, 1.0 + (1.0 - np.cos(6.0)) / 6.0], []
     for h in (0.1, 0.05):
         steps = {"method": "variational", "step": h, "order": order}
-        motion = hinge().system().simulate([0.0], [1.0], [0.0, 2.0], lambda t, q, v: np.sin(3.0 * t) + 0.0 * v, **steps)
+        motion = (
+            hinge()
+            .system()
+            .simulate([0.0], [1.0], [0.0, 2.0], lambda t, q, v: np.sin(3.0 * t) + 0.0 * v, **steps)
+        )
         errors.append(np.abs([motion.q[-1, 0] - exact[0], motion.v[-1, 0] - exact[1]]).max())
     assert errors[0] < {2: 1e-2, 4: 1e-4}[order]
     assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
 
 
 def test_forces_inside_jit_are_those_of_both_ends():
-    """By the derivatives of the action there; by hand: 2 u = P + (h/2) F(t, u), P' = 2 u + (h/2) F(t + h, u)."""
+    """By the derivatives of the action; by hand: 2 u = P + (h/2) F(t, u), P' = 2 u + (h/2) F(t + h, u)."""
     robot, t, h = hinge(), 1.0, 0.25
     traced = DiscreteRobot(robot.definition.system, robot, lambda t, q, v: jnp.array([1.0]) * t**2 - 0.1 * v)
     q, P, why = jax.jit(lambda P: traced.step_at(t, h, jnp.zeros(1), P, False))(jnp.ones(1))
     u = (1.0 + 0.5 * h * t**2) / (2.0 + 0.5 * h * 0.1)
     assert why == 0
-    np.testing.assert_allclose([q[0], P[0]], [h * u, 2.0 * u + 0.5 * h * ((t + h) ** 2 - 0.1 * u)], rtol=1e-12)
+    np.testing.assert_allclose(
+        [q[0], P[0]], [h * u, 2.0 * u + 0.5 * h * ((t + h) ** 2 - 0.1 * u)], rtol=1e-12
+    )
 
 
 @pytest.mark.parametrize("count", [4096, 4097, 9000])
@@ -262,7 +268,7 @@ def gaps_to_dop853(system, motion, h):
 
 
 def test_no_step_moves_a_joint_by_whole_turns():
-    """Two and three rods at steps that are coarse, beside DOP853, step by step: the same turn, or an error."""
+    """Two and three rods at coarse steps, beside DOP853, step by step: the same turn, or an error."""
     system, h = pendulums(2).system(), 0.2
     motion, _ = until_refused(system, [3.0, -1.0], [0.0, 0.0], np.arange(0.0, 20.0, h), step=h)
     assert len(motion.times) > 10
@@ -303,11 +309,14 @@ def test_under_a_control_no_step_moves_a_joint_by_whole_turns():
         motion, _ = until_refused(system, q, v, np.arange(21) * h, control=torque, step=h)
         for k in range(len(motion.times) - 1 if motion is not None else 0):
             times = motion.times[k : k + 2]
-            assert np.abs(system.simulate(motion.q[k], motion.v[k], times, torque).q[1] - motion.q[k + 1]).max() < 1.5
+            assert (
+                np.abs(system.simulate(motion.q[k], motion.v[k], times, torque).q[1] - motion.q[k + 1]).max()
+                < 1.5
+            )
 
 
 def test_a_joint_that_turns_against_its_parent_is_seen():
-    """Two bodies on one axis turn by 2 rad there and 2 rad back: by less than half a turn, but their joint."""
+    """Two bodies on one axis turn by 2 rad there and back: by less than half a turn, but their joint."""
     mechanism = mb.Mechanism()
     for name, above in (("a", "world"), ("b", "a")):
         mechanism.add_body(name, 1.0, (0.0, 0.0, 0.0), np.eye(3))
@@ -341,7 +350,9 @@ def test_the_discrete_momentum_of_a_hinge(way):
             np.testing.assert_allclose(momentum, 2.0 * way / h, rtol=1e-13)
         np.testing.assert_allclose(slope(q0 + way), [[2.0 / h]], rtol=1e-13)
     else:
-        with pytest.raises(PointError, match="q1: a body or the angle of a joint turns by half a turn or more"):
+        with pytest.raises(
+            PointError, match="q1: a body or the angle of a joint turns by half a turn or more"
+        ):
             mb.discrete_momentum(robot, q0, q0 + way, h)
         assert np.isnan(inside(q0 + way)).all() and np.isnan(slope(q0 + way)).all()
 

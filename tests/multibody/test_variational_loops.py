@@ -185,12 +185,16 @@ def test_the_discrete_momentum_of_half_a_turn_of_a_crank(linkage):
     ways = np.array([[1.0], [3.2], [7.0], [13.0]])
     found = inside(q0 + ways)
     outside = mb.discrete_momentum(linkage, q0, q0 + 1.0, h)
-    before = slopes(linkage, q0, q0 + 1.0, h, action=closed_action(linkage))[0] - 0.5 * h * mb.gravity(linkage, q0)
+    before = slopes(linkage, q0, q0 + 1.0, h, action=closed_action(linkage))[0] - 0.5 * h * mb.gravity(
+        linkage, q0
+    )
     np.testing.assert_allclose(outside, before, rtol=1e-6)
     np.testing.assert_allclose(found[0], outside, rtol=1e-12)
     assert np.isnan(found[1:]).all()
     for way in ways[1:]:
-        with pytest.raises(PointError, match="q1: a body or the angle of a joint turns by half a turn or more"):
+        with pytest.raises(
+            PointError, match="q1: a body or the angle of a joint turns by half a turn or more"
+        ):
             mb.discrete_momentum(linkage, q0, q0 + way, h)
 
 

@@ -141,7 +141,9 @@ class DiscreteRobot(DiscreteSystem):
         bodies = jnp.any(jnp.sum(jnp.multiply(*poses), axis=1) <= 0.0)
         if self.model.closed:
             q0, q1, kinematics = *(kinematics.spanning_at(q) for q in (q0, q1)), kinematics.spanning
-        angles = np.array([e.q.start for e in kinematics.elements if e.joint.nq == 1 and e.joint.turns[0]], int)
+        angles = np.array(
+            [e.q.start for e in kinematics.elements if e.joint.nq == 1 and e.joint.turns[0]], int
+        )
         return bodies | jnp.any(jnp.abs(q1[angles] - q0[angles]) >= jnp.pi)
 
     @property

@@ -30,7 +30,8 @@ STATUSES = {  # name -> what it means
     "NOT_FINITE": "a number is not finite, in an argument or in the result",
     "NOT_UNIT": "the norm of a quaternion in q is not one",
     "SINGULAR": "the mass matrix is singular, or nearly so",
-    "NO_STEP": "a variational step is not found, or a body or the angle of a joint turns by half a turn or more",
+    "NO_STEP": "a variational step is not found, or a body or the angle of a joint turns by half a turn or "
+    "more in it",
     "NOT_CLOSED": "a loop does not close",
     "SINGULAR_LOOP": "a loop is singular, or so near to it that less than 6 digits are left, or the way to q "
     "leads through a singular configuration",

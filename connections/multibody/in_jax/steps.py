@@ -79,7 +79,7 @@ class TracedSteps:
         return q1 * alive, P1 * alive, jnp.where(why >= 0.0, why, UNSOLVED).astype(int)
 
     def momentum_at(self, q0: jax.Array, q1: jax.Array, h: Any) -> jax.Array:
-        """J(q0)^T p, (nv,), of the way from q0 to q1 (nq,); NaN where something turns by half a turn in it."""
+        """J(q0)^T p, (nv,), of the way from q0 to q1 (nq,); NaN for half a turn or more."""
         momentum = self._definition.checked_momentum_at if self._robot.closed else self._momentum
         found = momentum(q0, q1, jnp.reshape(h, 1))
         why = jax.lax.stop_gradient(found[-1])

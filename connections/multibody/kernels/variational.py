@@ -20,10 +20,10 @@ Terms of fourth order in x are left out of K, not of p. The momentum of a free b
 equations, which hold as far as Newton's method is followed: it is what the base sees of its spatial momentum.
 
 The equations see angles up to whole turns, so that a long step has other solutions, far off. A step is the
-one that goes on from where the search begins: no joint's angle changes by half a turn, no body turns by half a
-turn, and Newton's method contracts. With two of its steps, a and b, |b| <= w |a|^2 / 2, and by Kantorovich's
-theorem there is one solution near the beginning if w |a| <= 1/2; so |b| > |a| / 4 says that there may be none,
-or several. Source: [LLPS], with [W] VI-B in one frame; [MW] section 3; [D] section 2.1.
+one that goes on from where the search begins: no joint's angle changes by half a turn, no body turns by half
+a turn, and Newton's method contracts. With two of its steps, a and b, |b| <= w |a|^2 / 2, and by
+Kantorovich's theorem there is one solution near the beginning if w |a| <= 1/2; so |b| > |a| / 4 says that
+there may be none, or several. Source: [LLPS], with [W] VI-B in one frame; [MW] section 3; [D] section 2.1.
 """
 
 import math
