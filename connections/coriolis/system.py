@@ -403,8 +403,9 @@ class MechanicalSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point. A
-            variational step does not converge, or a body turns by half a turn in it; names a step that would
-            do. A momentum of `symmetry` is not kept.
+            variational step is too long: its search does not stay near to where it begins, or a body or the
+            angle of a joint turns by half a turn; names a step that would do. A momentum of `symmetry` is
+            not kept.
         ValueError : an option is not positive, or no momenta are conserved; the step does not divide the
             times. TypeError : there is no such option.
 
