@@ -34,13 +34,12 @@ from connections.checks import (
     takes,
     wrong_arguments,
 )
-from connections.estimation.displacements import Displacements, displacements_of
+from connections.estimation.displacements import FEW, displacements_of, larger, too_coarse
 from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.group_maps import require_group
 from connections.geometry.groups import less_periods
 
-_STEPS = 4  # of geodesics between measurements
 _ROUND_OFF = 1e-9  # of the difference of two values of h
 _PARTS, _QUADRATURE = 64, 1e-3  # of the integral of a derivative over a turn, and its error
 #: The arguments of h by their number: with a velocity or not, with inputs or not.
@@ -54,6 +53,8 @@ class Residual(NamedTuple):
     H: jax.Array
     N: jax.Array
     present: jax.Array
+    off: jax.Array | None = None
+    """How far r may be off in standard deviations, and N relative to itself; None in closed form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,12 +129,12 @@ class Sensor(Parametrized):
             require_covariance("N", np.asarray(N))
         object.__setattr__(self, "N", N)
 
-    def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array) -> Residual:
+    def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array, steps: Any = FEW) -> Residual:
         """What is to be explained by an error at the state with this h, and its derivative (., k).
 
-        Numbers that are NaN are missing; a point with any NaN is missing.
+        Numbers that are NaN are missing; a point with any NaN is missing. `steps` are of geodesics.
         """
-        missing = jnp.isnan(y)
+        missing, off = jnp.isnan(y), None
         for index, period in (self.turns or {}).items():
             if index >= len(y):
                 raise ValueError(f"turns: y has {len(y)} components, and none of index {index}")
@@ -149,15 +150,19 @@ class Sensor(Parametrized):
             there = ~jnp.any(missing)
             present = jnp.full((n,), there)
             end = frame.project_at(jnp.where(there, y, jax.lax.stop_gradient(predicted)))
-            r, H = self._displacements.difference_at(predicted, end), frame.dual_at(predicted) @ slope
-            r = jnp.where(there, r, 0.0)
+            moving = displacements_of(self.connection, steps)
+            r, gap = moving.difference_with_gap_at(predicted, end)
+            r, H = jnp.where(there, r, 0.0), frame.dual_at(predicted) @ slope
             N = self._noise_at(end if self.reported else predicted, n)
+            off = too_coarse(gap, N)
             if self.reported:
-                D = self._displacements.moved_at(predicted, r)[1]
-                N = solve(D, solve(D, N).T)
+                _, D, gap = moving.moved_at(predicted, r)
+                reported, N = N, solve(D, solve(D, N).T)
+                off = larger(off, too_coarse(gap, reported, N @ D.T))
+            off = None if off is None else jnp.where(there, off, 0.0)
         both = present[:, None] & present[None, :]
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
-        return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
+        return Residual(r, jnp.where(present[:, None], H, 0.0), N, present, off)
 
     def value_at(self, *state: Any) -> jax.Array:
         """h of the state, (m,); JAX-traceable."""
@@ -219,10 +224,6 @@ class Sensor(Parametrized):
     def _counts(self) -> frozenset[int]:
         """With how many arguments, beside its parameters, h can be called."""
         return frozenset(count for count in _FORMS if takes(self.h, count))
-
-    @property
-    def _displacements(self) -> Displacements:
-        return displacements_of(self.connection, _STEPS)
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:
         """N, with NaN where what a function returns is not symmetric, or has no positive variance."""
