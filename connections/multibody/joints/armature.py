@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError, ShapeError, as_array, require_finite
-from connections.multibody.joints.joint import ElementaryJoint, Joint
+from connections.multibody.joints.joint import Joint
 
 
 def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
@@ -42,17 +42,24 @@ def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
     if joint.nv == 0 and given.any():
         raise ModelError(f"{what}: the joint does not move")
     components = np.array(np.broadcast_to(given, (joint.nv,)))
-    for element, own in _elements(joint, components):
-        parts = own.reshape(-1, 3) if element.quaternion is not None else own[:, None]
-        if (parts != parts[:, :1]).any():
+    for group in armature_groups(joint):
+        if (components[group] != components[group[0]]).any():
             raise ModelError(
                 f"{what}: expected one number for the three angular components, and one for the linear ones "
-                f"if there are any, got {own.tolist()}; a rotor that differs between axes is a body"
+                f"if there are any, got {components.tolist()}; a rotor that differs between axes is a body"
             )
     return components
 
 
-def _elements(joint: Joint, components: np.ndarray) -> list[tuple[ElementaryJoint, np.ndarray]]:
-    """The elementary joints of a chain with their components."""
-    ends = np.cumsum([element.nv for element in joint.chain])
-    return list(zip(joint.chain, np.split(components, ends[:-1]), strict=True)) if len(ends) else []
+def armature_groups(joint: Joint) -> list[np.ndarray]:
+    """The numbers of the velocity components that have one armature, of each such group.
+
+    A group is one component, or the three angular or the three linear ones of a joint with a quaternion.
+    """
+    groups: list[np.ndarray] = []
+    start = 0
+    for element in joint.chain:
+        own = np.arange(start, start + element.nv)
+        groups += list(own.reshape(-1, 1 if element.quaternion is None else 3))
+        start += element.nv
+    return groups
