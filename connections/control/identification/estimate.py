@@ -19,7 +19,7 @@ pseudo-inertia P is positive semidefinite; friction F and armature are not negat
 
 which is convex, and infinite where a P is singular or an F is zero; P_0 are the pseudo-inertias of a prior.
 If f_k is a prior, too, g_k = g. Else g_k is so small that only the sign remains of this term, and f_k is the
-coefficient that would explain all torques alone.
+size of the least squares estimate.
 Source: Hsu, Bodson, Sastry and Paden 1987; Gautier 1991 for base parameters; Wensing, Kim and Slotine 2018
 for P; Lee, Wensing and Park 2020 for the divergence.
 """
@@ -278,7 +278,7 @@ def identify(
     columns = W[..., pi_0.size :] * units[pi_0.size :]
     held, undetermined = further.held(columns, v, determined(B, own, units)[pi_0.size :])
     if consistent:
-        problem = _Problem(R, c, start, units, float(np.linalg.norm(b)), weight)
+        problem = _Problem(R, c, start, units, weight)
         theta, boundary = problem.minimum(model, x, further, held, rubbing)
 
     found = first.copy()
@@ -310,7 +310,6 @@ class _Problem:
 
     Parameters
     ----------
-    size : |b|, by which a coefficient is measured that has no prior.
     weight : of the prior.
     """
 
@@ -318,7 +317,6 @@ class _Problem:
     c: np.ndarray
     start: np.ndarray
     units: np.ndarray
-    size: float
     weight: float
 
     def minimum(
@@ -338,18 +336,25 @@ class _Problem:
             R = R[:, kept]
         cones = [Cones.of_bodies(self.start[: 10 * bodies].reshape(-1, 10), units)]
         signed = np.flatnonzero(~held & (further.kinds != OFFSET))
-        if len(signed):
-            columns = np.searchsorted(kept, 10 * bodies + signed)
-            prior = further.friction_among(rubbing, signed)
-            alone = max(self.size, 1.0) * units[columns] / np.linalg.norm(R[:, columns], axis=0)
-            shares = np.where(prior > 0.0, 1.0, _SIGN / self.weight)
-            sizes = np.where(prior > 0.0, prior, alone)
-            cones.append(Cones.of_numbers(columns, start[columns], sizes, units[columns], shares))
+        prior = further.friction_among(rubbing, signed)
+        parts = [part for part in (signed[prior > 0.0], signed[prior == 0.0]) if len(part)]
+        for part in parts:
+            columns = np.searchsorted(kept, 10 * bodies + part)
+            sizes, share = further.friction_among(rubbing, part), 1.0
+            if not sizes.any():
+                errors = units[columns] / np.linalg.norm(R[:, columns], axis=0)
+                sizes, share = (
+                    np.abs((start + units * x[kept])[columns]) + errors,
+                    min(1.0, _SIGN / self.weight),
+                )
+            cones.append(Cones.of_numbers(columns, start[columns], sizes, units[columns], share))
         least, pushed = central_point(R, self.c, cones, self.weight, x[kept])
         theta = self.start.copy()
         theta[kept] = start + units * least
         ends = [name for name, one in zip(model.body_names, pushed[0], strict=True) if one]
-        return theta, (*ends, *(further.named(signed[pushed[1]]) if len(signed) else ()))
+        for part, which in zip(parts, pushed[1:], strict=True):
+            ends += further.named(part[which])
+        return theta, tuple(ends)
 
 
 # --- arguments ---------------------------------------------------------------------------------------------
