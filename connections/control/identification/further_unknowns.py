@@ -24,7 +24,7 @@ from connections.multibody.joints.armature import armature_groups
 from connections.multibody.model import with_inertias
 
 VISCOUS, COULOMB, ARMATURE, OFFSET = range(4)
-_WORDS = ("viscous friction", "Coulomb friction", "armature", "offset of its torque")
+_WORDS = ("viscous friction", "Coulomb friction", "armature", "torque's offset")
 _ORDER = (OFFSET, VISCOUS, COULOMB, ARMATURE)  # the later ones are held where they depend on the earlier
 _PART = 1e-6  # of a column, from which on another one is said to be part of it
 
@@ -172,10 +172,9 @@ class FurtherUnknowns:
         return " moves in one direction only" if (own > 0.0).all() or (own < 0.0).all() else ""
 
     def _seen_from(self, k: int, other: int) -> str:
-        words = _WORDS[self.kinds[other]]
         if self.owners[k] == self.owners[other]:
-            return f"its {words}" if self.kinds[other] != OFFSET else "the offset of its torque"
-        return f"the {words} of {self.owners[other]}"
+            return _of_its_own(int(self.kinds[other]))
+        return f"the {_WORDS[self.kinds[other]]} of {self.owners[other]}"
 
 
 def with_friction(model: Model) -> np.ndarray:
@@ -248,10 +247,14 @@ def _owner_of_group(name: str, components: np.ndarray, groups: Sequence[tuple[st
 
 
 def _sentence(owner: str, why: str, apart: str, kinds: list[int]) -> str:
-    words = [_WORDS[kind] for kind in kinds]
+    words = [_of_its_own(kind) for kind in kinds]
     if {VISCOUS, COULOMB} <= set(kinds):
-        words = ["friction", *(_WORDS[kind] for kind in kinds if kind > COULOMB)]
-    return f"{owner}{why}: its {_listed(words)} {'are' if len(words) > 1 else 'is'} not determined{apart}"
+        words = ["its friction", *(_of_its_own(kind) for kind in kinds if kind > COULOMB)]
+    return f"{owner}{why}: {_listed(words)} {'are' if len(words) > 1 else 'is'} not determined{apart}"
+
+
+def _of_its_own(kind: int) -> str:
+    return f"its {_WORDS[kind]}" if kind != OFFSET else "the offset of its torque"
 
 
 def _listed(words: Sequence[str]) -> str:
