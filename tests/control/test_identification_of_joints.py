@@ -15,6 +15,7 @@ from scipy.signal import lfilter
 from connections import control
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
+from connections.control.identification.base_parameters import base_of, dependence, determined, units_of
 
 CUTOFF = 4.0  # Hz
 TIMES = np.linspace(0.0, 6.0, 601)
@@ -286,6 +287,22 @@ def test_the_minimum_with_a_prior_of_friction_is_that_of_scipy():
     assert np.abs(ours / [free.viscous[0], free.coulomb[0]] - 1.0).max() > 0.03  # the prior counts
 
 
+def test_friction_that_data_alone_would_make_negative_is_zero():
+    """Within a hundredth of its standard error, with a prior of the bodies of the usual weight."""
+    q, v, tau = noisy_hinge()
+    given = {"cutoff": CUTOFF, "friction": True}
+    free = control.identify(hinge(), q, v, tau, TIMES, **given, consistent=False)
+    row = int(np.flatnonzero(free.combinations[:, 10])[0])
+    estimate, error = free.viscous[0], free.standard_errors[row]
+    for deviations in (0.0, 3.0):  # of least squares, below zero
+        less = tau - (estimate + deviations * error) * v
+        found = control.identify(hinge(), q, v, less, TIMES, **given)
+        assert 0.0 < found.viscous[0] < 0.02 * error
+        assert found.boundary == (f"viscous friction of joint '{hinge().joint_names[0]}'",)
+    positive = control.identify(hinge(), q, v, tau, TIMES, **given)
+    assert positive.boundary == () and abs(positive.viscous[0] - estimate) < 0.5 * error
+
+
 def test_only_a_prior_that_is_given_draws_friction():
     """The damping of a file does not, nor does the weight of the bodies' prior, which is right."""
     q, v, tau = noisy_hinge()
@@ -427,6 +444,23 @@ def test_nothing_moves():
     np.testing.assert_allclose(
         mb.gravity(found.model, q) + found.offsets, mb.gravity(chain(), q) + 0.1, atol=1e-4
     )
+
+
+def test_what_linear_equations_determine_by_themselves(rng):
+    """Of random columns, two of which depend on others: those whose unit vectors are sums of rows."""
+    W = rng.standard_normal((40, 2, 14))  # a body, and four unknowns of two kinds
+    W[..., 12] = 0.5 * W[..., 11] - 3.0 * W[..., 2]
+    W[..., 13] = 2.0 * W[..., 10]
+    units = units_of(W, np.array([0, 0, 1, 1]))
+    R = np.linalg.qr((W * units).reshape(80, 14), mode="r")
+    B, own, _ = base_of(R, units)
+    rows = np.linalg.svd(W.reshape(80, 14))[2][:12]  # span what is determined
+    expected = np.linalg.norm(rows, axis=0) > 1.0 - 1e-9
+    assert (determined(B, own, units) == expected).all() and expected.sum() == 9
+    dependent, coefficients = dependence(W[..., 10:].reshape(80, 4))
+    assert dependent.tolist() == [False, False, False, True]
+    np.testing.assert_allclose(coefficients[3], [2.0, 0.0, 0.0, 0.0], atol=1e-12)
+    assert not coefficients[:3].any()
 
 
 # --- results ------------------------------------------------------------------------------------------------

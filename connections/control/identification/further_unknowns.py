@@ -57,7 +57,8 @@ class FurtherUnknowns:
         """Those that are asked for: friction, armature, offsets."""
         friction, armature, offsets = asked
         joints, groups = with_friction(model), groups_of(model) if armature else ()
-        noisy, owners = _noisy(t, v, rate), _owners_of_velocities(model)
+        noisy = _noisy(t, v, rate) if any(asked) else np.zeros(model.nv, dtype=bool)
+        owners = _owners_of_velocities(model)
         rubbing = [(kind, int(k), owners[k], bool(noisy[k])) for kind in (VISCOUS, COULOMB) for k in joints]
         rotors = [
             (ARMATURE, number, _owner_of_group(*group, groups), _all_noise(model, *group, v, noisy))
