@@ -298,7 +298,7 @@ def test_friction_that_data_alone_would_make_negative_is_zero():
         less = tau - (estimate + deviations * error) * v
         found = control.identify(hinge(), q, v, less, TIMES, **given)
         assert 0.0 < found.viscous[0] < 0.02 * error
-        assert found.boundary == (f"viscous friction of joint '{hinge().joint_names[0]}'",)
+    assert found.boundary == (f"viscous friction of joint '{hinge().joint_names[0]}'",)
     positive = control.identify(hinge(), q, v, tau, TIMES, **given)
     assert positive.boundary == () and abs(positive.viscous[0] - estimate) < 0.5 * error
 

@@ -75,7 +75,7 @@ def dependence(E: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Row k of the second array has the coefficients of column k; it is zero if column k is independent. A
     column of norm 1e-8 or less counts as zero.
     """
-    triangle = np.linalg.qr(E, mode="r")
+    triangle = np.asarray(np.linalg.qr(E, mode="r"))
     kept: list[int] = []
     dependent, coefficients = np.zeros(E.shape[1], dtype=bool), np.zeros((E.shape[1], E.shape[1]))
     for k, column in enumerate(triangle.T):

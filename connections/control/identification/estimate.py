@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -274,7 +274,7 @@ def identify(
     R, c = triangle_of(A, b, start, units)
     x = nearest(R, c)
     fit = start + units * x
-    theta, boundary = fit, ()
+    theta, boundary = fit, cast("tuple[str, ...]", ())
     columns = W[..., pi_0.size :] * units[pi_0.size :]
     held, undetermined = further.held(columns, v, determined(B, own, units)[pi_0.size :])
     if consistent:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
@@ -84,7 +84,7 @@ class FurtherUnknowns:
     @property
     def size(self) -> int:
         """The number of values behind pi in theta."""
-        return self.slices[OFFSET].stop
+        return int(self.slices[OFFSET].stop)
 
     @property
     def places(self) -> np.ndarray:
@@ -119,7 +119,7 @@ class FurtherUnknowns:
             W[:, joints, own] = low_pass(t, x[:, joints], rate, smooth=kind == VISCOUS)
         for column in np.flatnonzero(self.kinds == ARMATURE):
             rotor = _rotor(model, *self.groups[self.numbers[column]]).system()
-            p, change = rotor.momentum(q, v), rotor.momentum_rate(q, v)
+            p, change = np.asarray(rotor.momentum(q, v)), np.asarray(rotor.momentum_rate(q, v))
             W[..., column] = rate * (p - low_pass(t, p, rate, p[0])) - low_pass(t, change, rate)
         return W
 
@@ -140,10 +140,10 @@ class FurtherUnknowns:
         parts = np.abs(coefficients) * sizes > _PART * sizes[:, None]
         silent = ~alone & (sizes <= _PART)
         held, partners = dependent | silent, parts.any(axis=0)
-        for k in np.flatnonzero(held | ~alone & ~partners):
+        for k in np.flatnonzero(held | ~alone & ~partners).tolist():
             why, apart = "", " apart from the parameters of bodies"
             if parts[k].any():
-                others = [self._seen_from(k, j) for j in np.flatnonzero(parts[k])]
+                others = [self._seen_from(k, j) for j in np.flatnonzero(parts[k]).tolist()]
                 why, apart = self._motion(k, v), " apart from " + _listed(others)
             elif silent[k]:
                 why, apart = " moves too little" if sizes[k] else " stands still", ""
@@ -201,7 +201,7 @@ def _rotor(model: Model, joint: str, components: np.ndarray) -> Model:
     armature = {name: np.zeros_like(value) for name, value in model.armature.items()}
     armature[joint][components] = 1.0
     alone = with_inertias(model, np.zeros_like(model.kinematics.tree.inertias)).with_armature(armature)
-    return cast("Model", alone.with_gravity((0.0, 0.0, 0.0)))
+    return alone.with_gravity((0.0, 0.0, 0.0))
 
 
 def _noisy(t: np.ndarray, v: np.ndarray, rate: float) -> np.ndarray:
