@@ -128,7 +128,8 @@ class Identification:
         and the Coulomb friction as friction of its `passive`: of all independent joints that are not free, in
         place of the prior's. Where the recording does not determine them, they are the prior's. Dependent
         joints of closed loops have none, because what was found is the friction of all. Offsets belong to the
-        sensors, not to the robot.
+        sensors, not to the robot. Without friction and armature, it is
+        ``prior.with_inertial_parameters(parameters)``.
         """
         model = self.prior.with_inertial_parameters(self.parameters)
         changed = {

@@ -20,7 +20,7 @@ import numpy as np
 from connections.control.identification.base_parameters import dependence
 from connections.control.identification.low_pass import low_pass
 from connections.multibody import Free, Model
-from connections.multibody.joints.armature import armature_groups
+from connections.multibody.joints.armature import rotor_axes
 from connections.multibody.model import with_inertias
 
 VISCOUS, COULOMB, ARMATURE, OFFSET = range(4)
@@ -190,9 +190,9 @@ def groups_of(model: Model) -> tuple[tuple[str, np.ndarray], ...]:
     """Names of joints and components that have one armature, dependent joints of closed loops included."""
     tree = model.kinematics.tree
     return tuple(
-        (name, group)
+        (name, np.array(group))
         for name, joint in zip(tree.joint_names, tree.joints, strict=True)
-        for group in armature_groups(joint)
+        for group in rotor_axes(joint)
     )
 
 

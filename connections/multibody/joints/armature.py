@@ -42,24 +42,25 @@ def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
     if joint.nv == 0 and given.any():
         raise ModelError(f"{what}: the joint does not move")
     components = np.array(np.broadcast_to(given, (joint.nv,)))
-    for group in armature_groups(joint):
-        if (components[group] != components[group[0]]).any():
+    for alike in rotor_axes(joint):
+        own = components[alike]
+        if (own != own[0]).any():
             raise ModelError(
                 f"{what}: expected one number for the three angular components, and one for the linear ones "
-                f"if there are any, got {components.tolist()}; a rotor that differs between axes is a body"
+                f"if there are any, got {own.tolist()}; a rotor that differs between axes is a body"
             )
     return components
 
 
-def armature_groups(joint: Joint) -> list[np.ndarray]:
-    """The numbers of the velocity components that have one armature, of each such group.
+def rotor_axes(joint: Joint) -> list[list[int]]:
+    """The velocity components of a joint in groups that have one armature each.
 
-    A group is one component, or the three angular or the three linear ones of a joint with a quaternion.
+    The three angular components of a spherical or free joint are a group, and so are the three linear ones.
     """
-    groups: list[np.ndarray] = []
-    start = 0
+    groups: list[list[int]] = []
     for element in joint.chain:
-        own = np.arange(start, start + element.nv)
-        groups += list(own.reshape(-1, 1 if element.quaternion is None else 3))
-        start += element.nv
+        size = 3 if element.quaternion is not None else 1
+        for _ in range(element.nv // size):
+            start = len(groups) and groups[-1][-1] + 1
+            groups.append(list(range(start, start + size)))
     return groups
