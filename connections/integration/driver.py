@@ -35,8 +35,8 @@ Array = NDArray[np.float64]
 #: judged (`tolerances.with_error_ratios`).
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
 #: Called after every accepted step, (motion, s before, s after, state before, state after), (STATE, k)
-#: each; the time and state at which the motion ends, or None if it goes on.
-Watch = Callable[[int, float, float, Array, Array], tuple[float, Array] | None]
+#: each; the time at which the motion ends, or None if it goes on.
+Watch = Callable[[int, float, float, Array, Array], float | None]
 
 #: Called with a motion that would need too short steps, (motion, s, state (STATE, k)).
 LookAhead = Callable[[int, float, Array], None]
@@ -499,5 +499,5 @@ def _event_in_step(
         ended = run.watch(int(which[i]), sign * before, sign * after, states[0][:, i], states[1][:-1, i])
         if ended is not None:
             over[i] = True
-            run.found.ended[int(which[i])] = ended[0]
+            run.found.ended[int(which[i])] = ended
     return of.numbers(over)

@@ -28,6 +28,7 @@ from connections.affine.motions.jax_motions import (
     OneMotion,
     by_rows,
     motion_of,
+    position_and_velocity,
 )
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
@@ -343,7 +344,11 @@ class Trajectories(Parametrized):
             layout = flow.layout(*(row[0] for row in rows)) if count else None
             motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout)
             if not count:
-                return motions.nothing(rows, times), {}
+                values = motions.nothing(rows, times)
+                if not solver.events:
+                    return values, {}
+                came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
+                return values, dict(zip(("event_times", "event_states"), came, strict=True))
         else:
             motions = HostMotions(flow.host)
         started = motions.start(rows, count)
@@ -360,9 +365,8 @@ class Trajectories(Parametrized):
         name_of = flow.conserved[0] if flow.conserved else ""
         events = None
         if solver.events:
-            state_of = partial(_state_of, motions, started.given)
-            whole = abs(float(clock[-1]))
-            events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
+            states_of, whole = _states_of(motions, started.given), abs(float(clock[-1]))
+            events = Events(solver.events, attempts, states_of, float(times[0]) + since, whole, started.y)
         falls = isinstance(motions, HostMotions) and motions.falls
         equation = attempts, started.y, started.origin, clock, settings
         options = motions.places, events, look, name_of
@@ -558,12 +562,18 @@ def _look_ahead(
     scales[1, motion] = expected_sizes(rates, looks[0][-1], abs(end - s), layout)
 
 
-def _state_of(motions: Any, given: tuple[Any, ...], motion: int, t: float, y: np.ndarray) -> Any:
-    """(q, v) of one motion at the time t, from its flat state."""
-    own = tuple(array[motion : motion + 1] for array in given)
-    values = motions.record(np.array([t]), y[None, None], own)[0]
-    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
-    return np.asarray(q)[0, 0], np.asarray(v)[0, 0]
+def _states_of(
+    motions: JaxMotions | HostMotions, given: tuple[Any, ...]
+) -> Callable[[int, list[float], np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """(motion, times (w,), y (w, k)) -> q (w, nq), v (w, n) of a motion in these flat states."""
+    own: dict[int, tuple[Any, ...]] = {}
+
+    def states_of(motion: int, times: list[float], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if motion not in own:
+            own[motion] = tuple(array[motion : motion + 1] for array in given)
+        return motions.instants(times, y, own[motion])
+
+    return states_of
 
 
 def _recorded(

@@ -133,6 +133,10 @@ class HostMotion(_InNumPy):
         q, v = self._split(y, given)
         return (q, v), q, np.isfinite(y).all(axis=-1)
 
+    def instants(self, y: Array, *given: Array) -> tuple[Array, Array]:
+        """q (w, nq) and v (w, n) of states (w, k)."""
+        return self._split(y, given)
+
     def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
         n = given[1].shape[-1]
         return self.host.normalized(y[..., :-n]), y[..., -n:]
@@ -236,3 +240,38 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         return as_copy(name, value, shape)
 
     return call
+
+
+def numbers_on_host(
+    function: Callable[..., Any], name: str
+) -> Callable[[list[float], Array, Array], list[float]]:
+    """A user's function with values that are numbers, for rows of NumPy arrays, called as by `on_host`.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> a number.
+    name : the function's name in errors.
+    """
+    through_jax: list[Callable[..., Any]] = []
+
+    def one(t: Any, q: Array, v: Array) -> float:
+        value = function(t, q, v)
+        if isinstance(value, jax.Array) and not through_jax:
+            through_jax.append(compiled(_of_rows, function))
+        return float(value if isinstance(value, float) else as_copy(name, value, ()))
+
+    def call(times: list[float], q: Array, v: Array) -> list[float]:
+        if not through_jax:
+            return [one(*row) for row in zip(times, q, v, strict=True)]
+        rows: tuple[Array, ...] = np.array(times), q, v
+        found: list[float] = np.asarray(through_jax[0](*rows)).tolist() if len(times) == 2 else []
+        for at in range(len(found), len(times), 2):  # pairs, so that it is compiled for one shape
+            pair = [at, min(at + 1, len(times) - 1)]
+            found += np.asarray(through_jax[0](*(row[pair] for row in rows))).tolist()
+        return found[: len(times)]
+
+    return call
+
+
+def _of_rows(function: Callable[..., Any], *rows: jax.Array) -> Any:
+    return jax.vmap(function)(*rows)

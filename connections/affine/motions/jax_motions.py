@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.affine.motions.host_motions import HostMotion
+from connections.affine.motions.motion import Motion
 from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
@@ -191,6 +192,17 @@ class JaxMotions:
         found = by_rows(recorded, m * count, _size(m))
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), found)
 
+    def instants(self, times: list[float], states: Array, own: tuple[Any, ...]) -> tuple[Array, Array]:
+        """q (w, nq) and v (w, n) of one motion, with the arguments `own` (1, ...), in states (w, k)."""
+        found = [
+            position_and_velocity(self._record(np.array(times[i : i + 1]), states[i : i + 1], *own)[0])
+            for i in range(len(times))
+        ]
+        if len(found) == 1:
+            return found[0]
+        q, v = (np.concatenate(part) for part in zip(*found, strict=True))
+        return q, v
+
     def nothing(self, rows: tuple[Array, ...], times: Array) -> Any:
         """The values (0, T, ...) of an empty batch: shapes are traced, nothing is computed."""
 
@@ -314,9 +326,20 @@ class HostMotions:
         stacked = [jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *row) for row in values]
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *stacked), points, good
 
+    def instants(self, times: list[float], states: Array, own: tuple[Any, ...]) -> tuple[Array, Array]:
+        """As `JaxMotions.instants`."""
+        assert self._rows is not None
+        return self._rows.instants(states, *own)
+
     def refused_at(self, motion: int) -> ValueError | None:
         """The error that the last refused step of a motion raised, or None."""
         return self._refused.get(motion)
+
+
+def position_and_velocity(values: Any) -> tuple[Array, Array]:
+    """The positions and velocities in recorded values, as NumPy arrays."""
+    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
+    return np.asarray(q), np.asarray(v)
 
 
 def by_rows(function: Callable[[NDArray[np.int64]], Any], count: int, size: int) -> Any:
