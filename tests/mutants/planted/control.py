@@ -76,6 +76,34 @@ MUTANTS = (
         "the sign of a second variation is stated where it is within its error",
     ),
     Mutant(
+        "identify-offset-sign",
+        "control/identification/further_unknowns.py",
+        "(OFFSET, np.ones_like(v))",
+        "(OFFSET, -np.ones_like(v))",
+        (
+            "control/test_identification_of_joints.py::test_exact_recordings_give_friction_armature_and_offsets_back",
+        ),
+        "offsets of torques have the other sign",
+    ),
+    Mutant(
+        "identify-armature-rate",
+        "control/identification/further_unknowns.py",
+        "- low_pass(t, change, rate)",
+        "+ low_pass(t, change, rate)",
+        (
+            "control/test_identification_of_joints.py::test_exact_recordings_give_friction_armature_and_offsets_back",
+        ),
+        "C^T v of armature has the other sign",
+    ),
+    Mutant(
+        "identify-dependent-friction-is-not-held",
+        "control/identification/further_unknowns.py",
+        "held, partners = dependent | silent,",
+        "held, partners = silent,",
+        ("control/test_identification_of_joints.py::test_a_joint_that_never_turns_back",),
+        "Coulomb friction that is like an offset is drawn to anything",
+    ),
+    Mutant(
         "lqr-path-weight",
         "control/linear/riccati.py",
         "R = problem.Q * np.outer(x, x) / rate, problem.R * np.outer(u, u) / rate",
