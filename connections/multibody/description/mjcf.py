@@ -48,7 +48,8 @@ from connections.multibody.description.mjcf_equality import (
     targets,
     transform,
 )
-from connections.multibody.description.mjcf_forces import LeftOutWarning, MJCFForces
+from connections.multibody.description.left_out import LeftOutWarning
+from connections.multibody.description.mjcf_forces import MJCFForces
 from connections.multibody.description.mjcf_limits import files_for_mujoco, refusal, require_bounded
 from connections.multibody.joints import (
     ElementaryJoint,

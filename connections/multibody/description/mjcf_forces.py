@@ -21,32 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from connections._shown import Shown
 from connections.multibody.description.mjcf_equality import fixed_tendon, tendon_name
 from connections.multibody.joints.motors import Motor, Passive, Spring
 
 MOST_NAMED = 5  # in a warning
-
-
-class LeftOutWarning(Shown, UserWarning):
-    """A file has something that acts on the robot and is not in the model; H, C and g do not depend on it.
-
-    Examples
-    --------
-    >>> import warnings
-    >>> from connections import multibody as mb
-    >>> text = '''<mujoco><worldbody><site name="hook" pos="1 0 0"/><body><joint name="hinge"/>
-    ...   <geom type="capsule" size=".02" fromto="0 0 0 0 0 -.4"/><site name="eye"/></body></worldbody>
-    ...   <tendon><spatial name="wire"><site site="hook"/><site site="eye"/></spatial></tendon></mujoco>'''
-    >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", mb.LeftOutWarning)
-    ...     mb.from_mjcf(text)
-    ...
-    Traceback (most recent call last):
-        ...
-    connections.multibody.description.mjcf_forces.LeftOutWarning: the text: not in the model are the
-    spatial tendon 'wire'; H, C and g do not depend on them
-    """
 
 
 @dataclass(frozen=True, eq=False)
