@@ -30,7 +30,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-FATES = ("read", "warned", "passive", "refused", "none")
+FATES = READ, WARNED, PASSIVE, REFUSED, NONE = ("read", "warned", "passive", "refused", "none")
 _FOLDER = Path(__file__).parent / "formats"
 
 

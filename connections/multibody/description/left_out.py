@@ -49,7 +49,7 @@ class LeftOut:
 
     what: str
     words: str = ""
-    lines: tuple[int, ...] = ()
+    lines: tuple[int | str, ...] = ()
     where: str = ""
     passive: bool = False
 
@@ -73,7 +73,7 @@ def _line(kind: Sequence[LeftOut]) -> str:
     named = list(dict.fromkeys(shown(each.what) for each in kind))
     text = ", ".join(named[:MOST_NAMED])
     text += f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else ""
-    lines = sorted({line for each in kind for line in each.lines if line})
+    lines = list(dict.fromkeys(line for each in kind for line in each.lines if line))
     places = [kind[0].where] if kind[0].where else []
     if lines:
         places.append(f"line{'s' * (len(lines) > 1)} {', '.join(map(str, lines[:MOST_NAMED]))}")

@@ -12,7 +12,16 @@ from xml.etree.ElementTree import Element
 
 from connections._shown import shown
 from connections.checks import ModelError
-from connections.multibody.description.format_table import FATES, Entry, Row, table_of
+from connections.multibody.description.format_table import (
+    NONE,
+    PASSIVE,
+    READ,
+    REFUSED,
+    WARNED,
+    Entry,
+    Row,
+    table_of,
+)
 from connections.multibody.description.left_out import LeftOut
 from connections.multibody.description.xml import line_of
 
@@ -20,7 +29,6 @@ NOT_KNOWN = "not known, nothing is made of it"
 _ANYWHERE = ("name", "type", "value", "link", "joint", "reference")  # attributes that say nothing of a place
 _TOPS = ("link", "joint")
 _NO_TURN = ("axis", "rpy", "0 0 0")  # as some exporters write it
-READ, WARNED, PASSIVE, REFUSED, NONE = FATES
 
 
 def left_out_of(root: Element) -> list[LeftOut]:
