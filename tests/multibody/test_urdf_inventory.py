@@ -1,4 +1,4 @@
-"""No part of a URDF file is dropped in silence: dampers, loops in others' elements, and every row of the table."""
+"""No part of a URDF file is dropped in silence: dampers, loops in others' elements, rows of the table."""
 
 import re
 import warnings
@@ -111,7 +111,7 @@ def test_damping_of_a_dependent_joint_counts():
         '<dynamics damping="-0.1"/>': "line 2: <dynamics damping=...> is negative, -0.1",
         '<dynamics friction="-0.1"/>': "line 2: <dynamics friction=...> is negative",
         2 * FRICTION: "it has 2 elements <dynamics>",
-        "<dynamics><damping>0.7</damping></dynamics>": "<damping> has no meaning there; write <dynamics damping=",
+        "<dynamics><damping>0.7</damping></dynamics>": "<damping> has no meaning there; write <dynamics dam",
         '<dynamic damping="0.7"/>': "<dynamic> is not known; did you mean <dynamics>",
     }.items(),
 )
@@ -200,7 +200,8 @@ def test_a_loop_on_the_turned_child_of_a_planar_joint():
     text = link("a") + link("c") + moved("b", 3, 0) + planar
     model, _ = load(text + loop)
     same, _ = load(
-        text + '<loop name="close" type="spherical"><predecessor link="b"><origin xyz="0.1 0.2 0.1"/></predecessor>'
+        text + '<loop name="close" type="spherical">'
+        '<predecessor link="b"><origin xyz="0.1 0.2 0.1"/></predecessor>'
         '<successor link="c"><origin xyz="0.3 0.1 0.2"/></successor></loop>'
     )  # fmt: skip
     q = same.random(3)
@@ -248,7 +249,8 @@ BASES = {
     "drake:ball_constraint": bars(BALL),
     "gazebo": bars(GAZEBO),
     "coupling": bars(
-        '<coupling name="c"><predecessor link="crank"/><successor link="rocker"/><ratio value="2"/></coupling>'
+        '<coupling name="c"><predecessor link="crank"/><successor link="rocker"/>'
+        '<ratio value="2"/></coupling>'
     ),
     "transmission": SMALL + '<transmission name="t"><joint name="j"/><actuator name="m"/></transmission>',
     "frame": SMALL + '<frame name="f" link="b"/>',
@@ -413,7 +415,8 @@ def test_drakes_frames():
 
 def test_what_transmissions_say_is_told():
     def transmission(name, more=""):
-        return f'<transmission name="t"><joint name="{name}"/><actuator name="m">{more}</actuator></transmission>'
+        inside = f'<joint name="{name}"/><actuator name="m">{more}</actuator>'
+        return f'<transmission name="t">{inside}</transmission>'
 
     model, said = load(SMALL + transmission("knee"))
     assert "transmission 't' (line 2): its joint 'knee' does not exist" in said

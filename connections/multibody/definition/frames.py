@@ -76,7 +76,7 @@ def is_world(axes: Any) -> bool:
 
 
 def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
-    """The tree with further frames, {name: (frame to which it is fixed, or "world", placement in that frame)}.
+    """The tree with further frames, {name: (frame to which it is fixed or "world", placement in that frame)}.
 
     Raises
     ------

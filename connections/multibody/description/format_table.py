@@ -7,8 +7,8 @@ A table, ``formats/urdf.toml`` or ``formats/mjcf.toml``, has an entry for each e
     read = "damping friction"
     warned.spring_stiffness = "a spring, which is not read; write ..."
 
-``fate`` is that of the element itself, "read" if it is not given, and ``words`` what becomes of it. Attributes
-are listed by their fate. The fates:
+``fate`` is that of the element itself, "read" if it is not given, and ``words`` what becomes of it.
+Attributes are listed by their fate. The fates:
 
 - read: it is in the model.
 - warned: it is not, and the robot that moves is another one without it, which a `LeftOutWarning` says.
@@ -16,9 +16,10 @@ are listed by their fate. The fates:
 - refused: an error says what to write instead.
 - none: it has no meaning here, as a colour has none.
 
-``neutral`` are the values with which a warned element or attribute does nothing; zero if it is not given. ``below = "none"`` says that nothing inside of the element has a meaning here. Of elements with
-``strict = true``, an unknown attribute is an error. ``like`` names an element whose attributes are the same.
-The readers consult these tables, and `docs/format_tables.py` writes the page of them.
+``neutral`` are the values with which a warned element or attribute does nothing; zero if it is not given.
+``below = "none"`` says that nothing inside of the element has a meaning here. Of elements with ``strict =
+true``, an unknown attribute is an error. The readers consult these tables, and
+`docs/format_tables.py` writes the page of them.
 """
 
 from __future__ import annotations
@@ -91,12 +92,12 @@ def table_of(name: str) -> FormatTable:
     aliases, title = data.pop("aliases", {}), data.pop("title", "")
     entries: dict[str, Entry] = {}
     for path, given in data.items():
-        entries[path] = _entry(path, given, entries)
+        entries[path] = _entry(path, given)
     return FormatTable(name, entries, title, aliases)
 
 
-def _entry(path: str, given: Mapping[str, Any], above: Mapping[str, Entry]) -> Entry:
-    attributes = dict(above[given["like"]].attributes) if "like" in given else {}
+def _entry(path: str, given: Mapping[str, Any]) -> Entry:
+    attributes: dict[str, Row] = {}
     for fate in FATES:
         named = given.get(fate, {})
         words = dict.fromkeys(named.split(), "") if isinstance(named, str) else named

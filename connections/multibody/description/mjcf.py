@@ -9,8 +9,8 @@ axes], and v is the body twist [omega; v].
 
 Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor of the last one, which in
 MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named
-``body/joint``. Names that the reader makes are marked ``(unnamed)`` if the file has them. Sites, of the world,
-too, are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name. ``<key>`` is in
+``body/joint``. Names that the reader makes are marked ``(unnamed)`` if the file has them. Sites, of the
+world, too, are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name. ``<key>`` is in
 `Model.keyframes`.
 
 Armature of joints, and of actuators on joints times the square of their gear ratio, is that of the model's
@@ -18,12 +18,12 @@ joints (`Mechanism.add_joint`). In MuJoCo it adds to the diagonal of the mass ma
 
 H, C and g have no other forces than gravity. Actuators are ``model.motors``, and springs, dampers and dry
 friction are ``model.passive`` (`mjcf_forces`). Contacts are not part of the model. Ranges of joints and their
-``actuatorfrcrange`` (of its two sides the larger) are in ``model.limits``. Flags that switch gravity, springs,
-dampers, friction, limits, equality constraints or actuators off do so here. What becomes of every element and
-attribute is in ``formats/mjcf.toml``. Active equality constraints become
-loops and couplings (`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration
-``qpos0``, in which a file is drawn. Other elements that change or couple the motion itself raise an error
-that names them, such as armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+``actuatorfrcrange`` (of its two sides the larger) are in ``model.limits``. Flags that switch gravity,
+springs, dampers, friction, limits, equality constraints or actuators off do so here. What becomes of every
+element and attribute is in ``formats/mjcf.toml``. Active equality constraints become loops and couplings
+(`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, in which a file is
+drawn. Other elements that change or couple the motion itself raise an error that names them, such as armature
+of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
@@ -45,6 +45,7 @@ from connections.checks import ModelError
 from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.assembly.whole_joints import Split, WholeJointError
 from connections.multibody.description.files import Text, description_of, require_few_velocities
+from connections.multibody.description.left_out import LeftOutWarning, sentence
 from connections.multibody.description.mechanism import WORLD, Mechanism, built
 from connections.multibody.description.mjcf_equality import (
     add_equalities,
@@ -53,7 +54,6 @@ from connections.multibody.description.mjcf_equality import (
     targets,
     transform,
 )
-from connections.multibody.description.left_out import LeftOutWarning, sentence
 from connections.multibody.description.mjcf_forces import MJCFForces, disabled
 from connections.multibody.description.mjcf_inventory import Places
 from connections.multibody.description.mjcf_limits import files_for_mujoco, refusal, require_bounded
@@ -267,7 +267,9 @@ def _mechanism(
     joints = {joint_name(compiled, number) for number in range(compiled.njnt)}
     driven = {
         int(compiled.actuator_trnid[number, 0])
-        for number in range(compiled.nu)
+        for number in range(
+            len(compiled.actuator_trntype)
+        )  # nu counts controls, of which one may have several
         if _on_joint(mujoco, compiled, number)
     }
     origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame

@@ -4,11 +4,11 @@
   with no other as its reference, is a motor on the frame of the site. u is MuJoCo's ``actuator_force``: that
   of a ``<motor>`` is its control, within its range, that of a servo depends on q and v, too.
 - ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of joints and fixed tendons, and
-  ``frictionloss`` of joints and of tendons on one joint are in `Model.passive`; what MuJoCo's ``qfrc_passive``
-  has besides is in its ``left_out``.
+  ``frictionloss`` of joints and of tendons on one joint are in `Model.passive`; what MuJoCo's
+  ``qfrc_passive`` has besides is in its ``left_out``.
 
-None of these enters H. What is left out is told by a `LeftOutWarning`, in the words of ``formats/mjcf.toml``. Source: MuJoCo's documentation,
-Computation, Actuation model and Passive forces.
+None of these enters H. What is left out is told by a `LeftOutWarning`, in the words of ``formats/mjcf.toml``.
+Source: MuJoCo's documentation, Computation, Actuation model and Passive forces.
 """
 
 from __future__ import annotations
@@ -83,7 +83,9 @@ class MJCFForces:
             name = f"tendon '{name_of(compiled, 'tendon', number)}'"
             length = fixed_tendon(self.mujoco, compiled, number)
             if length is None:
-                yield LeftOut(f"the spatial {name}", lines=self.places.of("tendon/spatial"), where="<spatial>")
+                yield LeftOut(
+                    f"the spatial {name}", lines=self.places.of("tendon/spatial"), where="<spatial>"
+                )
                 continue
             moving = self._moving(length)
             if compiled.tendon_frictionloss[number] > 0.0 and len(moving) > 1 and not off("FRICTIONLOSS"):
@@ -148,15 +150,27 @@ class MJCFForces:
         return Motor(name, joints, **given) if joints else None
 
     def _force(self, number: int) -> tuple[float, float]:
-        """The least and largest force of an actuator; of a motor, whose u is its control, within its range."""
+        """The least and largest force of an actuator; of a motor, whose u is its control, in its range."""
         compiled, (least, largest) = self.compiled, (-np.inf, np.inf)
         if compiled.actuator_forcelimited[number]:
             least, largest = compiled.actuator_forcerange[number].tolist()
-        kinds = compiled.actuator_gaintype[number], compiled.actuator_biastype[number], compiled.actuator_dyntype[number]
-        plain = self.mujoco.mjtGain.mjGAIN_FIXED, self.mujoco.mjtBias.mjBIAS_NONE, self.mujoco.mjtDyn.mjDYN_NONE
+        kinds = (
+            compiled.actuator_gaintype[number],
+            compiled.actuator_biastype[number],
+            compiled.actuator_dyntype[number],
+        )
+        plain = (
+            self.mujoco.mjtGain.mjGAIN_FIXED,
+            self.mujoco.mjtBias.mjBIAS_NONE,
+            self.mujoco.mjtDyn.mjDYN_NONE,
+        )
         control, gain = int(compiled.actuator_ctrladr[number]), float(compiled.actuator_gainprm[number, 0])
         one = kinds == plain and int(compiled.actuator_ctrlnum[number]) == 1 and gain != 0.0
-        if one and compiled.actuator_ctrllimited[control] and not disabled(self.mujoco, compiled, "CLAMPCTRL"):
+        if (
+            one
+            and compiled.actuator_ctrllimited[control]
+            and not disabled(self.mujoco, compiled, "CLAMPCTRL")
+        ):
             ends = sorted(gain * end for end in compiled.actuator_ctrlrange[control].tolist())
             least, largest = max(least, ends[0]), min(largest, ends[1])
         return min(least, largest), largest
@@ -271,7 +285,9 @@ class MJCFForces:
                 what = f"the nonlinear spring or damper of tendon '{name}'"
                 yield self._told("tendon/fixed", _POLYNOMIAL, what, _SPRUNG)
             if compiled.tendon_springyield[number].any():
-                yield self._told("tendon/fixed", "springyield", f"the spring of tendon '{name}', which yields")
+                yield self._told(
+                    "tendon/fixed", "springyield", f"the spring of tendon '{name}', which yields"
+                )
 
     @property
     def _weighs(self) -> bool:
@@ -293,7 +309,9 @@ class MJCFForces:
             yield self._told("option", "density", "the drag of a fluid", ("density", "viscosity", "wind"))
         for flex in range(compiled.nflex):
             what = f"the springs of the flexible body '{name_of(compiled, 'flex', flex)}'"
-            yield self._told("deformable/flex", "", what)
+            lines = self.places.of("deformable/flex") + self.places.of("body/flexcomp")
+            words = table_of("mjcf").row("deformable/flex").words
+            yield LeftOut(what, words, lines, "<flex>", passive=True)
 
 
 def disabled(mujoco: ModuleType, compiled: Any, *flags: str) -> bool:

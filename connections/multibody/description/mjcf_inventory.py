@@ -1,4 +1,4 @@
-"""Where an MJCF file, with the files that it includes, says what: its elements, looked up in ``formats/mjcf.toml``.
+"""Where an MJCF file, and those that it includes, say what: elements, looked up in ``formats/mjcf.toml``.
 
 MuJoCo refuses what it does not know, and applies defaults and classes, so that what a file means is read from
 its compiled model; of the text only the lines are used, and what a newer MuJoCo knows and the table does not.
@@ -16,6 +16,7 @@ from connections.multibody.description.left_out import LeftOut
 from connections.multibody.description.xml import line_of
 
 NOT_KNOWN = "not known to this version, nothing is made of it"
+
 
 def path_below(above: str, tag: str) -> str:
     """The path of an element in the table.

@@ -194,9 +194,7 @@ class _Reader:
         ):
             raise ModelError("MuJoCo reads UTF-8 only of files that others name; write this one in UTF-8")
 
-    def _include(
-        self, name: str, folder: Path, copies: int, above: str
-    ) -> Iterator[tuple[Element, int]]:
+    def _include(self, name: str, folder: Path, copies: int, above: str) -> Iterator[tuple[Element, int]]:
         for place in self._found((self._folder, folder), (name,)):
             if place.resolve() not in self._sizes.included:
                 try:

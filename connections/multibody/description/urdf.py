@@ -2,9 +2,9 @@
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
-is ignored; a missing ``<inertial>`` is zero. ``<dynamics>`` is in `Model.passive`. What becomes of every element
-and attribute is in ``formats/urdf.toml``: those that are not read are an error, a `LeftOutWarning` with their
-lines, or without meaning here (`urdf_inventory`).
+is ignored; a missing ``<inertial>`` is zero. ``<dynamics>`` is in `Model.passive`. What becomes of every
+element and attribute is in ``formats/urdf.toml``: those that are not read are an error, a `LeftOutWarning`
+with their lines, or without meaning here (`urdf_inventory`).
 
 The axis of a planar joint is the normal of its plane. The frame of its child link is turned so that z is that
 normal, by the smallest rotation; x and y of the joint's configuration are along the turned axes.
@@ -28,6 +28,7 @@ from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.definition.frames import with_frames
 from connections.multibody.description.files import Text, description_of, require_few_velocities
 from connections.multibody.description.left_out import LeftOut, LeftOutWarning, sentence
+from connections.multibody.description.urdf_dynamics import read_dynamics, read_frames
 from connections.multibody.description.urdf_elements import (
     normal_turn,
     parse,
@@ -35,7 +36,6 @@ from connections.multibody.description.urdf_elements import (
     require_complete,
     require_robot,
 )
-from connections.multibody.description.urdf_dynamics import read_dynamics, read_frames
 from connections.multibody.description.urdf_inventory import left_out_of
 from connections.multibody.description.urdf_plus import read_closures
 from connections.multibody.description.urdf_transmissions import (

@@ -46,8 +46,8 @@ def read_dynamics(root: Element) -> tuple[Passive, list[LeftOut]]:
             value = number_of(owner, part, word, 0.0)
             if value < 0.0:
                 raise ModelError(
-                    f"{owner}, line {line_of(part)}: <dynamics {word}=...> is negative, {value:g}; a drive is "
-                    "written by model.with_passive"
+                    f"{owner}, line {line_of(part)}: <dynamics {word}=...> is negative, {value:g}; a drive "
+                    "is written by model.with_passive"
                 )
             if value and kind in _OF_ONE:
                 values[name] = value

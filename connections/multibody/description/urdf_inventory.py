@@ -1,4 +1,4 @@
-"""What a URDF file has besides what is read: each element and attribute is looked up in ``formats/urdf.toml``.
+"""What a URDF file has besides what is read: elements and attributes are looked up in ``formats/urdf.toml``.
 
 What is in no row of the table is told by name and line. It is an error, which says where it belongs, if its
 name has a meaning in another place: an attribute ``axis`` of a joint would move it in another direction.
@@ -124,7 +124,7 @@ def _number(word: str) -> float | str:
 
 
 def _require_no_other_place(what: str, path: str, name: str, values: list[str], is_attribute: bool) -> None:
-    """Raise `ModelError` for a name in a place where it means nothing, if it means something in another one."""
+    """Raise `ModelError` for a name that means nothing where it stands, and something in another place."""
     if any(_fate(each) != READ for each in _above(path)):
         return
     if values and all(_number(word) == 0.0 for value in values for word in value.split()):

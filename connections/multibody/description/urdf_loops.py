@@ -2,13 +2,14 @@
 
 - ``<loop_joint type=...>``: ``<link1>`` and ``<link2>`` name a link, and the frame on it by xyz and rpy; the
   ``<axis>`` is in the frame of link1.
-- ``<gazebo><joint type=...>``: as in SDF, ``<pose>`` is the frame on the child, and the frame on the parent is
-  there when all joints of the file are at zero; the ``<axis>`` is in this frame.
+- ``<gazebo><joint type=...>``: as in SDF, ``<pose>`` is the frame on the child, and the frame on the parent
+  is there when all joints of the file are at zero; the ``<axis>`` is in this frame.
 - ``<drake:ball_constraint>``: two points coincide.
 
-A revolute or continuous joint turns about its axis, a prismatic one slides along it, a fixed one does not move,
-and of a ball the origins coincide: in space, too, unlike a ``<loop type="revolute">``, of which points coincide.
-What says less is an error, with the lines to write. Source: SDF's specification; Drake's documentation of tags.
+A revolute or continuous joint turns about its axis, a prismatic one slides along it, a fixed one does not
+move, and of a ball the origins coincide: in space, too, unlike a ``<loop type="revolute">``, of which points
+coincide. What says less is an error, with the lines to write. Source: SDF's specification; Drake's
+documentation of tags.
 """
 
 from __future__ import annotations
@@ -75,11 +76,13 @@ class _Places:
 
     def own(self, link: str, placement: np.ndarray) -> np.ndarray:
         """A placement (4, 4), m, in the file's frame of a link, in our frame."""
-        return self._turns.get(link, np.eye(4)).T @ placement
+        own: np.ndarray = self._turns.get(link, np.eye(4)).T @ placement
+        return own
 
     def seen_from(self, link: str, other: str) -> np.ndarray:
         """Our frame of `other` in our frame of `link`, (4, 4), m, while all joints are at zero."""
-        return np.linalg.inv(self._in_root(link)) @ self._in_root(other)
+        seen: np.ndarray = np.linalg.inv(self._in_root(link)) @ self._in_root(other)
+        return seen
 
     def _in_root(self, link: str) -> np.ndarray:
         pose = np.eye(4)
@@ -108,7 +111,7 @@ def _loop_joint(element: Element, places: _Places) -> Loop:
     axis = only(owner, element, "axis")
     direction = None if axis is None else numbers_of(owner, axis, "xyz", 3)
     closure = _closure(owner, element, direction, names)
-    return Loop(_name(owner, element), *names, closure, *sides)
+    return Loop(_name(owner, element), *names, closure, sides[0], sides[1])
 
 
 def _of_gazebo(element: Element, places: _Places) -> Loop:
@@ -142,7 +145,7 @@ def _ball(element: Element, places: _Places, name: str) -> Loop:
         frame = np.eye(4)
         frame[:3, 3] = numbers_of(owner, values[part], "value", 3)
         frames.append(places.own(link, frame))
-    return Loop(name, *names, Coincident(), *frames)
+    return Loop(name, *names, Coincident(), frames[0], frames[1])
 
 
 def _closure(owner: str, element: Element, axis: Sequence[float] | None, names: tuple[str, str]) -> Closure:
@@ -157,7 +160,7 @@ def _closure(owner: str, element: Element, axis: Sequence[float] | None, names: 
     if axis is None:
         raise ModelError(f"{owner}: it has no axis. {_instead(names)}")
     try:
-        return _AXES[kind](axis)
+        return _AXES[kind]((axis[0], axis[1], axis[2]))
     except ModelError as error:
         raise ModelError(f"{owner}: {error}") from error
 

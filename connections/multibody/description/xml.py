@@ -28,8 +28,8 @@ MOST_VALUE = 10**4  # characters of an attribute that is not a list of numbers
 _MEGABYTES = f"{MOST_BYTES // 10**6} MB"
 MOST_TEXT = 1000  # characters between elements that are kept
 _WITH_TEXT = frozenset(
-    "mechanicalReduction parent child pose xyz use_parent_model_frame turnGravityOff gravity kinematic static "
-    "springStiffness springReference dampingFactor velocity_decay enable_wind".split()
+    "mechanicalReduction parent child pose xyz use_parent_model_frame turnGravityOff gravity kinematic "
+    "static springStiffness springReference dampingFactor velocity_decay enable_wind".split()
 )  # ROS's, and those of Gazebo and SDF
 _DECLARED = re.compile(rb"""<\?xml\b[^>]*?\bencoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")

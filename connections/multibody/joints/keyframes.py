@@ -35,7 +35,9 @@ class Keyframe(NamedTuple):
     spanning: np.ndarray
 
 
-def keyframes_of(keyframes: Keyframes, names: Sequence[str], independent: Sequence[str]) -> dict[str, Keyframe]:
+def keyframes_of(
+    keyframes: Keyframes, names: Sequence[str], independent: Sequence[str]
+) -> dict[str, Keyframe]:
     """{name: keyframe} of a robot with joints of these names, some of which are independent."""
     return {
         name: Keyframe(
