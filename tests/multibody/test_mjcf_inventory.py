@@ -406,6 +406,29 @@ def test_names_of_the_reader_meet_none_of_the_file(number, rng):
     assert len(model.frame_names) >= compiled.nbody - 1 + compiled.nsite
 
 
+JOINTS = '<joint name="{}" axis="1 0 0"/><joint name="{}" axis="0 1 0"/>'
+MADE = {
+    "a body between two joints": f"""<body name="arm">{JOINTS.format("x", "y")}{INERTIAL}
+      <body name="arm/x" pos="0 0 1"><joint name="z"/>{INERTIAL}</body></body>""",
+    "two bodies between": f"""<body name="a/b">{JOINTS.format("c", "d")}{INERTIAL}
+      <body name="a" pos="0 0 1">{JOINTS.format("b/c", "e")}{INERTIAL}</body></body>""",
+    "a joint that is fixed": f"""<body name="stand" pos="0 0 1">{INERTIAL}
+      <body name="arm"><joint name="stand (fixed)" axis="0 1 0"/>{INERTIAL}</body></body>""",
+}
+
+
+@pytest.mark.parametrize("case", MADE)
+def test_bodies_and_joints_that_the_reader_adds_meet_none_of_the_file(case, rng):
+    text = f"<mujoco><worldbody>{MADE[case]}</worldbody></mujoco>"
+    (model, _), compiled = load(text), mujoco.MjModel.from_xml_string(text)
+    data, q = mujoco.MjData(compiled), model.random(rng)
+    data.qpos[:] = q
+    mujoco.mj_forward(compiled, data)
+    H = np.zeros((compiled.nv, compiled.nv))
+    mujoco.mj_fullM(compiled, data, H)
+    np.testing.assert_allclose(mb.mass_matrix(model, q), H, rtol=1e-12, atol=1e-12)
+
+
 def test_other_things_without_names_meet_none_of_the_file():
     """Equalities, actuators, tendons and keyframes are called by their numbers."""
     text = f"""<mujoco><worldbody>

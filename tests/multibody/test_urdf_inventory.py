@@ -208,6 +208,14 @@ def test_a_loop_on_the_turned_child_of_a_planar_joint():
     np.testing.assert_allclose(mb.mass_matrix(model, q), mb.mass_matrix(same, q), rtol=1e-12)
 
 
+def test_a_joint_of_gazebo_that_fixes_the_root_says_what_is_so():
+    held = '<gazebo><joint name="fix" type="fixed"><parent>world</parent><child>{}</child></joint></gazebo>'
+    (model, said), plain = load(bars(held.format("ground"))), load(bars(""))[0]
+    assert not said and model == plain
+    with pytest.raises(ModelError, match="its link 'world' does not exist"):
+        load(bars(held.format("rocker")))
+
+
 REFUSED_LOOPS = {
     "an axis is missing": (LOOP_JOINT.replace('<axis xyz="0 1 0"/>', ""), "line 2: it has no axis"),
     "another type": (GAZEBO.replace('"revolute"', '"gearbox"'), "its type 'gearbox' is not read"),

@@ -53,7 +53,8 @@ def read_loops(root: Element, edges: Sequence[Edge], turns: Mapping[str, np.ndar
         if element.tag == "loop_joint":
             found.append(_loop_joint(element, places))
         elif element.tag == "gazebo":
-            found += [_of_gazebo(joint, places) for joint in element.findall("joint")]
+            joints = [joint for joint in element.findall("joint") if not _holds_root(joint, places)]
+            found += [_of_gazebo(joint, places) for joint in joints]
         elif name_of(element.tag) == _BALL:
             found.append(_ball(element, places, f"{_BALL} {len(found)}"))
     return found
@@ -73,6 +74,10 @@ class _Places:
                 raise ModelError(f"{owner}: its link '{name}' does not exist")
         if names[0] == names[1]:
             raise ModelError(f"{owner}: it is from link '{names[0]}' to itself")
+
+    def is_root(self, link: str) -> bool:
+        """Whether a link is no joint's child."""
+        return link in self._links and link not in self._above
 
     def own(self, link: str, placement: np.ndarray) -> np.ndarray:
         """A placement (4, 4), m, in the file's frame of a link, in our frame."""
@@ -127,6 +132,14 @@ def _of_gazebo(element: Element, places: _Places) -> Loop:
     closure = _closure(owner, element, direction, (parent, child))
     return Loop(
         _name(owner, element), parent, child, closure, places.seen_from(parent, child) @ at_child, at_child
+    )
+
+
+def _holds_root(element: Element, places: _Places) -> bool:
+    """Whether a joint fixes the root link to the world, as it is without it."""
+    ends = [(end.text or "").strip() for role in ("parent", "child") for end in element.findall(role)]
+    return (
+        len(ends) == 2 and ends[0] == "world" and element.get("type") == "fixed" and places.is_root(ends[1])
     )
 
 
