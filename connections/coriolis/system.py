@@ -154,9 +154,10 @@ class MechanicalSystem(Described, Parametrized):
             return jnp.zeros(n)
         return require_shape("forces(t, q, v)", self.forces(t, q, v), (n,))
 
-    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
-        """H a + C v + g, (n,)."""
-        return self.metric.matrix_at(q) @ a + self.bias_at(q, v) + self.gravity_at(q)
+    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array, t: Any = 0.0) -> jax.Array:
+        """H a + C v + g - F, (n,)."""
+        inertial = self.metric.matrix_at(q) @ a + self.bias_at(q, v)
+        return inertial + self.gravity_at(q) - self.forces_at(t, q, v)
 
     def reference_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """H a_r + C(q, v) v_r + g, (n,); C is not formed."""
@@ -249,17 +250,21 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.gravity_at, q)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Array:
-        """tau = H a + C v + g, (..., n).
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, t: Any = 0.0) -> Array:
+        """tau = H a + C v + g - F(t, q, v), (..., n): the control under which vdot = a.
+
+        It is the inverse of `forward_dynamics`; the system's own forces F do their part.
 
         Parameters
         ----------
         q : (..., nq) points.
         v, a : (..., n) velocities and their time derivatives, frame components.
+        t : (...,) time at which the system's own forces are evaluated [s].
 
         Source: [W] eq. (1).
         """
-        return self._evaluate(self.inverse_dynamics_at, q, v=v, a=a)
+        arguments = [*self._arguments(q, v=v, a=a), Argument("t", t, ())]
+        return evaluate(self, self.inverse_dynamics_at, *arguments)
 
     def reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """H a_r + C(q, v) v_r + g, (..., n): the force along a reference, linear in the inertias.
@@ -325,7 +330,8 @@ class MechanicalSystem(Described, Parametrized):
     def hamel(self, q: Any, v: Any, a: Any) -> Array:
         """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
 
-        Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics`.
+        Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics` of a system
+        without forces.
 
         Parameters
         ----------

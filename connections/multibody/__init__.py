@@ -83,6 +83,12 @@ from connections.multibody.linearization import (
 )
 from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
+from connections.multibody.momenta import (
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    centroidal_momentum_matrix_rate,
+    kinetic_energy,
+)
 from connections.multibody.program.closed import Closed
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
@@ -144,6 +150,10 @@ __all__ = [
     "audit_coriolis",
     "body_jacobians",
     "center_of_mass",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum_matrix_rate",
+    "kinetic_energy",
     "center_of_mass_jacobian",
     "christoffel_derivatives",
     "christoffel_symbols",

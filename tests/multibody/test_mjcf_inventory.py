@@ -85,6 +85,7 @@ def flags(**given):
 SPATIAL = '<spatial name="wire" {}><site site="hook"/><site site="eye"/></spatial>'
 FLEX = '<flexcomp name="cloth" type="grid" dim="1" count="3 1 1" spacing="0.1 0.1 0.1" mass="1"/>'
 POLYNOMIAL = "stiffness or damping as a polynomial"
+DAMPING = "damping of an actuator that is not on a hinge, slide or fixed tendon"
 OTHERS = "an actuator on a free joint, a spatial tendon, or between sites or bodies"
 MOTOR = '<actuator>\n<motor name="m" joint="j" group="2"/></actuator>'
 #: A file for each row that is told: with it, and the thing that is named.
@@ -94,7 +95,10 @@ TOLD = {
     ("option", "wind"): (file('density="1.2" wind="1 0 0"'), "the drag of a fluid"),
     ("option", "actuatorgroupdisable"): (file('actuatorgroupdisable="2"', end=MOTOR), "actuator 'm'"),
     ("option/flag", "actuation"): (flags(actuation="disable")(file(end=MOTOR)), "all actuators"),
-    ("body", "gravcomp"): (file(body='gravcomp="0.5"'), "the gravity compensation of body 'arm'"),
+    ("body", "a negative gravcomp"): (
+        file(body='gravcomp="-0.5"'),
+        "the gravity compensation of body 'arm'",
+    ),
     ("body/joint", "springyield"): (
         file(joint='stiffness="3" springyield="0.1"'),
         "the spring of joint 'j', which yields",
@@ -145,6 +149,10 @@ TOLD = {
         "the spatial tendon 'wire'",
     ),
     ("body/flexcomp", ""): (file().replace("</worldbody>", FLEX + "</worldbody>"), "flexible body 'cloth'"),
+    ("actuator", DAMPING): (
+        file(joint='type="ball"', end='<actuator>\n<motor name="m" joint="j" damping="0.7"/></actuator>'),
+        "the damping of actuator 'm'",
+    ),
     ("actuator", OTHERS): (
         file(
             end=f'<tendon>{SPATIAL.format("")}</tendon><actuator>\n<motor name="m" tendon="wire"/></actuator>'
@@ -155,7 +163,7 @@ TOLD = {
 ACTUATORS = [
     path
     for path, entry in TABLE.entries.items()
-    if "damping" in entry.attributes and path.startswith("actuator")
+    if "damping" in entry.attributes and path.startswith("actuator/")
 ]
 ROWS = {
     (path, name): row
@@ -163,8 +171,8 @@ ROWS = {
     for name, row in {"": entry.row, **entry.attributes}.items()
     if row.fate in ("warned", "passive")
 }
-#: Of these a program or a file of points would be needed; dampers of actuators have a test of their own.
-UNTRIED = {("body/plugin", ""), ("deformable/flex", ""), *((path, "damping") for path in ACTUATORS)}
+#: For these a program or a file of points would be needed.
+UNTRIED = {("body/plugin", ""), ("deformable/flex", "")}
 
 
 def test_every_row_has_a_file():
@@ -185,26 +193,55 @@ def test_what_is_left_out_is_told(row):
     assert not load(file())[1]  # negative control
 
 
+@pytest.mark.parametrize("target", ['joint="j"', 'joint="k" gear="-3"', 'tendon="belt" gear="2"'])
 @pytest.mark.parametrize("path", ACTUATORS)
-def test_dampers_of_actuators_are_told(path):
-    """Of every kind of actuator that has them; they act in MuJoCo's ``qfrc_passive``."""
+def test_dampers_of_actuators_are_mujocos(path, target):
+    """Of every kind of actuator that has them, on hinges and fixed tendons; also if its group is off."""
     kind = path.rpartition("/")[2]
     if kind == "plugin":  # of a program that is installed
-        assert TABLE.row(path, "damping").fate == "passive"
+        assert TABLE.row(path, "damping").fate == "read"
         return
     needed = {
         "muscle": 'lengthrange="0 1"',
         "dcmotor": 'resistance="1" motorconst="1"',
         "damper": 'ctrlrange="0 1"',
     }
-    text = f'<actuator>\n<{kind} name="m" joint="j" damping="0.7" {needed.get(kind, "")}/></actuator>'
-    model, said = load(file(end=text))
-    assert f"the damping of actuator 'm' (damping=..., line 8): {TABLE.row(path, 'damping').words}" in said
-    compiled = mujoco.MjModel.from_xml_string(file(end=text))
-    data = mujoco.MjData(compiled)
-    data.qvel[:] = 1.0
+    actuator = f'<{kind} name="m" {target} group="2" damping="0.7" {needed.get(kind, "")}/>'
+    text = file('actuatorgroupdisable="2"', end=tendon("") + f"<actuator>{actuator}</actuator>")
+    assert_passive(text, 2 if "tendon" in target else 1)
+
+
+@pytest.mark.parametrize("joint", ['type="hinge"', 'type="ball" pos="0.1 0.2 0.3"', 'type="slide"', "free"])
+@pytest.mark.parametrize("switched", ["", "gravity", "spring"])
+def test_gravity_compensation_is_mujocos(joint, switched):
+    """Of a body, and of one behind it without joints; MuJoCo's, also if flags switch gravity off."""
+    text = file('gravity="1 2 -9"', body='gravcomp="0.7"', joint=joint)
+    if joint == "free":
+        text = text.replace('<joint name="j" free/>', '<freejoint name="j"/>')
+    text = text.replace(
+        '<site name="eye"/>', f'<body gravcomp="2" pos="0.3 0 0" euler="9 9 9">{INERTIAL}</body>'
+    )
+    if switched:
+        flag = f'<option gravity="1 2 -9"><flag {switched}="disable"/></option>'
+        text = text.replace('<option gravity="1 2 -9"/>', flag)
+    assert_passive(text, 0 if switched == "gravity" else 1)
+
+
+def assert_passive(text, least):
+    """MuJoCo's ``qfrc_passive``, of which so many components are not zero."""
+    (model, said), compiled = load(text), mujoco.MjModel.from_xml_string(text)
+    assert "passive" not in said and not model.passive.left_out
+    rng, data = np.random.default_rng(0), mujoco.MjData(compiled)
+    q, v = model.random(rng), rng.standard_normal(model.nv)
+    coordinates = MuJoCoCoordinates.of(model, addresses_of(compiled))
+    coordinates.write(q, v, data.qpos, data.qvel)
     mujoco.mj_forward(compiled, data)
-    assert data.qfrc_passive[0] == pytest.approx(-0.7)
+    S = np.zeros((compiled.nv, model.nv))
+    for column, e in zip(S.T, np.eye(model.nv), strict=True):
+        coordinates.write(q, e, data.qpos, column)
+    tau = S.T @ data.qfrc_passive
+    np.testing.assert_allclose(model.passive_forces(q, v), tau, atol=1e-12 * (1 + np.abs(tau).max()))
+    assert np.count_nonzero(np.abs(tau) > 1e-3) >= least
 
 
 def test_what_does_nothing_is_not_told():
@@ -264,7 +301,7 @@ def test_armature_that_couples_joints_is_refused(end, message):
 
 def test_lines_of_files_that_are_included_and_of_defaults(tmp_path):
     (tmp_path / "arm.xml").write_text(
-        f'<mujocoinclude>\n<body name="b" gravcomp="1"><joint/>{INERTIAL}</body></mujocoinclude>'
+        f'<mujocoinclude>\n<body name="b" gravcomp="-1"><joint/>{INERTIAL}</body></mujocoinclude>'
     )
     main = tmp_path / "robot.xml"
     main.write_text(

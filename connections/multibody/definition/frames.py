@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such, words_of
-from connections.checks import ModelError
+from connections.checks import ModelError, require_text
 from connections.geometry.rigid.placements import rigid_transform
 from connections.geometry.rigid.twists import adjoint
 from connections.multibody.graph import Tree
@@ -61,6 +61,25 @@ def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
     except KeyError:
         names = [each for each in tree.placements if isinstance(each, str)]
         raise ModelError("frame: " + no_such("frame", name, names)) from None
+
+
+def body_of(tree: Tree, name: Any) -> int:
+    """The number of a body, by its own name.
+
+    Raises
+    ------
+    ModelError : there is no body of this name; of a frame that is fixed to one, the message has its name.
+    TypeError : `name` is not text.
+    """
+    require_text("body", name)
+    if name in tree.body_names:
+        return tree.body_names.index(name)
+    text = no_such("body", name, tree.body_names)
+    if name in tree.placements:
+        carrier, _ = tree.placements[name]
+        fixed = f"'{tree.body_names[carrier]}', which is one" if carrier >= 0 else "the ground"
+        text = f"there is no body {name!r}: it is a frame fixed to {fixed}"
+    raise ModelError(text)
 
 
 def is_world(axes: Any) -> bool:

@@ -142,7 +142,7 @@ def from_mjcf(
             raise ModelError(f"{error.reason}. {_instead(compiled, error.split, origins)}") from error
         sites, site_names = _sites(compiled, model.frame_names, origins)
         moving = {k: joint_name(compiled, k) for k in range(compiled.njnt) if k not in held}
-        forces = MJCFForces(mujoco, compiled, moving, held, site_names, places)
+        forces = MJCFForces(mujoco, compiled, moving, held, site_names, origins, places)
         model = model.with_frames(sites).with_motors(forces.motors()).with_passive(forces.passive())
         model = with_keyframes(model, _keyframes(mujoco, compiled, held))
     except ModelError as error:

@@ -3,8 +3,8 @@
 - An actuator on a hinge, slide or ball joint, or on a fixed tendon, is a `Motor` on joints; one on a site,
   with no other as its reference, is a motor on the frame of the site. u is MuJoCo's ``actuator_force``: that
   of a ``<motor>`` is its control, within its range, that of a servo depends on q and v, too.
-- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of joints and fixed tendons, and
-  ``frictionloss`` of joints and of tendons on one joint are in `Model.passive`; what MuJoCo's
+- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of these and of actuators on them, and of balls,
+  ``gravcomp`` of bodies, and ``frictionloss`` of joints and of tendons on one joint are in `Model.passive`; what MuJoCo's
   ``qfrc_passive`` has besides is in its ``left_out``.
 
 None of these enters H. What is left out is told by a `LeftOutWarning`, in the words of ``formats/mjcf.toml``.
@@ -30,6 +30,7 @@ from connections.multibody.joints.motors import Motor, Passive, Spring
 
 _OF_ONE = ("hinge", "slide")
 _STIFFNESS, _SPRUNG = ("stiffness",), ("stiffness", "damping")
+_DAMPING = "damping of an actuator that is not on a hinge, slide or fixed tendon"
 _OTHERS = "an actuator on a free joint, a spatial tendon, or between sites or bodies"
 _POLYNOMIAL = "stiffness or damping as a polynomial"
 
@@ -45,6 +46,7 @@ class MJCFForces:
     names : of the joints that move, by number.
     held : configurations of the other joints, by number.
     sites : names of the frames of sites, by number.
+    origins : (nbody, 3) m, the origin of our frame of each body in MuJoCo's frame.
     places : where the file says what.
     """
 
@@ -53,6 +55,7 @@ class MJCFForces:
     names: Mapping[int, str]
     held: Mapping[int, np.ndarray]
     sites: Mapping[int, str]
+    origins: np.ndarray
     places: Places
 
     def motors(self) -> list[Motor]:
@@ -198,8 +201,9 @@ class MJCFForces:
             if damped and compiled.dof_damping[dof]
         }
         springs += self._tendons(self._acts("SPRING"), damped)
+        springs += self._dampers() if damped else []
         left_out = tuple(each.what for each in self.left_out if each.passive)
-        return Passive(tuple(springs), damping, self._friction(dofs), left_out)
+        return Passive(tuple(springs), damping, self._friction(dofs), left_out, lift=self._lift())
 
     def _acts(self, flag: str) -> bool:
         return not disabled(self.mujoco, self.compiled, flag)
@@ -244,6 +248,42 @@ class MJCFForces:
             if moving:
                 made.append(Spring(name_of(compiled, "tendon", number), moving, k, rest, d))
         return made
+
+    def _dampers(self) -> list[Spring]:
+        """The dampers of actuators on hinges, slides and fixed tendons, which act if the actuators are off."""
+        made = []
+        for number in np.flatnonzero(self.compiled.actuator_damping).tolist():
+            moving, d = (
+                self._moving(self._length(number) or {}),
+                float(self.compiled.actuator_damping[number]),
+            )
+            if moving:
+                made.append(Spring(name_of(self.compiled, "actuator", number), moving, damping=d))
+        return made
+
+    def _length(self, number: int) -> dict[int, float] | None:
+        """The coefficient of each joint in the length of an actuator; None if it is no such sum."""
+        compiled, kinds = self.compiled, self.mujoco.mjtTrn
+        kind, target = kinds(compiled.actuator_trntype[number]), int(compiled.actuator_trnid[number, 0])
+        gear, length = float(compiled.actuator_gear[number, 0]), None
+        if kind in (kinds.mjTRN_JOINT, kinds.mjTRN_JOINTINPARENT) and self._word(target) in _OF_ONE:
+            length = {target: 1.0}
+        elif kind == kinds.mjTRN_TENDON:
+            length = fixed_tendon(self.mujoco, compiled, target)
+        return None if length is None else {joint: gear * a for joint, a in length.items()}
+
+    def _lift(self) -> dict[str, np.ndarray]:
+        """The masses whose weight gravity compensation carries, at the centres of mass of bodies that move."""
+        compiled, off = self.compiled, not (self._acts("SPRING") or self._acts("DAMPER"))
+        if off or not self._weighs:
+            return {}
+        found = {}
+        for body in np.flatnonzero((compiled.body_gravcomp > 0.0) & (compiled.body_mass > 0.0)).tolist():
+            if compiled.body_weldid[body]:
+                mass = compiled.body_gravcomp[body] * compiled.body_mass[body]
+                point = compiled.body_ipos[body] - self.origins[body]
+                found[name_of(compiled, "body", body)] = np.concatenate([[mass], mass * point])
+        return found
 
     @cached_property
     def _others(self) -> list[LeftOut]:
@@ -296,15 +336,18 @@ class MJCFForces:
 
     def _of_bodies(self) -> Iterator[LeftOut]:
         compiled = self.compiled
-        for body in np.flatnonzero(compiled.body_gravcomp).tolist() if self._weighs else ():
+        for body in np.flatnonzero(compiled.body_gravcomp < 0.0).tolist() if self._weighs else ():
             what = f"the gravity compensation of body '{name_of(compiled, 'body', body)}'"
-            yield self._told("body", "gravcomp", what)
+            yield self._told("body", "a negative gravcomp", what, ("gravcomp",))
         for body in np.flatnonzero(compiled.body_plugin >= 0).tolist():
             yield self._told("body/plugin", "", f"the program of body '{name_of(compiled, 'body', body)}'")
         for motor in np.flatnonzero(compiled.actuator_damping).tolist() if self._acts("DAMPER") else ():
-            what = f"the damping of actuator '{name_of(compiled, 'actuator', motor)}'"
-            words = table_of("mjcf").row("actuator/general", "damping").words
-            yield LeftOut(what, words, self.places.within("actuator", "damping"), "damping=...", passive=True)
+            if self._length(motor) is None:
+                what = f"the damping of actuator '{name_of(compiled, 'actuator', motor)}'"
+                words = table_of("mjcf").row("actuator", _DAMPING).words
+                yield LeftOut(
+                    what, words, self.places.within("actuator", "damping"), "damping=...", passive=True
+                )
         if compiled.opt.density or compiled.opt.viscosity:
             yield self._told("option", "density", "the drag of a fluid", ("density", "viscosity", "wind"))
         for flex in range(compiled.nflex):

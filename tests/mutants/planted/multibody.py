@@ -288,10 +288,18 @@ MUTANTS = (
     Mutant(
         "springs-that-are-never-slack",
         "multibody/applied_forces.py",
-        "numbers.minimum(length - lower, 0.0)",
-        "(length - upper)",
+        "numbers.minimum(length - self.lower, 0.0)",
+        "(length - self.upper)",
         ("multibody/test_applied_forces.py::test_springs_and_dampers_are_mujocos",),
         "a tendon pushes between its rest lengths",
+    ),
+    Mutant(
+        "slopes-of-passive-forces-without-the-loops-rate",
+        "multibody/passive_forces.py",
+        'in_q = np.einsum("...sji,...s->...ij", LG, law.forces(q_s, v_s))',
+        'in_q = 0.0 * np.einsum("...sji,...s->...ij", LG, law.forces(q_s, v_s))',
+        ("multibody/test_applied_forces.py::test_dynamics_with_them_and_their_derivatives",),
+        "the linearization of a loop with springs leaves out how the loop's ratios change",
     ),
     Mutant(
         "motors-of-loops-on-the-spanning-tree",
