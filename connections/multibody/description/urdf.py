@@ -146,7 +146,7 @@ def from_urdf(
         )
         tree = with_frames(build_tree(file.links, [trunk, *file.edges]), file.frames)
         joints = dict(zip(tree.joint_names, tree.joints, strict=True))
-        tree = replace(tree, passive=passive_of(file.passive, joints))
+        tree = replace(tree, passive=passive_of(file.passive, joints, file.frames))
         notes: list[Note] = []
         kinematics = assemble(tree, file.loops, file.couplings, reference, notes.append, independent)
         model = Model.of(kinematics, gravity)
