@@ -227,6 +227,19 @@ def test_gravity_compensation_is_mujocos(joint, switched):
     assert_passive(text, 0 if switched == "gravity" else 1)
 
 
+def test_gravity_compensation_of_a_part_of_a_robot():
+    """Of what a link carries, that of its bodies; the link's own is carried by the ground."""
+    chain = "".join(
+        f'<body name="{name}" gravcomp="{share}" pos="0.1 0 0"><joint name="{name}" axis="0 1 0"/>{INERTIAL}'
+        for name, share in (("a", 1), ("b", 0.5), ("c", 0.7))
+    )
+    model, _ = load(f"<mujoco><worldbody>{chain}</body></body></body></worldbody></mujoco>")
+    part, still = model.subtree("b"), np.zeros(3)
+    whole = model.passive_forces([-0.2, 0.2, 0.3], still)  # with b as the frame of the part
+    np.testing.assert_allclose(part.passive_forces([0.3], [0.0]), whole[2:], rtol=1e-12)
+    assert set(part.passive.lift) == {"b", "c"} and abs(whole[2]) > 0.1
+
+
 def assert_passive(text, least):
     """MuJoCo's ``qfrc_passive``, of which so many components are not zero."""
     (model, said), compiled = load(text), mujoco.MjModel.from_xml_string(text)

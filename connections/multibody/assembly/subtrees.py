@@ -67,7 +67,8 @@ def _with_forces(whole: Tree, part: Tree, link: str) -> Tree:
     for spring in springs:
         if set(spring.joints) & set(outside):
             raise _tied("spring", spring.name, link)
-    passive = passive_without(replace(whole.passive, springs=tuple(springs)), outside)
+    lift = {frame: value for frame, value in whole.passive.lift.items() if frame in part.placements}
+    passive = passive_without(replace(whole.passive, springs=tuple(springs), lift=lift), outside)
     keyframes = keyframes_with(whole.keyframes, part.joint_names)
     return replace(part, motors=motors, passive=passive, keyframes=keyframes)
 
