@@ -3,9 +3,9 @@
 - An actuator on a hinge, slide or ball joint, or on a fixed tendon, is a `Motor` on joints; one on a site,
   with no other as its reference, is a motor on the frame of the site. u is MuJoCo's ``actuator_force``: that
   of a ``<motor>`` is its control, within its range, that of a servo depends on q and v, too.
-- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of these and of actuators on them, and of balls,
-  ``gravcomp`` of bodies, and ``frictionloss`` of joints and of tendons on one joint are in `Model.passive`; what MuJoCo's
-  ``qfrc_passive`` has besides is in its ``left_out``.
+- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of joints, of fixed tendons and of actuators on
+  these, ``gravcomp`` of bodies, and ``frictionloss`` of joints and of tendons on one joint are in
+  `Model.passive`; what MuJoCo's ``qfrc_passive`` has besides is in its ``left_out``.
 
 None of these enters H. What is left out is told by a `LeftOutWarning`, in the words of ``formats/mjcf.toml``.
 Source: MuJoCo's documentation, Computation, Actuation model and Passive forces.
@@ -250,7 +250,7 @@ class MJCFForces:
         return made
 
     def _dampers(self) -> list[Spring]:
-        """The dampers of actuators on hinges, slides and fixed tendons, which act if the actuators are off."""
+        """The dampers of actuators on hinges, slides and fixed tendons; they act if the actuators are off."""
         made = []
         for number in np.flatnonzero(self.compiled.actuator_damping).tolist():
             moving, d = (
@@ -273,7 +273,7 @@ class MJCFForces:
         return None if length is None else {joint: gear * a for joint, a in length.items()}
 
     def _lift(self) -> dict[str, np.ndarray]:
-        """The masses whose weight gravity compensation carries, at the centres of mass of bodies that move."""
+        """The masses whose weight gravity compensation carries, at the centres of mass of moving bodies."""
         compiled, off = self.compiled, not (self._acts("SPRING") or self._acts("DAMPER"))
         if off or not self._weighs:
             return {}
