@@ -95,6 +95,7 @@ TOLD = {
     ("option", "wind"): (file('density="1.2" wind="1 0 0"'), "the drag of a fluid"),
     ("option", "actuatorgroupdisable"): (file('actuatorgroupdisable="2"', end=MOTOR), "actuator 'm'"),
     ("option/flag", "actuation"): (flags(actuation="disable")(file(end=MOTOR)), "all actuators"),
+    ("body", "gravcomp"): (file(body='gravcomp="0.5"'), "the gravity compensation of body 'arm'"),
     ("body", "a negative gravcomp"): (
         file(body='gravcomp="-0.5"'),
         "the gravity compensation of body 'arm'",
@@ -149,6 +150,10 @@ TOLD = {
         "the spatial tendon 'wire'",
     ),
     ("body/flexcomp", ""): (file().replace("</worldbody>", FLEX + "</worldbody>"), "flexible body 'cloth'"),
+    ("actuator", "damping of an actuator on a hinge, slide or fixed tendon"): (
+        file(end='<actuator>\n<motor name="m" joint="j" damping="0.7"/></actuator>'),
+        "the damping of actuator 'm'",
+    ),
     ("actuator", DAMPING): (
         file(joint='type="ball"', end='<actuator>\n<motor name="m" joint="j" damping="0.7"/></actuator>'),
         "the damping of actuator 'm'",
@@ -243,7 +248,7 @@ def test_gravity_compensation_of_a_part_of_a_robot():
 def assert_passive(text, least):
     """MuJoCo's ``qfrc_passive``, of which so many components are not zero."""
     (model, said), compiled = load(text), mujoco.MjModel.from_xml_string(text)
-    assert "passive" not in said and not model.passive.left_out
+    assert not model.passive.left_out and ("passive=True" in said) == bool(least)
     rng, data = np.random.default_rng(0), mujoco.MjData(compiled)
     q, v = model.random(rng), rng.standard_normal(model.nv)
     coordinates = MuJoCoCoordinates.of(model, addresses_of(compiled))

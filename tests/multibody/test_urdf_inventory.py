@@ -398,7 +398,7 @@ def test_a_warning_names_lines_and_is_one(tmp_path):
     with pytest.warns(mb.LeftOutWarning) as said:
         mb.from_urdf(path)
     text = str(said[0].message)
-    assert len(said) == 1 and text.startswith(f"{path}: not in the model:\n")
+    assert len(said) == 1 and text.startswith(f"{path}: not in the model as the file has it:\n")
     assert "<fancy> (lines 3, 5): not known" in text and "gazebo 'j' (<springStiffness>, line 4): " in text
 
 

@@ -29,7 +29,7 @@ class LeftOutWarning(Shown, UserWarning):
     ...
     Traceback (most recent call last):
         ...
-    connections.multibody.description.left_out.LeftOutWarning: the text: not in the model:
+    connections.multibody.description.left_out.LeftOutWarning: the text: not in the model as the file has it:
     the spatial tendon 'wire' (<spatial>, line 3)
     """
 
@@ -66,7 +66,7 @@ def sentence(found: Iterable[LeftOut]) -> str:
         kinds.setdefault((each.words, each.where or each.what), []).append(each)
     if not kinds:
         return ""
-    return "not in the model:\n" + "\n".join(_line(kind) for kind in kinds.values())
+    return "not in the model as the file has it:\n" + "\n".join(_line(kind) for kind in kinds.values())
 
 
 def _line(kind: Sequence[LeftOut]) -> str:

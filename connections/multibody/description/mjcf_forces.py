@@ -3,8 +3,8 @@
 - An actuator on a hinge, slide or ball joint, or on a fixed tendon, is a `Motor` on joints; one on a site,
   with no other as its reference, is a motor on the frame of the site. u is MuJoCo's ``actuator_force``: that
   of a ``<motor>`` is its control, within its range, that of a servo depends on q and v, too.
-- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of joints, of fixed tendons and of actuators on
-  these, ``gravcomp`` of bodies, and ``frictionloss`` of joints and of tendons on one joint are in
+- ``stiffness`` of hinges, slides and fixed tendons, ``damping`` of joints, of fixed tendons and of actuators
+  on these, ``gravcomp`` of bodies, and ``frictionloss`` of joints and of tendons on one joint are in
   `Model.passive`; what MuJoCo's ``qfrc_passive`` has besides is in its ``left_out``.
 
 None of these enters H. What is left out is told by a `LeftOutWarning`, in the words of ``formats/mjcf.toml``.
@@ -30,7 +30,8 @@ from connections.multibody.joints.motors import Motor, Passive, Spring
 
 _OF_ONE = ("hinge", "slide")
 _STIFFNESS, _SPRUNG = ("stiffness",), ("stiffness", "damping")
-_DAMPING = "damping of an actuator that is not on a hinge, slide or fixed tendon"
+_DAMPER = "damping of an actuator on a hinge, slide or fixed tendon"
+_NO_DAMPER = "damping of an actuator that is not on a hinge, slide or fixed tendon"
 _OTHERS = "an actuator on a free joint, a spatial tendon, or between sites or bodies"
 _POLYNOMIAL = "stiffness or damping as a polynomial"
 
@@ -203,7 +204,7 @@ class MJCFForces:
         springs += self._tendons(self._acts("SPRING"), damped)
         springs += self._dampers() if damped else []
         left_out = tuple(each.what for each in self.left_out if each.passive)
-        return Passive(tuple(springs), damping, self._friction(dofs), left_out, lift=self._lift())
+        return Passive(tuple(springs), damping, self._friction(dofs), left_out, lift=self._lift)
 
     def _acts(self, flag: str) -> bool:
         return not disabled(self.mujoco, self.compiled, flag)
@@ -272,6 +273,7 @@ class MJCFForces:
             length = fixed_tendon(self.mujoco, compiled, target)
         return None if length is None else {joint: gear * a for joint, a in length.items()}
 
+    @cached_property
     def _lift(self) -> dict[str, np.ndarray]:
         """The masses whose weight gravity compensation carries, at the centres of mass of moving bodies."""
         compiled, off = self.compiled, not (self._acts("SPRING") or self._acts("DAMPER"))
@@ -336,18 +338,19 @@ class MJCFForces:
 
     def _of_bodies(self) -> Iterator[LeftOut]:
         compiled = self.compiled
-        for body in np.flatnonzero(compiled.body_gravcomp < 0.0).tolist() if self._weighs else ():
-            what = f"the gravity compensation of body '{name_of(compiled, 'body', body)}'"
-            yield self._told("body", "a negative gravcomp", what, ("gravcomp",))
+        for body in np.flatnonzero(compiled.body_gravcomp).tolist() if self._weighs else ():
+            name = name_of(compiled, "body", body)
+            case = "gravcomp" if name in self._lift else "a negative gravcomp"
+            if name in self._lift or compiled.body_gravcomp[body] < 0.0:
+                yield self._told("body", case, f"the gravity compensation of body '{name}'", ("gravcomp",))
         for body in np.flatnonzero(compiled.body_plugin >= 0).tolist():
             yield self._told("body/plugin", "", f"the program of body '{name_of(compiled, 'body', body)}'")
         for motor in np.flatnonzero(compiled.actuator_damping).tolist() if self._acts("DAMPER") else ():
-            if self._length(motor) is None:
-                what = f"the damping of actuator '{name_of(compiled, 'actuator', motor)}'"
-                words = table_of("mjcf").row("actuator", _DAMPING).words
-                yield LeftOut(
-                    what, words, self.places.within("actuator", "damping"), "damping=...", passive=True
-                )
+            case = _NO_DAMPER if self._length(motor) is None else _DAMPER
+            row = table_of("mjcf").row("actuator", case)
+            what = f"the damping of actuator '{name_of(compiled, 'actuator', motor)}'"
+            lines = self.places.within("actuator", "damping")
+            yield LeftOut(what, row.words, lines, "damping=...", row.fate == PASSIVE)
         if compiled.opt.density or compiled.opt.viscosity:
             yield self._told("option", "density", "the drag of a fluid", ("density", "viscosity", "wind"))
         for flex in range(compiled.nflex):
