@@ -30,7 +30,8 @@ class LeftOutWarning(Shown, UserWarning):
     Traceback (most recent call last):
         ...
     connections.multibody.description.left_out.LeftOutWarning: the text: not in the model as the file has it:
-    the spatial tendon 'wire' (<spatial>, line 3)
+    the spatial tendon 'wire' (<spatial>, line 3): without it no cable runs over the bodies: no spring,
+    friction, range or motor of it acts
     """
 
 

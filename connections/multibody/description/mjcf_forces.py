@@ -14,7 +14,7 @@ Source: MuJoCo's documentation, Computation, Actuation model and Passive forces.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from types import ModuleType
 from typing import Any
@@ -87,9 +87,7 @@ class MJCFForces:
             name = f"tendon '{name_of(compiled, 'tendon', number)}'"
             length = fixed_tendon(self.mujoco, compiled, number)
             if length is None:
-                yield LeftOut(
-                    f"the spatial {name}", lines=self.places.of("tendon/spatial"), where="<spatial>"
-                )
+                yield replace(self._told("tendon/spatial", "", f"the spatial {name}"), passive=False)
                 continue
             moving = self._moving(length)
             if compiled.tendon_frictionloss[number] > 0.0 and len(moving) > 1 and not off("FRICTIONLOSS"):
