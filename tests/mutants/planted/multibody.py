@@ -496,8 +496,8 @@ MUTANTS = (
     Mutant(
         "kinematics-second-derivatives-of-rotations",
         "multibody/inverse_kinematics.py",
-        "found += weight * np.einsum(\"kia,kij,kjb->kab\", J_w, both, J_w)",
-        "found -= weight * np.einsum(\"kia,kij,kjb->kab\", J_w, both, J_w)",
+        'found += weight * np.einsum("kia,kij,kjb->kab", J_w, both, J_w)',
+        'found -= weight * np.einsum("kia,kij,kjb->kab", J_w, both, J_w)',
         ("multibody/test_inverse_kinematics.py::test_second_derivatives_are_differences_of_first_ones",),
         "searches for rotations out of reach creep",
     ),
