@@ -215,7 +215,9 @@ RESULTS = [
 @pytest.mark.parametrize("kind", RESULTS, ids=lambda kind: kind.__name__)
 @pytest.mark.parametrize("count", [1, 4])
 def test_xarray_of_a_member_has_its_betas_as_scalars(rng, kind, count):
-    parts = {part.name: rng.standard_normal((3, len(TIMES), 3)) for part in fields(kind) if part.default is MISSING}
+    parts = {
+        part.name: rng.standard_normal((3, len(TIMES), 3)) for part in fields(kind) if part.default is MISSING
+    }
     betas = {"betas": rng.standard_normal((3, count))} if "betas" in {f.name for f in fields(kind)} else {}
     given = kind(**parts | {"times": TIMES} | betas)
     data, every = given.member(1).to_xarray(), given.to_xarray()

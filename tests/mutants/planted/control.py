@@ -277,4 +277,12 @@ MUTANTS = (
         ("control/test_references.py::test_task_space_error_decays",),
         "a reference that follows moving constraints lags behind them",
     ),
+    Mutant(
+        "whole-body-limits-of-one-velocity-alone",
+        "control/whole_body/bounds.py",
+        "found[element.v, 0] = np.arange(element.q.start, element.q.stop)",
+        "found[element.v, 0] = np.arange(element.q.start, element.q.stop) - 1",
+        ("control/test_whole_body.py::test_limits_of_all_joint_types_stop_motions",),
+        "limits of a component are kept by the coordinate before",
+    ),
 )
