@@ -289,7 +289,7 @@ def test_limits_that_joints_do_not_have_are_refused_with_the_way_out(joint, wron
 def test_the_range_of_a_ball_joint_of_mjcf_is_an_angle():
     """MuJoCo has a constraint where the angle is beyond it, and none before."""
     mujoco = pytest.importorskip("mujoco")
-    text = """<mujoco><worldbody><body><joint name="j" type="ball" range="0 40"/><geom size="0.1" pos="0 0 .3"/>
+    text = """<mujoco><worldbody><body><joint name="j" type="ball" range="0 40"/><geom size=".1" pos="0 0 1"/>
         <body><joint name="h" axis="1 0 0"/><geom size="0.1"/></body></body></worldbody></mujoco>"""
     robot, theirs = mb.from_mjcf(text), mujoco.MjModel.from_xml_string(text)
     np.testing.assert_allclose(robot.limits.angle, [np.radians(40.0), np.inf])

@@ -197,7 +197,7 @@ def one_body(*joints, limits=None):
 
 @pytest.mark.parametrize("before", [(), (mb.Prismatic((0, 0, 1)),)], ids=["alone", "behind a slide"])
 def test_the_angle_of_a_ball_joint_stops_a_turn(rng, before):
-    """The nearest rotation within an angle of the identity is on the way there, and so is a point's direction."""
+    """The nearest rotation within an angle of the identity is on the way there, and so is a direction."""
     robot = one_body(*before, mb.Spherical(), limits=mb.Limits(angle=0.8))
     axis = rng.standard_normal((5, 3))
     axis /= np.linalg.norm(axis, axis=1)[:, None]

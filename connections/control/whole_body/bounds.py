@@ -130,14 +130,14 @@ def _joint_limits(model: Model, limit_time: float | None) -> tuple[np.ndarray, n
         angle = model.limits.angle[model.joint_names.index(name)]
         if angle < np.pi:
             raise ModelError(
-                f"joint '{name}': the law cannot keep its largest angle, {angle:.3g} rad; give limit_time=None, "
-                "which leaves out all limits of joints"
+                f"joint '{name}': the law cannot keep its largest angle, {angle:.3g} rad; give "
+                "limit_time=None, which leaves out all limits of joints"
             )
     return at_q[limited], at_v[limited], np.ascontiguousarray(limits[:, limited]), time
 
 
 def _coordinates(model: Model) -> np.ndarray:
-    """(nv, 2) of each velocity component: the index in q of its coordinate, -1 of joints with a quaternion; in v."""
+    """(nv, 2) of each velocity component: the index of its coordinate, -1 of quaternions, and its own."""
     found = np.full((model.nv, 2), -1)
     found[:, 1] = np.arange(model.nv)
     for element in model.kinematics.elements:

@@ -285,4 +285,15 @@ MUTANTS = (
         ("control/test_whole_body.py::test_limits_of_all_joint_types_stop_motions",),
         "limits of a component are kept by the coordinate before",
     ),
+    Mutant(
+        "natural-mass-of-a-slice-without-bound",
+        "control/laws/adaptation.py",
+        "cone.without_rise(estimates, change, self.mass_bound - cone.masses(estimates))",
+        "cone.without_rise(estimates, change, self.mass_bound + 0.0 * cone.masses(estimates))",
+        (
+            "control/test_natural_adaptation.py::"
+            "test_the_bound_of_a_mass_that_is_among_the_unknowns_of_a_slice",
+        ),
+        "a mass among the unknowns of a slice may rise by its bound in a step",
+    ),
 )

@@ -573,4 +573,23 @@ MUTANTS = (
         ),
         "the moment of a closure is about the world's origin",
     ),
+    Mutant(
+        "closures-of-functions-about-the-body",
+        "multibody/constraint_forces.py",
+        "point = (T[function.body_b] @ function.frame_b)[:3, 3]",
+        "point = T[function.body_b][:3, 3]",
+        ("multibody/test_constraint_forces.py::test_a_users_function_holds_as_the_pin_that_it_is",),
+        "the moment of a loop closed by a user's function is about the origin of the body",
+    ),
+    Mutant(
+        "closures-of-functions-without-scale",
+        "multibody/constraint_forces.py",
+        "_Force(multipliers[of_function] * function.scale)",
+        "_Force(multipliers[of_function] / function.scale)",
+        (
+            "multibody/test_constraint_forces.py::"
+            "test_a_coupling_by_a_function_exerts_what_the_follower_needs",
+        ),
+        "the multiplier of a user's function is that of its scaled condition",
+    ),
 )
