@@ -229,8 +229,8 @@ def test_a_drift_of_a_right_symmetry_is_no_fault_of_the_system():
     shifts, q = cn.GroupAction(shift, lambda g, h: g + h, np.zeros(2)), jnp.array([1.3, 0.4])
     height = lambda q: 9.81 * q[0] * jnp.sin(q[1])  # noqa: E731
     of_potential, of_metric = changes_at(POLAR, height, shifts, q)
-    np.testing.assert_allclose(of_metric, 0.0, atol=1e-14)
-    np.testing.assert_allclose(of_potential, [0.0, 1.0], atol=1e-14)
+    np.testing.assert_allclose(of_metric, 0.0, atol=1e-11)
+    np.testing.assert_allclose(of_potential, [0.0, 1.0], atol=1e-11)
     # d/dg of g_ab, pushed, by differences, of a metric that is not invariant
     other = cn.MatrixMetric(CARTESIAN, lambda q: jnp.array([[2.0, 0.3], [0.3, 1.0]]) * (1.0 + q[0] ** 2))
     assert (np.asarray(changes_at(other, None, shifts, q)[1]) > 0.1).all()

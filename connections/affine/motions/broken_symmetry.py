@@ -87,8 +87,10 @@ def _points(error: IntegrationError, q0: Any) -> np.ndarray:
     points = np.asarray(q0, dtype=float).reshape(-1, size)
     if error.motion is not None:
         points = np.concatenate([points, np.asarray(error.motion.q).reshape(-1, size)])
+    if "stopped" in vars(error):
+        points = np.concatenate([points, vars(error)["stopped"][None, :size]])
     points = points[np.isfinite(points).all(axis=1)]
-    return points[:: -(-len(points) // _MOST)]
+    return points[:: max(1, len(points) // _MOST)]
 
 
 def _reason(
