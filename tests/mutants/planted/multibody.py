@@ -592,4 +592,28 @@ MUTANTS = (
         ),
         "the multiplier of a user's function is that of its scaled condition",
     ),
+    Mutant(
+        "fixed-joints-without-closures",
+        "multibody/constraint_forces.py",
+        "wrench -= sign * np.array(",
+        "wrench += sign * np.array(",
+        ("multibody/test_constraint_forces.py::test_fixed_joints_transmit_what_joints_at_rest_do",),
+        "a closure pulls on the links behind a fixed joint the other way",
+    ),
+    Mutant(
+        "fixed-joints-of-the-whole-body",
+        "multibody/constraint_forces.py",
+        "for each in tree.fixed if each.child in behind), np.zeros((6, 6)))",
+        "for each in tree.fixed if each.child == joint.child), np.zeros((6, 6)))",
+        ("multibody/test_constraint_forces.py::test_fixed_joints_transmit_what_joints_at_rest_do",),
+        "a fixed joint does not carry the links that are fixed behind it",
+    ),
+    Mutant(
+        "locked-joints-with-the-links-of-the-whole-body",
+        "multibody/graph.py",
+        "tree.inertias[body] - sum(others, np.zeros((6, 6)))",
+        "tree.inertias[body] + 0.0 * sum(others, np.zeros((6, 6)))",
+        ("multibody/test_constraint_forces.py::test_locked_joints_transmit_what_they_do_at_rest",),
+        "a locked joint carries twice what is fixed to its body",
+    ),
 )
