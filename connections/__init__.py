@@ -17,6 +17,7 @@ from connections import (
     _jax,  # noqa: F401  (then float64)
 )
 from connections._citation import citation
+from connections.engines.internals import lapack_batches  # noqa: F401  (before anything is compiled)
 from connections.affine import (
     AffineConnection,
     CoefficientConnection,
