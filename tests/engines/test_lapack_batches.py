@@ -238,7 +238,22 @@ p = group.exponential(0.5 * rng.normal(size=n)).reshape(-1)
 gap = cn.exponential(nabla, q, cn.logarithm(nabla, q, p)) - p
 assert np.abs(gap).max() < 1e-9, gap
 """
+DEVICES = """
+from jax.sharding import AxisType, NamedSharding, PartitionSpec
+A = np.random.default_rng(0).normal(size=(1024, 12, 12))
+A = A @ A.swapaxes(1, 2) + np.eye(12)
+function = jax.vmap(jnp.linalg.cholesky)
+for kind in (AxisType.Auto, AxisType.Explicit):
+    mesh = jax.make_mesh((2,), ("i",), axis_types=(kind,))
+    cut = jax.device_put(A, NamedSharding(mesh, PartitionSpec("i")))
+    with jax.set_mesh(mesh):
+        assert np.allclose(jax.jit(function)(cut), np.linalg.cholesky(A), rtol=1e-12, atol=1e-13), kind
+        rows = PartitionSpec("i")
+        own = jax.jit(jax.shard_map(function, mesh=mesh, in_specs=rows, out_specs=rows))
+        assert np.allclose(own(cut), np.linalg.cholesky(A), rtol=1e-12, atol=1e-13), kind
+"""
 PROGRAMS = {
+    "devices": "os.environ['XLA_FLAGS'] = '--xla_force_host_platform_device_count=2'\n" + DEVICES,
     "pairs": PAIRS,
     "filters of 24 errors": FILTERS.format(example=EXAMPLES / "legged_estimation.py"),
     "SE(3)": LOGARITHM.format(more=0, turning=3, columns=1),
@@ -247,7 +262,7 @@ PROGRAMS = {
 }
 
 
-@pytest.mark.parametrize("name", always(PROGRAMS, "pairs"))
+@pytest.mark.parametrize("name", always(PROGRAMS, "devices", "pairs"))
 def test_it_ends(name):
     program = TWO_CORES + PROGRAMS[name]
     done = subprocess.run([sys.executable, "-c", program], timeout=280, capture_output=True, text=True)

@@ -18,6 +18,9 @@ times as long. Systems of few rows are solved for fewer right-hand sides at a ti
 This holds for the whole process, because users' functions and JAX's own ones (`jax.scipy.linalg.expm`) are in
 our batches, and our functions in theirs. Private are the primitives that `jax.lax.linalg` does not name, the
 version of jaxlib, and where `jax.interpreters.mlir` finds how an operation is lowered.
+
+Batches that are cut over explicit axes of a mesh of several devices stay as they are, and may wait for ever. Over
+other axes, a larger batch is gathered; inside `jax.shard_map` each device has a loop of its own.
 """
 
 from __future__ import annotations
@@ -92,12 +95,17 @@ def _are_known(arguments: Any) -> bool:
     return all(isinstance(size, int) for argument in arguments for size in argument.shape)
 
 
+def _is_sharded(arguments: Any) -> bool:
+    """Whether an axis is cut over explicit axes of a mesh, over which no loop can go."""
+    return any(axis is not None for argument in arguments for axis in argument.sharding.spec)
+
+
 def _in_batches(whole: Any, context: Any, *values: Any, primitive: Any, **parameters: Any) -> Any:
     """`whole`, jaxlib's lowering of the operation, in a loop over batches that are not cut."""
     batch = _matrix(context.avals_in).shape[:-2]
     known = _are_known(context.avals_in)
     most = most_matrices(primitive, context.avals_in) if known else 1
-    if not batch or (known and math.prod(batch) <= most):
+    if not batch or (known and math.prod(batch) <= most) or _is_sharded(context.avals_in):
         return whole(context, *values, **parameters)
 
     def looped(*arrays: jax.Array) -> Any:
@@ -112,7 +120,8 @@ def _in_columns(whole: Any, context: Any, *values: Any, left_side: bool, **param
     """`whole`, the lowering of a triangular system, in a loop over right-hand sides: columns, or rows."""
     axis = -1 if left_side else -2
     rows, columns = context.avals_in[0].shape[-1], context.avals_in[1].shape[axis]
-    if not _are_known(context.avals_in) or columns <= (most := most_columns(rows, columns)):
+    known = _are_known(context.avals_in) and not _is_sharded(context.avals_in)
+    if not known or columns <= (most := most_columns(rows, columns)):
         return whole(context, *values, left_side=left_side, **parameters)
 
     def looped(a: jax.Array, b: jax.Array) -> jax.Array:
