@@ -18,9 +18,9 @@ from connections.multibody.curvatures import (
 )
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
+from connections.multibody.description.left_out import LeftOutWarning
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
-from connections.multibody.description.mjcf_forces import LeftOutWarning
 from connections.multibody.description.packages import load
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.displacements import difference, displace, finite_differences
@@ -63,6 +63,7 @@ from connections.multibody.joints import (
     Free,
     Helical,
     Joint,
+    Keyframe,
     Limits,
     LimitsWarning,
     Motor,
@@ -125,6 +126,7 @@ __all__ = [
     "InertiaWarning",
     "InverseKinematics",
     "Joint",
+    "Keyframe",
     "LeftOutWarning",
     "Limits",
     "LimitsWarning",

@@ -59,6 +59,7 @@ from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw, require_sums
 from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
+from connections.multibody.joints.keyframes import Keyframe, Keyframes, keyframes_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
@@ -187,6 +188,16 @@ class Model(ByContent):
     def passive(self) -> Passive:
         """Springs, dampers and friction, as the description gives them."""
         return self.kinematics.tree.passive
+
+    @cached_property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """The configurations and velocities that the description names, {name: `Keyframe`}; MJCF's ``<key>``.
+
+        Of closed chains, q and v are those of the independent joints, and ``close_loops(model, keyframe.q,
+        keyframe.spanning)`` is the configuration nearby in which the loops close.
+        """
+        tree = self.kinematics.tree
+        return keyframes_of(tree.keyframes, tree.joint_names, self.joint_names)
 
     def configuration_slice(self, joint: str) -> slice:
         """Where the coordinates of `joint` lie in q.
@@ -488,7 +499,7 @@ class Model(ByContent):
         Parameters
         ----------
         frames : {name: (name of the frame to which it is fixed, placement in that frame)}; placements are
-            (4, 4) homogeneous transforms, m.
+            (4, 4) homogeneous transforms, m. "world" is the ground, unless a frame has this name.
 
         Raises
         ------
@@ -693,7 +704,7 @@ class Model(ByContent):
         return start
 
     def _with_tree(self, tree: Tree) -> Model:
-        """The same robot with a tree that differs in frames, motors and passive forces only."""
+        """The same robot with a tree that differs in frames, motors, passive forces and keyframes only."""
         if isinstance(self.kinematics, ClosedKinematics):
             spanning = replace(self.kinematics.spanning, tree=tree)
             return Model(replace(self.kinematics, spanning=spanning), self.gravity)
@@ -710,6 +721,11 @@ class Model(ByContent):
 def with_inertias(model: Model, inertias: np.ndarray) -> Model:
     """The same robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
     return _of_tree(model, replace(model.kinematics.tree, inertias=inertias))
+
+
+def with_keyframes(model: Model, keyframes: Keyframes) -> Model:
+    """The same robot with these configurations and velocities of its joints."""
+    return model._with_tree(replace(model.kinematics.tree, keyframes=keyframes))
 
 
 def _of_tree(model: Model, tree: Tree) -> Model:

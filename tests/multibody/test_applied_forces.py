@@ -309,7 +309,7 @@ def test_what_is_left_out_is_told(load, rng):
     whole = model.with_passive(dataclasses.replace(model.passive, left_out=()))
     np.testing.assert_array_equal(whole.passive_forces(q, v), load(TREE)[0].passive_forces(q, v))
     heavy = world.replace(
-        '<body pos="0.2 0 0"><joint name="ball"', '<body pos="0.2 0 0" gravcomp="1"><joint name="ball"'
+        '<body pos="0.2 0 0"><joint name="ball"', '<body pos="0.2 0 0" gravcomp="-1"><joint name="ball"'
     )
     with pytest.raises(ModelError, match="the gravity compensation of body 'body 2'"):
         load(heavy)[0].passive_forces(q, v)

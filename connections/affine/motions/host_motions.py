@@ -96,6 +96,14 @@ class HostMotion(_InNumPy):
         self.host.velocity(q, v, out[: len(q)])
         self._acceleration(t, q, v, out[len(q) :])
 
+    def terms(self, t: float, y: Array, *given: Array) -> Array:
+        """Sums of the sizes of the rate without forces that are functions of time, and of the rest, (k,)."""
+        (q, v), (rate, free) = self._split(y, given), np.zeros((2, len(y)))
+        self.rate(t, y, rate, *given)
+        self.host.velocity(q, v, free[: len(q)])
+        self.host.free_acceleration(q, v, free[len(q) :])
+        return np.abs(free) + np.abs(rate - free)
+
     def scales(self, s: float, y: Array, *given: Array) -> Array:
         """Units of the components of (q, v) (`motion_units`), and v^T H v, (2, k)."""
         q, v = self._split(y, given)

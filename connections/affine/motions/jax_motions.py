@@ -59,12 +59,14 @@ class OneMotion(NamedTuple):
     start : *given -> (given, its point projected; y (k,); origin (k,); whether the point was near).
     rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
     scales : (t0, s, y, *given) -> units of the components there, and what is conserved, (2, k).
+    terms : (t0, s, y, *given) -> the sums of the sizes of the terms of the rate, (k,).
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
     start: Callable[..., Any]
     rate: Callable[..., jax.Array]
     scales: Callable[..., jax.Array]
+    terms: Callable[..., jax.Array]
     record: Callable[..., Any]
 
     @classmethod
@@ -92,7 +94,7 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        return cls(start, flow.rate_at, flow.scales_at, record)
+        return cls(start, flow.rate_at, flow.scales_at, flow.terms_at, record)
 
     def step(
         self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
@@ -130,7 +132,9 @@ class JaxMotions:
 
     def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
-        self._start, self._record = (compiled(at, make) for at in (_initial_states, _records_of_rows))
+        self._start, self._record, self._terms = (
+            compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
+        )
         if layout is not None:
             self._step, self._stretch = (
                 compiled(at, make, LayoutKey.of(layout)) for at in (_step_of_rows, _several_steps)
@@ -180,6 +184,12 @@ class JaxMotions:
             return further
 
         return advance, beginning(started.y[0], course)
+
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """(motion, time, state (k,)) -> the sums of the sizes of the terms of its rate, (k,)."""
+        return lambda motion, s, y: np.asarray(
+            self._terms(t0, s, y, *(array[motion] for array in started.given))
+        )
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
         """Values (m, T, ...), points (m, T, nq), and whether all is admissible there (m, T)."""
@@ -267,6 +277,11 @@ class HostMotions:
             return judgement
 
         return attempt
+
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """As `JaxMotions.terms`."""
+        given = list(zip(*started.given, strict=True)) if self._rows else started.given
+        return lambda motion, s, y: self._one.terms(t0 + s, y, *given[motion])
 
     def _attempts(self, t0: float, started: InitialStates) -> Any:
         """Their steps as of `Attempt`, (6, w, k)."""
@@ -388,6 +403,10 @@ def _several_steps(
     motion = make()
     rate, scales_at = (lambda s, y, f=f: f(t0, s, y, *given) for f in (motion.rate, motion.scales))
     return after_steps(rate, scales_at, key.layout, course, at, until)
+
+
+def _terms_of_one(make: Callable[[], OneMotion], *arguments: jax.Array) -> jax.Array:
+    return make().terms(*arguments)
 
 
 def _records_of_rows(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:

@@ -29,6 +29,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_result,
     batch_axes,
     finite_result,
     is_traced,
@@ -365,7 +366,7 @@ def _moving(
 ) -> tuple[jax.Array, ...]:
     """The argument `moving` of `HostReading`."""
     along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
-    z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
+    z, z_dot = jax.jvp(lambda s: as_result("field(t)", field(s, *given[split:])), (t,), (jnp.ones_like(t),))
     return *along, _point_on_curve(curve, t, *given[:split]), z, z_dot
 
 

@@ -47,8 +47,8 @@ from connections.control.plants.mujoco_passive import (
 from connections.control.plants.shapes import Box, Sphere
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.frames import frame_of
+from connections.multibody.description.left_out import LeftOutWarning
 from connections.multibody.description.mjcf import joint_name, mujoco_for
-from connections.multibody.description.mjcf_forces import LeftOutWarning
 from connections.multibody.joints import ElementaryJoint, Free, Prismatic, Revolute, Spherical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model

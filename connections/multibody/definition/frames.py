@@ -26,6 +26,7 @@ from connections.geometry.rigid.twists import adjoint
 from connections.multibody.graph import Tree
 
 AXES = ("body", "world")
+WORLD = "world"  # the frame of the ground, unless a link has this name
 
 
 class Bodies(Protocol):
@@ -94,7 +95,7 @@ def is_world(axes: Any) -> bool:
 
 
 def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
-    """The tree with further frames, {name: (frame to which it is fixed, placement in that frame)}.
+    """The tree with further frames, {name: (frame to which it is fixed or "world", placement in that frame)}.
 
     Raises
     ------
@@ -108,7 +109,8 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
         carrier, placement = fixed
         if not isinstance(name, str) or not name or name in placements:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
-        body, pose = frame_of(tree, carrier)
+        on_ground = carrier == WORLD and WORLD not in tree.placements
+        body, pose = (-1, np.eye(4)) if on_ground else frame_of(tree, carrier)
         placements[name] = body, pose @ rigid_transform(f"frame '{name}'", placement)
     return replace(tree, placements=placements)
 
