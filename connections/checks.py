@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
+from functools import singledispatch
 from inspect import signature
 from itertools import chain
 from pathlib import Path
@@ -282,7 +283,7 @@ class ConvergenceError(Shown, RuntimeError):
     >>> mb.inverse_kinematics(robot, far, robot.neutral()).require()
     Traceback (most recent call last):
         ...
-    connections.checks.ConvergenceError: inverse_kinematics: status 'steps', frame 'too...
+    connections.checks.ConvergenceError: inverse_kinematics: status 'closest', frame 't...
     """
 
 
@@ -707,23 +708,43 @@ def require_items(name: str, value: Any, expected: type | UnionType, what: str) 
     return items
 
 
-def require_function(name: str, value: Any, form: str, instead: str = "", more: int = 1) -> None:
-    """Raise `TypeError` unless `value` can be called with the arguments of `form`, or with `more` of them.
+def require_function(name: str, value: Any, form: str, instead: str = "", parameters: Any = None) -> None:
+    """Raise `TypeError` unless `value` can be called with the arguments of `form`.
 
     Parameters
     ----------
     name : the name of the argument in errors.
     form : arguments and result, such as ``"q -> H (n, n)"``.
     instead : what to write in place of a matrix, if not a function.
-    more : 1 if the function may take parameters as a last argument, otherwise 0.
+    parameters : the function's parameters, which are one more argument, the last; None if it has none.
     """
     if not callable(value):
         kind = kind_of(value)
         hint = instead if instead and kind == "matrix" else INSTEAD.get(("function", kind), "")
         raise _wrong_type(name, f"a function {form}", value, hint)
     count = _arguments_of(form)
-    if count and not (takes(value, count) or takes(value, count + more)):
-        raise TypeError(f"{name}: expected a function {form}, got one with arguments {signature(value)}")
+    if count and not takes(value, count + (parameters is not None)):
+        raise wrong_arguments(name, value, form, parameters is not None)
+
+
+def wrong_arguments(name: str, function: Any, form: str, parametric: bool = False) -> TypeError:
+    """The error of a function that takes other arguments than those of `form`.
+
+    Parameters
+    ----------
+    name, form : as for `require_function`.
+    function : which may have parameters of its own (`own_function`).
+    parametric : whether it gets parameters as one more argument.
+    """
+    own, more = own_function(function)
+    last = ", and the parameters as one more" if parametric or more else ""
+    return TypeError(f"{name}: expected a function {form}{last}, got one with arguments {signature(own)}")
+
+
+@singledispatch
+def own_function(function: Any) -> tuple[Any, int]:
+    """The function of a user that is called in the end, and how many more arguments it gets."""
+    return function, 0
 
 
 def _arguments_of(form: str) -> int:
@@ -734,12 +755,13 @@ def _arguments_of(form: str) -> int:
 
 def takes(function: Callable[..., Any], count: int) -> bool:
     """Whether a function may be called with so many arguments, as far as Python knows."""
+    own, more = own_function(function)
     try:
-        known = signature(function)
+        known = signature(own)
     except (TypeError, ValueError):  # some functions in C have none
         return True
     try:
-        known.bind(*range(count))
+        known.bind(*range(count + more))
     except TypeError:
         return False
     return True

@@ -49,7 +49,7 @@ class CoefficientConnection(AffineConnection):
 
     def __init__(self, frame: FrameField, coefficients: Callable[..., Any], parameters: Any = None) -> None:
         require_type("frame", frame, FrameField, "write CoefficientConnection(frame, function)")
-        require_function("coefficients", coefficients, "q -> Gamma (n, n, n)")
+        require_function("coefficients", coefficients, "q -> Gamma (n, n, n)", parameters=parameters)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "coefficient_function", with_parameters(coefficients, parameters))
 

@@ -31,6 +31,7 @@ from connections.checks import (
     ShapeError,
     SymmetryError,
     as_array,
+    as_result,
     raise_at,
     require_choice,
     require_finite,
@@ -146,7 +147,7 @@ class ContorsionConnection(ConnectionWithContorsion):
         parameters: Any = None,
     ) -> None:
         require_type("metric", metric, Metric)
-        require_function("contorsion", contorsion, "q -> D (n, n, n)")
+        require_function("contorsion", contorsion, "q -> D (n, n, n)", parameters=parameters)
         if symmetry is not None:
             require_choice("symmetry", symmetry, CONTORSION_SYMMETRIES, SymmetryError)
         object.__setattr__(self, "metric", metric)
@@ -252,7 +253,7 @@ class ContorsionFamily(Described, Parametrized):
         ShapeError, NonFiniteError.
         """
         if callable(beta) and not isinstance(beta, type):
-            require_function("beta", beta, "q -> beta (k,)")
+            require_function("beta", beta, "q -> beta (k,)", parameters=parameters)
             beta = with_parameters(beta, parameters)
         else:
             if parameters is not None:
@@ -369,7 +370,7 @@ class FamilyContorsion(Parametrized):
 
     def __call__(self, q: jax.Array) -> jax.Array:
         """D(q)."""
-        beta = self.beta(q) if callable(self.beta) else self.beta
+        beta = as_result("beta", self.beta(q)) if callable(self.beta) else self.beta
         return self.family.contorsion_of_at(as_array("beta", beta, (self.family.dimension,)))
 
 

@@ -74,7 +74,7 @@ class WeylConnection(ConnectionWithContorsion):
 
     def __init__(self, metric: Metric, form: Callable[..., Any], parameters: Any = None) -> None:
         require_type("metric", metric, Metric)
-        require_function("form", form, "q -> form (n,)")
+        require_function("form", form, "q -> form (n,)", parameters=parameters)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "form_function", with_parameters(form, parameters))
         object.__setattr__(self, "frame", metric.frame)
@@ -133,7 +133,7 @@ class StatisticalConnection(ConnectionWithContorsion):
         self, metric: Metric, cubic: Callable[..., Any], alpha: Any = 1.0, parameters: Any = None
     ) -> None:
         require_type("metric", metric, Metric)
-        require_function("cubic", cubic, "q -> C (n, n, n)")
+        require_function("cubic", cubic, "q -> C (n, n, n)", parameters=parameters)
         object.__setattr__(self, "metric", metric)
         object.__setattr__(self, "cubic_function", with_parameters(cubic, parameters))
         object.__setattr__(self, "alpha", _number("alpha", alpha))

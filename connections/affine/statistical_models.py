@@ -252,7 +252,7 @@ def statistical_model(
     >>> float(plane.sectional([0.3, 1.1], [1.0, 0.0], [0.0, 1.0]).round(9))
     -0.5
     """
-    require_function("log_density", log_density, LOG_DENSITY)
+    require_function("log_density", log_density, LOG_DENSITY, parameters=parameters)
     if not is_whole(dim):
         raise TypeError(f"dim: expected an integer, got {type(dim).__name__}")
     if dim < 1:

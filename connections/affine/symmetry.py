@@ -103,8 +103,8 @@ class GroupAction(Parametrized):
     identity: Any
 
     def __post_init__(self) -> None:
-        require_function("action", self.action, "(q, g) -> Phi_g(q) (nq,)", more=0)
-        require_function("product", self.product, "(g, h) -> g h (k,)", more=0)
+        require_function("action", self.action, "(q, g) -> Phi_g(q) (nq,)")
+        require_function("product", self.product, "(g, h) -> g h (k,)")
         identity = np.asarray(as_array("identity", self.identity, (None,)))
         if identity.ndim != 1:
             raise ShapeError("identity", ("k",), identity.shape)

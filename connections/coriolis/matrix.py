@@ -261,7 +261,7 @@ class CoriolisConnection(ConnectionOfMetric):
 
     def __post_init__(self) -> None:
         require_type("metric", self.metric, Metric)
-        require_function("coriolis", self.coriolis, "(q, v) -> C (n, n)", more=0)
+        require_function("coriolis", self.coriolis, "(q, v) -> C (n, n)")
         object.__setattr__(self, "frame", self.metric.frame)
 
     def first_kind_at(self, q: jax.Array) -> jax.Array:

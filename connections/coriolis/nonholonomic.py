@@ -449,6 +449,16 @@ class NonholonomicSystem(Described, Parametrized):
                 u = require_shape("control(t, q, v)", control(t, p, self.components_at(p, V)), u.shape)
             return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
+        def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            p, V = state
+            v, nabla = self.components_at(p, V), self.connection
+            u = jnp.zeros(self.controls) if control is None else control(t, p, v)
+            slope, H = nabla.ambient.frame.lie_derivative_at(self.potential_at, p), metric.matrix_at(p)
+            forces = self.inputs_at(p).T @ u, self.forces_at(t, p, v), slope
+            own = (jnp.abs(solve_definite(H, force)) for force in forces)
+            sizes = sum(own, jnp.abs(nabla.ambient.apply_at(p, V, V)))
+            return jnp.abs(base.matrix_at(p) @ V), sizes
+
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return motion_units(base, metric, state[0])
 
@@ -461,7 +471,8 @@ class NonholonomicSystem(Described, Parametrized):
 
         timed = control is not None or self.forces is not None
         kept = None if timed else energy_of(self.connection.ambient, metric, self.potential_at)
-        flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
+        more = terms if timed else None
+        flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept, terms=more)
         return flow if self.drift is None or kept is None else self._with_work(flow, kept[1])
 
     def _with_work(self, flow: Flow[State], energy: Callable[..., tuple[Any, Any]]) -> Flow[State]:

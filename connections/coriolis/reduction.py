@@ -93,8 +93,8 @@ class ReducedSystem(Parametrized):
         else:
             require_type("system", self.system, MechanicalSystem)
         require_type("action", self.action, GroupAction)
-        require_function("shape", self.shape, "q (nq,) -> r (s,)", more=0)
-        require_function("section", self.section, "r (s,) -> q (nq,)", more=0)
+        require_function("shape", self.shape, "q (nq,) -> r (s,)")
+        require_function("section", self.section, "r (s,) -> q (nq,)")
         nq = (self.frame.ambient_dim,)
         shape = shape_of("shape(q)", self.shape_at, nq)
         if len(shape) != 1 or shape[0] == 0:  # a transitive action has no shape coordinates
@@ -266,13 +266,17 @@ class ReducedSystem(Parametrized):
         def rate(t: Any, state: Any, *given: jax.Array) -> Any:
             return self._moving_at(t, state[0], state[1], control)[1:]
 
+        def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return self._sizes_at(t, state[0], state[1], control)
+
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return self._units(state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
             return (state[0], self._components_at(*state)), state[0], jnp.asarray(True)
 
-        return Flow(start, rate, record, units, timed=self._timed(control), conserved=self._energy(control))
+        more: dict[str, Any] = {"timed": self._timed(control), "conserved": self._energy(control)}
+        return Flow(start, rate, record, units, terms=terms, **more)
 
     def _whole_flow(self, control: Forces | None) -> Flow[State]:
         """The motions of the whole system under `control`."""
@@ -285,6 +289,11 @@ class ReducedSystem(Parametrized):
             r, V, point = state
             v, r_dot, V_dot = self._moving_at(t, r, V, control)
             return r_dot, V_dot, self.frame.matrix_at(point) @ v
+
+        def terms(t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
+            r, V, point = state
+            own = self._sizes_at(t, r, V, control)
+            return *own, jnp.abs(self.frame.matrix_at(point) @ self._components_at(r, V))
 
         def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             return state[0], state[1], self.frame.project_at(state[2])
@@ -308,6 +317,7 @@ class ReducedSystem(Parametrized):
             timed=self._timed(control),
             conserved=self._energy(control),
             momenta=self._momenta(control),
+            terms=terms,
         )
 
     def _energy(self, control: Forces | None) -> Conserved | None:
@@ -368,6 +378,14 @@ class ReducedSystem(Parametrized):
         r_dot, v_dot = self.rates_at(r, v, self._control_at(control, t, r, v), t)
         A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
         return v, r_dot, A @ v_dot + A_dot @ v
+
+    def _sizes_at(
+        self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
+    ) -> tuple[jax.Array, jax.Array]:
+        """Sums of the sizes of the terms of rdot and Vdot: those without a control, and the rest."""
+        r_dot, V_dot = self._moving_at(t, r, V, control)[1:]
+        free = self._moving_at(t, r, V, None)[2]
+        return jnp.abs(r_dot), jnp.abs(free) + jnp.abs(V_dot - free)
 
     def _lift_at(self, r: jax.Array) -> jax.Array:
         """A (n, m) at the section, v to V = A v; the identity without constraints."""

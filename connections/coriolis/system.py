@@ -22,7 +22,7 @@ from connections.affine.motions.host_motions import HostMotion
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Momenta, energy_of, momenta_of
 from connections.affine.symmetry import GroupAction
-from connections.checks import require_function, require_same_frame, require_shape, require_type
+from connections.checks import as_result, require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.coriolis.variational import DiscreteSystem
 from connections.coriolis.variational_motion import Steps, is_variational, require_kept, variational_motion
@@ -37,6 +37,23 @@ from connections.integration.solver import Options, Solver
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
+
+
+def terms_beside(
+    plant: MechanicalSystem, t: Any, state: tuple[Any, ...], rate: tuple[Any, ...]
+) -> tuple[Any, ...]:
+    """Sums of the sizes of the terms of a rate, for `Flow.terms`: the plant's without a torque, and the rest.
+
+    Parameters
+    ----------
+    plant : whose (q, v) are the first arrays of the state.
+    t, state, rate : the time, the state and its rate.
+    """
+    q, v = state[:2]
+    free = plant.forward_dynamics_at(q, v, jnp.zeros_like(v), t)
+    sizes = [jnp.abs(each) for each in rate]
+    sizes[1] = jnp.abs(free) + jnp.abs(rate[1] - free)
+    return tuple(sizes)
 
 
 class DiscreteMechanics(DiscreteSystem):
@@ -114,7 +131,7 @@ class MechanicalSystem(Described, Parametrized):
             require_type("connection", self.connection, AffineConnection)
         for name, form in (("potential", "q -> V"), ("forces", FORCES)):
             if getattr(self, name) is not None:
-                require_function(name, getattr(self, name), form)
+                require_function(name, getattr(self, name), form, parameters=parameters)
                 object.__setattr__(self, name, with_parameters(getattr(self, name), parameters))
         if self.connection is None:
             object.__setattr__(self, "connection", LeviCivita(self.metric))
@@ -154,9 +171,10 @@ class MechanicalSystem(Described, Parametrized):
             return jnp.zeros(n)
         return require_shape("forces(t, q, v)", self.forces(t, q, v), (n,))
 
-    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
-        """H a + C v + g, (n,)."""
-        return self.metric.matrix_at(q) @ a + self.bias_at(q, v) + self.gravity_at(q)
+    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array, t: Any = 0.0) -> jax.Array:
+        """H a + C v + g - F, (n,)."""
+        inertial = self.metric.matrix_at(q) @ a + self.bias_at(q, v)
+        return inertial + self.gravity_at(q) - self.forces_at(t, q, v)
 
     def reference_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """H a_r + C(q, v) v_r + g, (n,); C is not formed."""
@@ -180,6 +198,13 @@ class MechanicalSystem(Described, Parametrized):
         """H^-1 (tau + F - g - C v), (n,)."""
         generalized = tau + self.forces_at(t, q, v) - self.gravity_at(q) - self.bias_at(q, v)
         return solve_definite(self.metric.matrix_at(q), generalized)
+
+    def terms_at(self, t: Any, q: jax.Array, v: jax.Array, tau: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """Sums of the sizes of the terms of qdot and vdot, (nq,) and (n,): forces that cancel are apart."""
+        H, forces = self.metric.matrix_at(q), (tau, self.forces_at(t, q, v), self.gravity_at(q))
+        own = (jnp.abs(solve_definite(H, force)) for force in forces)
+        sizes = sum(own, jnp.abs(self._nabla.apply_at(q, v, v)))
+        return jnp.abs(self.metric.frame.matrix_at(q) @ v), sizes
 
     def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(1/2) v^T H v + V, a scalar."""
@@ -249,17 +274,21 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.gravity_at, q)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Array:
-        """tau = H a + C v + g, (..., n).
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, t: Any = 0.0) -> Array:
+        """tau = H a + C v + g - F(t, q, v), (..., n): the control under which vdot = a.
+
+        It is the inverse of `forward_dynamics`; the system's own forces F do their part.
 
         Parameters
         ----------
         q : (..., nq) points.
         v, a : (..., n) velocities and their time derivatives, frame components.
+        t : (...,) time at which the system's own forces are evaluated [s].
 
         Source: [W] eq. (1).
         """
-        return self._evaluate(self.inverse_dynamics_at, q, v=v, a=a)
+        arguments = [*self._arguments(q, v=v, a=a), Argument("t", t, ())]
+        return evaluate(self, self.inverse_dynamics_at, *arguments)
 
     def reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
         """H a_r + C(q, v) v_r + g, (..., n): the force along a reference, linear in the inertias.
@@ -325,7 +354,8 @@ class MechanicalSystem(Described, Parametrized):
     def hamel(self, q: Any, v: Any, a: Any) -> Array:
         """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
 
-        Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics`.
+        Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics` of a system
+        without forces.
 
         Parameters
         ----------
@@ -373,8 +403,9 @@ class MechanicalSystem(Described, Parametrized):
         Raises
         ------
         IntegrationError : the motion leaves the chart or blows up; names the time and the point. A
-            variational step does not converge, or a body turns by half a turn in it; names a step that would
-            do. A momentum of `symmetry` is not kept.
+            variational step is too long: its search does not stay near to where it begins, or a body or the
+            angle of a joint turns by half a turn; names a step that would do. A momentum of `symmetry` is
+            not kept.
         ValueError : an option is not positive, or no momenta are conserved; the step does not divide the
             times. TypeError : there is no such option.
 
@@ -429,9 +460,15 @@ class MechanicalSystem(Described, Parametrized):
                 tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
 
+        def terms(t: Any, state: State, *given: jax.Array) -> State:
+            q, v = state
+            tau = jnp.zeros_like(v) if control is None else as_result("control(t, q, v)", control(t, q, v))
+            return self.terms_at(t, q, v, tau)
+
         timed = control is not None or self.forces is not None
         kept = None if timed else energy_of(self._nabla, self.metric, self.potential_at)
-        flow = replace(geodesic_flow_of(self._nabla, acceleration), timed=timed, conserved=kept)
+        flow = geodesic_flow_of(self._nabla, acceleration)
+        flow = replace(flow, timed=timed, conserved=kept, terms=terms if timed else None)
         host = self.host_motion(control)
         return flow if host is None else replace(flow, host=host)
 

@@ -33,8 +33,12 @@ from connections.geometry.numerics.definite import solve_definite
 
 MOST_ITERATIONS = 25  # of Newton's method, which takes three or four
 CLOSE = 1e-9  # a Newton step so small, relative to the velocity, is the last: its error is the square of it
-# Why there is no step: Newton's method does not converge; a body would turn by half a turn; a bad beginning;
-# loops do not close where it leads.
+# A Newton step of more than a quarter of the one before, and of this part of the velocity, leaves for another
+# solution, or for none: by Kantorovich's theorem there is one, near to where the search begins, if a step a
+# and the next one b = w a^2 / 2 have w a <= 1/2. Source: [D] section 2.1.
+AWAY, LARGE = 0.25, 0.03
+# Why there is no step: no solution goes on from short steps; something would turn by half a turn; a bad
+# beginning; loops do not close where it leads.
 UNSOLVED, TURNED, OUTSIDE, OPEN = 1, 2, 3, 4
 _SUZUKI = 1.0 / (4.0 - 4.0 ** (1.0 / 3.0))
 SHARES = {2: (1.0,), 4: (_SUZUKI, _SUZUKI, 1.0 - 4.0 * _SUZUKI, _SUZUKI, _SUZUKI)}  # of h, by order
@@ -113,11 +117,19 @@ class DiscreteSystem(Parametrized, abc.ABC):
         def size(w: jax.Array) -> jax.Array:
             return jnp.sqrt(jnp.maximum(w @ H @ w, 0.0))
 
+        def whole(unknown: jax.Array) -> jax.Array:
+            """The size of all unknowns, as velocities."""
+            mu, w, *momenta = jnp.split(unknown, np.cumsum([n, len(w0), n])[: len(first) - 1])
+            half = 2.0 * mu / h
+            squares = [half @ metric @ half, w @ H @ w, *(p @ solve_definite(metric, p) for p in momenta)]
+            return jnp.sqrt(jnp.maximum(sum(squares), 0.0))
+
         def equations(unknown: jax.Array) -> jax.Array:
             return equations_at(self, t, h, q, P, unknown)
 
         own, noisy = slice(n, n + len(w0)), noise_at(frame, metric, h, q)
-        unknown, good = solved_at(equations, jnp.concatenate(first), size, own, noisy, differentiable)
+        search = Search(jnp.concatenate(first), size, whole, own, noisy, jnp.sign(h) ** n)
+        unknown, good = solved_at(equations, search, differentiable)
         mu, w, after, _ = _parts(self, q, P, unknown)
         middle = frame.retract_at(q, mu)
         end = frame.project_at(frame.retract_at(middle, 0.5 * h * self.velocity_at(middle, w)))
@@ -204,20 +216,40 @@ def equations_at(
     return jnp.concatenate(rows)
 
 
-def solved_at(
-    equations: Any, start: jax.Array, size: Any, own: slice, noisy: Any, differentiable: bool
-) -> tuple[jax.Array, jax.Array]:
+class Search(NamedTuple):
+    """Where and how the solution of a step is looked for.
+
+    Parameters
+    ----------
+    start : (k,) where the search begins.
+    size : of a velocity, a number; a Newton step is compared with the velocities by it.
+    whole : of all unknowns, a number; a Newton step is compared with the step before by it.
+    own : the unknowns that are velocities.
+    noisy : the size of what round-off makes of a velocity.
+    side : the sign of the determinant of Newton's matrix for short steps. With another one, the matrix is
+        singular for a shorter step: the solution is not the one that goes on from short steps.
+    """
+
+    start: jax.Array
+    size: Any
+    whole: Any
+    own: slice
+    noisy: Any
+    side: Any
+
+
+def solved_at(equations: Any, search: Search, differentiable: bool) -> tuple[jax.Array, jax.Array]:
     """The solution of the equations of a step by Newton's method, and whether it was found, 1 or 0.
+
+    It is the solution near the start: a search that leaves it finds none.
 
     Parameters
     ----------
     equations : of the unknowns (k,), as many.
-    start : where the search begins.
-    size : of a velocity, a number; a Newton step is compared with the velocities by it.
-    own : the unknowns that are velocities.
-    noisy : the size of what round-off makes of a velocity.
+    search : where it begins.
     differentiable : whether derivatives are those of the solution; then it takes longer to compile.
     """
+    start, size, whole, own, noisy, side = search
 
     def solve(residual: Any, start: jax.Array) -> tuple[jax.Array, jax.Array]:
         slope_and_value = jax.jacfwd(lambda unknown: (residual(unknown),) * 2, has_aux=True)
@@ -227,19 +259,24 @@ def solved_at(
             return found
 
         def again(state: Any) -> jax.Array:
-            unknown, change, count = state
+            unknown, change, _, _, count = state
             far = jnp.isfinite(change) & (change > bound(unknown))
             more: jax.Array = (count == 0) | (far & (count < MOST_ITERATIONS))
             return more
 
         def newton(state: Any) -> Any:
-            unknown, _, count = state
-            change = jnp.linalg.solve(*slope_and_value(unknown))
-            return unknown - change, size(change[own]), count + 1
+            unknown, _, last, _, count = state
+            matrix, value = slope_and_value(unknown)
+            step = jnp.linalg.solve(matrix, value)
+            found, moved = unknown - step, whole(step)
+            away = (moved > AWAY * last) & (moved > LARGE * whole(found))
+            change = jnp.where(away, jnp.inf, size(step[own]))
+            return found, change, moved, jnp.linalg.slogdet(matrix)[0], count + 1
 
-        begin = start, jnp.asarray(jnp.inf), jnp.asarray(0)
-        found, change, _ = jax.lax.while_loop(again, newton, begin)
-        good = (change <= bound(found)) & jnp.all(jnp.isfinite(found))
+        infinite = jnp.asarray(jnp.inf)
+        begin = start, infinite, infinite, infinite, jnp.asarray(0)
+        found, change, _, sign, _ = jax.lax.while_loop(again, newton, begin)
+        good = (change <= bound(found)) & jnp.all(jnp.isfinite(found)) & (sign * side > 0.0)
         return found, jnp.where(good, 1.0, 0.0)
 
     def linear(function: Any, right: jax.Array) -> jax.Array:

@@ -330,16 +330,16 @@ class _Followed(NamedTuple):
         """Why the step of a motion failed, and what step would do."""
         h = float(self.stepping.step)
         t = float(self.times[0] + course.steps[row] * h)
-        why = "Newton's method does not converge"
+        why = "Newton's method does not converge near to where it begins"
         if course.why[row] == TURNED:
-            why = "a body would turn by half a turn or more in it"
+            why = "a body or the angle of a joint would turn by half a turn or more in it"
         if course.why[row] == OPEN:
             why = "loops do not close where it leads"
         what = f"{name}: no step of {abs(h):g} from t = {t:.6g}, q = {text_of_point(course.q[row])}: {why}"
         found = self._shorter(row, course, t)
         if found is None:
             return f"{what}; no step down to {abs(h) / 2**SHORTEST:.3g} would do there"
-        return f"{what}; there step={found:.6g} would do"
+        return f"{what}; the step is too long: there step={found:.6g} would do"
 
     def _shorter(self, row: int, course: Course, t: float) -> float | None:
         """The length of steps by which the motion can be followed for the time of the step that failed."""

@@ -32,12 +32,20 @@ from connections.checks import (
 )
 from connections.coriolis import MechanicalSystem
 from connections.engines.internals.jax_names import trace_state_clean
+from connections.estimation.displacements import MORE, NEGLIGIBLE
 from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
 from connections.estimation.sensor import Sensor, as_connection, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.status import Status
-from connections.estimation.updates import Settings, judged, smoothed_at, updated_at
+from connections.estimation.updates import (
+    Settings,
+    Updated,
+    difference_at,
+    judged,
+    smoothed_at,
+    updated_at,
+)
 from connections.evaluation.boundary import as_given, require_admissible
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
@@ -72,7 +80,8 @@ class Filter(Parametrized):
         standard deviations.
     on_failure : of an update, "raise" an error, inside JAX's transformations NaN; or "keep" the estimate as
         it was. Either way NIS and the likelihood are NaN inside, and `Innovation.status` says what happened.
-    geodesic_steps : of a geodesic that is no closed form, an even number.
+    geodesic_steps : of a geodesic that is no closed form, an even number; None for as many as its error asks
+        for, which is to be below a thousandth of the standard deviations, as that of P relative to itself.
     connection : of a mechanical system's errors, if not its own: any connection of its frame. The frame
         itself, if it is a group's, stands for its torsion-free `CartanSchoutenConnection`: then a robot's
         errors are moved joint by joint in closed form, which is much faster than geodesics.
@@ -110,7 +119,7 @@ class Filter(Parametrized):
     reset: Any = "exact"
     iterations: int = 500
     prediction_steps: int | None = None
-    geodesic_steps: int = 4
+    geodesic_steps: int | None = None
     connection: Any = None
     rtol: float = RTOL
     on_failure: str = "raise"
@@ -118,12 +127,12 @@ class Filter(Parametrized):
 
     def __post_init__(self) -> None:
         for name in ("iterations", "prediction_steps", "geodesic_steps"):
-            if name != "prediction_steps" or self.prediction_steps is not None:
+            if name == "iterations" or getattr(self, name) is not None:
                 require_positive_int(name, getattr(self, name))
         self._set("rtol", as_number("rtol", self.rtol))
         if not 0.0 < self.rtol < 1.0:
             raise ValueError(f"rtol: expected a number between 0 and 1, got {self.rtol:g}")
-        if self.geodesic_steps % 2:
+        if self.geodesic_steps is not None and self.geodesic_steps % 2:
             raise ValueError(f"geodesic_steps: expected an even number, got {self.geodesic_steps}")
         if isinstance(self.nabla, Model | MechanicalSystem):
             self._set("nabla", self.nabla.system() if isinstance(self.nabla, Model) else self.nabla)
@@ -219,13 +228,15 @@ class Filter(Parametrized):
         """
         require_type("sensor", sensor, Sensor, "write update(estimate, y, Sensor(h, N))")
         if self._traces(estimate, y, sensor, gate, u):
-            return self._update(sensor, estimate, jnp.asarray(y), gate, u)[:2]
+            return self._update(True, sensor, estimate, jnp.asarray(y), gate, u)[0][:2]
         self._require_one(estimate)
         if u is not None or sensor.takes_inputs(self.space.velocity_count):
             u = self._input("u", u, ())
         y = self._measurement("y", y, sensor, (), u)
-        update = compiled(_updated, self, sensor)
-        found, innovation, off = update(estimate, y, _checked_gate(gate), u)
+        given = estimate, y, _checked_gate(gate), u
+        (found, innovation, off), missed = compiled(_updated_at_once, self, sensor)(*given)
+        if self._may_be_finer(missed):
+            (found, innovation, off), _ = compiled(_updated, self, sensor)(*given)
         self._require_same_turn(sensor, innovation, estimate, u)
         if self.on_failure == "raise":
             self._require_settled(innovation, off, "", (sensor, estimate, y, u))
@@ -264,9 +275,9 @@ class Filter(Parametrized):
         u = self._input("u", u, times.shape)
         y = self._measurement("y", y, sensor, times.shape, u)
         given = estimate, times, y, u, _checked_gate(gate)
-        history, gaps, offs = compiled(_run_at_once, self, sensor)(*given)
-        if self._may_go_on(gaps):
-            history, gaps, offs = compiled(_run, self, sensor)(*given)
+        history, gaps, offs, missed = compiled(_run_at_once, self, sensor)(*given)
+        if self._may_go_on(gaps) or self._may_be_finer(missed):
+            history, gaps, offs, _ = compiled(_run, self, sensor)(*given)
         self._require_same_turn(sensor, history.innovation, estimate, u)
         self._require_run(history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
         found: History = _as_given(history, estimate)
@@ -284,21 +295,29 @@ class Filter(Parametrized):
         Raises
         ------
         ConvergenceError : an estimate is so far from its prediction that no geodesic between them is found.
+        IntegrationError : a geodesic needs more steps.
         ShapeError, TypeError : the history is of a filter of other states.
 
         Source: docs/filters.md.
         """
         require_type("history", history, History, "write smooth(filter.run(...))")
         if self._traces(history):
-            return _smooth(self, history)
+            return _smooth(self, history)[0]
         times = np.shape(history.estimate.t)
         if len(times) != 1:
             raise ShapeError("history.estimate.t, of one run,", ("T",), times)
         self._require("history.estimate", history.estimate, times)
-        found = compiled(_smooth, self)(history)
+        found, missed = compiled(_smooth_at_once, self)(history)
+        if self._may_be_finer(missed):
+            found, _ = compiled(_smooth, self)(history)
         good = np.isfinite(np.asarray(found.P)).all(axis=(-2, -1))
         if not good.all():
             place = int(len(good) - 1 - np.argmin(good[::-1]))
+            if found.status[place] == Status.GEODESIC_TOO_COARSE:
+                raise IntegrationError(
+                    f"smooth: the geodesic from the prediction {place + 1} to its estimate errs by more than "
+                    f"{NEGLIGIBLE:g} standard deviations; {self._finer_geodesics}"
+                )
             raise ConvergenceError(
                 f"smooth: no geodesic leads from the prediction {place + 1} to its estimate"
             )
@@ -329,7 +348,15 @@ class Filter(Parametrized):
         pairs = [jnp.broadcast_arrays(a, b) for a, b in zip(estimate.state, state, strict=True)]
         batch = pairs[0][0].shape[:-1]
         flat = [[a.reshape(-1, a.shape[-1]) for a in pair] for pair in pairs]
-        e = compiled(_differences, self)(tuple(a for a, _ in flat), tuple(b for _, b in flat))
+        k = self.space.dim
+        P = jnp.broadcast_to(jnp.asarray(estimate.P), (*batch, k, k)).reshape(-1, k, k)
+        given = tuple(a for a, _ in flat), P, tuple(b for _, b in flat)
+        if self._traces(given):
+            e, _ = _differences(self, *given)
+        else:
+            e, missed = compiled(_differences_at_once, self)(*given)
+            if self._may_be_finer(missed):
+                e, _ = compiled(_differences, self)(*given)
         e = e.reshape(*batch, self.space.dim)
         if not is_traced(e) and not np.isfinite(e).all():
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(e)))[0][:-1])
@@ -359,11 +386,11 @@ class Filter(Parametrized):
 
     def _made_space(self) -> Space:
         if not isinstance(self.nabla, MechanicalSystem):
-            return Points(self.nabla, self.velocity, self.noise, self.geodesic_steps)
+            return Points(self.nabla, self.velocity, self.noise)
         model = getattr(self.nabla, "model", None)
         of = PytreePartial(_linearized_robot_at, model) if isinstance(model, Model) else None
         linearized = of or PytreePartial(linearized_at, self.nabla)
-        return Phase(self.nabla, linearized, self.noise, self.geodesic_steps, self.connection)
+        return Phase(self.nabla, linearized, self.noise, nabla=self.connection)
 
     def _angles_in(self, frame: FrameField) -> tuple[int, ...]:
         """The coordinates that are known to be angles; in the frame of a robot by its joints."""
@@ -372,12 +399,17 @@ class Filter(Parametrized):
             return () if model.closed else model.kinematics.angles
         return frame.angles
 
-    def _update(self, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any) -> tuple[Any, ...]:
+    def _settings(self, goes_on: bool) -> Settings:
+        keeps = self.on_failure == "keep"
+        return Settings(self.reset, self.iterations, keeps, self.geodesic_steps, goes_on)
+
+    def _update(
+        self, goes_on: bool, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any
+    ) -> tuple[Updated, jax.Array]:
         if sensor.connection is not None:
             sensor = sensor.with_angles(self._angles_in(sensor.connection.frame))
         sensor = self._seen_with(sensor, u, estimate.t)
-        settings = Settings(self.reset, self.iterations, self.on_failure == "keep")
-        return updated_at(self.space, settings, sensor, estimate, y, gate)
+        return updated_at(self.space, self._settings(goes_on), sensor, estimate, y, gate)
 
     def _seen_with(self, sensor: Sensor, u: Any, t: Any) -> Sensor:
         """The sensor as a function of the state; without an input, forces are zero."""
@@ -460,6 +492,17 @@ class Filter(Parametrized):
         """Whether shorter steps are allowed, and asked for."""
         return self.prediction_steps is None and bool((~(np.asarray(offs) <= self.rtol)).any())
 
+    def _may_be_finer(self, missed: Any) -> bool:
+        """Whether geodesics may have more steps, and ask for them."""
+        return self.geodesic_steps is None and bool(np.any(missed))
+
+    @property
+    def _finer_geodesics(self) -> str:
+        """How geodesics become right."""
+        if self.geodesic_steps is None:
+            return f"{MORE[-1]} steps are too few; begin with an estimate that is known better"
+        return f"give geodesic_steps={4 * self.geodesic_steps}, or None, or a frame that is regular there"
+
     def _require_same_turn(self, sensor: Sensor, innovation: Innovation, estimate: Estimate, u: Any) -> None:
         """Raise `ValueError` for an angle more than half a turn off, unless the sensor speaks of turns."""
         off = np.abs(np.asarray(innovation.r))
@@ -507,8 +550,8 @@ class Filter(Parametrized):
             )
         if status == Status.GEODESIC_TOO_COARSE:
             raise IntegrationError(
-                f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; give "
-                f"geodesic_steps={4 * self.geodesic_steps}, or a frame that is regular there"
+                f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; "
+                f"{self._finer_geodesics}"
             )
         if status == Status.NOT_FINITE:
             sensor, estimate, y, u = given
@@ -563,37 +606,50 @@ def _with_status(filter: Filter, goes_on: bool, estimate: Estimate, u: Any, t: A
     return judged(found, estimate, rest[-1]), *rest
 
 
-def _updated(filter: Filter, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any) -> Any:
-    return filter._update(sensor, estimate, y, gate, u)
+def _updated(filter: Filter, sensor: Sensor, *given: Any) -> Any:
+    return filter._update(True, sensor, *given)
+
+
+def _updated_at_once(filter: Filter, sensor: Sensor, *given: Any) -> Any:
+    return filter._update(False, sensor, *given)
 
 
 def _run(filter: Filter, sensor: Sensor, *given: Any) -> Any:
-    return _run_by(_predicted, filter, sensor, *given)
+    return _run_by(True, filter, sensor, *given)
 
 
 def _run_at_once(filter: Filter, sensor: Sensor, *given: Any) -> Any:
-    return _run_by(_predicted_at_once, filter, sensor, *given)
+    return _run_by(False, filter, sensor, *given)
 
 
 def _run_by(
-    predict: Any, filter: Filter, sensor: Sensor, estimate: Estimate, times: Any, y: Any, u: Any, gate: Any
+    goes_on: bool, filter: Filter, sensor: Sensor, estimate: Estimate, times: Any, y: Any, u: Any, gate: Any
 ) -> Any:
     def step(estimate: Estimate, given: Any) -> Any:
         t, y, u = given
-        predicted, Phi, gap = predict(filter, estimate, u, t)
-        updated, innovation, off = filter._update(sensor, predicted, y, gate, u)
-        return updated, (History(updated, predicted, Phi, innovation), gap, off)
+        predicted, Phi, gap = _with_status(filter, goes_on, estimate, u, t)
+        (updated, innovation, off), missed = filter._update(goes_on, sensor, predicted, y, gate, u)
+        return updated, (History(updated, predicted, Phi, innovation), gap, off, missed)
 
     begin = jax.tree_util.tree_map(jnp.asarray, estimate)
-    _, (history, gaps, offs) = jax.lax.scan(step, begin, (times, y, u))
-    return history, gaps, offs
+    return jax.lax.scan(step, begin, (times, y, u))[1]
 
 
-def _smooth(filter: Filter, history: History) -> Estimate:
+def _smooth(filter: Filter, history: History) -> tuple[Estimate, jax.Array]:
+    return _smooth_by(True, filter, history)
+
+
+def _smooth_at_once(filter: Filter, history: History) -> tuple[Estimate, jax.Array]:
+    return _smooth_by(False, filter, history)
+
+
+def _smooth_by(goes_on: bool, filter: Filter, history: History) -> tuple[Estimate, jax.Array]:
+    settings = filter._settings(goes_on)
+
     def back(later: Estimate, given: Any) -> Any:
         estimate, predicted, Phi = given
-        smoothed = smoothed_at(filter.space, estimate, predicted, Phi, later)
-        return smoothed, smoothed
+        smoothed, missed = smoothed_at(filter.space, settings, estimate, predicted, Phi, later)
+        return smoothed, (smoothed, missed)
 
     def part(tree: Any, which: Any) -> Any:
         return jax.tree_util.tree_map(lambda a: jnp.asarray(a)[which], tree)
@@ -603,13 +659,27 @@ def _smooth(filter: Filter, history: History) -> Estimate:
         part(history.estimate, slice(None, -1)),
         *part((history.predicted, history.transition), slice(1, None)),
     )
-    _, before = jax.lax.scan(back, last, rows, reverse=True)
+    _, (before, missed) = jax.lax.scan(back, last, rows, reverse=True)
     smoothed: Estimate = jax.tree_util.tree_map(lambda a, b: jnp.concatenate([a, b[None]]), before, last)
-    return smoothed
+    return smoothed, missed
 
 
-def _differences(filter: Filter, x: Any, z: Any) -> Any:
-    return jax.vmap(filter.space.difference_at)(x, z)
+def _differences(filter: Filter, *given: Any) -> tuple[jax.Array, jax.Array]:
+    return _differences_by(True, filter, *given)
+
+
+def _differences_at_once(filter: Filter, *given: Any) -> tuple[jax.Array, jax.Array]:
+    return _differences_by(False, filter, *given)
+
+
+def _differences_by(goes_on: bool, filter: Filter, *given: Any) -> tuple[jax.Array, jax.Array]:
+    settings = filter._settings(goes_on)
+
+    def one(x: Any, P: jax.Array, z: Any) -> tuple[jax.Array, jax.Array]:
+        return difference_at(filter.space, settings, x, P, z)
+
+    found: tuple[jax.Array, jax.Array] = jax.vmap(one)(*given)
+    return found
 
 
 def _as_given(tree: Any, estimate: Estimate) -> Any:

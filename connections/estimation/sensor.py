@@ -7,7 +7,6 @@ manifold moved by whole periods to the representative next to h; its derivative 
 from __future__ import annotations
 
 import copy
-import inspect
 from collections.abc import Iterable, Mapping
 from dataclasses import InitVar, dataclass
 from functools import cached_property
@@ -24,6 +23,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_result,
     is_traced,
     require_bool,
     require_finite,
@@ -32,20 +32,14 @@ from connections.checks import (
     require_shape,
     require_type,
     takes,
+    wrong_arguments,
 )
-from connections.estimation.displacements import Displacements, displacements_of
+from connections.estimation.displacements import FEW, displacements_of, larger, too_coarse
 from connections.estimation.estimate import ASYMMETRY, require_covariance
-from connections.evaluation.parameters import (
-    ParametricFunction,
-    Parametrized,
-    PytreePartial,
-    unwrap,
-    with_parameters,
-)
+from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.group_maps import require_group
 from connections.geometry.groups import less_periods
 
-_STEPS = 4  # of geodesics between measurements
 _ROUND_OFF = 1e-9  # of the difference of two values of h
 _PARTS, _QUADRATURE = 64, 1e-3  # of the integral of a derivative over a turn, and its error
 #: The arguments of h by their number: with a velocity or not, with inputs or not.
@@ -59,6 +53,8 @@ class Residual(NamedTuple):
     H: jax.Array
     N: jax.Array
     present: jax.Array
+    off: jax.Array | None = None
+    """How far r may be off in standard deviations, and N relative to itself; None in closed form."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +129,12 @@ class Sensor(Parametrized):
             require_covariance("N", np.asarray(N))
         object.__setattr__(self, "N", N)
 
-    def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array) -> Residual:
+    def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array, steps: Any = FEW) -> Residual:
         """What is to be explained by an error at the state with this h, and its derivative (., k).
 
-        Numbers that are NaN are missing; a point with any NaN is missing.
+        Numbers that are NaN are missing; a point with any NaN is missing. `steps` are of geodesics.
         """
-        missing = jnp.isnan(y)
+        missing, off = jnp.isnan(y), None
         for index, period in (self.turns or {}).items():
             if index >= len(y):
                 raise ValueError(f"turns: y has {len(y)} components, and none of index {index}")
@@ -154,19 +150,27 @@ class Sensor(Parametrized):
             there = ~jnp.any(missing)
             present = jnp.full((n,), there)
             end = frame.project_at(jnp.where(there, y, jax.lax.stop_gradient(predicted)))
-            r, H = self._displacements.difference_at(predicted, end), frame.dual_at(predicted) @ slope
-            r = jnp.where(there, r, 0.0)
+            moving = displacements_of(self.connection, steps)
+            r, gap = moving.difference_with_gap_at(predicted, end)
+            r, H = jnp.where(there, r, 0.0), frame.dual_at(predicted) @ slope
             N = self._noise_at(end if self.reported else predicted, n)
+            off = too_coarse(gap, N)
             if self.reported:
-                D = self._displacements.moved_at(predicted, r)[1]
-                N = solve(D, solve(D, N).T)
+                _, D, gap = moving.moved_at(predicted, r)
+                reported, N = N, solve(D, solve(D, N).T)
+                off = larger(off, too_coarse(gap, reported, N @ D.T))
+            off = None if off is None else jnp.where(there, off, 0.0)
         both = present[:, None] & present[None, :]
         N = jnp.where(both, N, 0.0) + jnp.diag(jnp.where(present, 0.0, 1.0))
-        return Residual(r, jnp.where(present[:, None], H, 0.0), N, present)
+        return Residual(r, jnp.where(present[:, None], H, 0.0), N, present, off)
+
+    def value_at(self, *state: Any) -> jax.Array:
+        """h of the state, (m,); JAX-traceable."""
+        return as_result("h(q)", self.h(*state))
 
     def require_noise(self, where: str, state: tuple[Any, ...], y: Any) -> None:
         """Raise the error that says why N, a function, returns no covariance for this measurement."""
-        predicted, missing = jnp.asarray(self.h(*state)), np.isnan(y)
+        predicted, missing = self.value_at(*state), np.isnan(y)
         if not callable(self.N) or not np.isfinite(predicted).all():
             return
         at = self.connection.frame.project_at(jnp.asarray(y)) if self.reported else predicted
@@ -219,11 +223,7 @@ class Sensor(Parametrized):
     @cached_property
     def _counts(self) -> frozenset[int]:
         """With how many arguments, beside its parameters, h can be called."""
-        return frozenset(count for count in _FORMS if _takes(self.h, count))
-
-    @property
-    def _displacements(self) -> Displacements:
-        return displacements_of(self.connection, _STEPS)
+        return frozenset(count for count in _FORMS if takes(self.h, count))
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:
         """N, with NaN where what a function returns is not symmetric, or has no positive variance."""
@@ -258,24 +258,8 @@ def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndar
     return turns
 
 
-def _takes(h: Any, count: int) -> bool:
-    """Whether h can be called with so many arguments beside its parameters."""
-    given, others = unwrap(h), 0
-    while isinstance(given, ParametricFunction | PytreePartial):
-        others += len(given.things) if isinstance(given, PytreePartial) else 1
-        given = unwrap(given.function)
-    return takes(given, count + others)
-
-
 def _wrong_arguments(h: Any, forms: Iterable[int]) -> TypeError:
-    given = unwrap(h)
-    while isinstance(given, ParametricFunction | PytreePartial):
-        given = unwrap(given.function)
-    last = ", and the parameters as one more" if isinstance(unwrap(h), ParametricFunction) else ""
-    expected = alternatives([_FORMS[count] for count in forms])
-    return TypeError(
-        f"h: expected a function {expected}{last}, got one with arguments {inspect.signature(given)}"
-    )
+    return wrong_arguments("h", h, alternatives([_FORMS[count] for count in forms]))
 
 
 def _require_numbers(name: str, parameters: Any) -> None:

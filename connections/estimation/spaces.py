@@ -22,6 +22,7 @@ and with the A of docs/linearization.md for (q, v),
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -34,11 +35,14 @@ from connections.affine.motions.deviation import deviation_map_at
 from connections.checks import is_traced, require_shape
 from connections.coriolis import MechanicalSystem
 from connections.estimation.displacements import (
+    FEW,
     Displacements,
+    Gap,
     GroupDisplacements,
     brackets_at,
     displacements_of,
     followed,
+    followed_to_end,
     is_tree,
     product_slopes_of_tree_at,
 )
@@ -57,7 +61,7 @@ from connections.geometry.numerics.products import small_product as product
 
 State = tuple[jax.Array, ...]  # (q,) or (q, v)
 Observation = Callable[..., jax.Array]  # *state -> y
-Displaced = tuple[State, jax.Array | None, jax.Array | None]
+Displaced = tuple[State, jax.Array | None, Gap]
 
 
 class Course(NamedTuple):
@@ -103,7 +107,14 @@ class Space(Parametrized, abc.ABC):
 
     frame: FrameField
     displacements: Displacements
+    steps: Any  # of a geodesic
     velocity_count: int  # of arrays after q in a state
+
+    def with_steps(self, steps: Any) -> Space:
+        """The same, with so many steps of geodesics, perhaps traced."""
+        same = copy.copy(self)
+        same.__dict__.update(displacements=self.displacements.with_steps(steps), steps=steps)
+        return same
 
     @property
     @abc.abstractmethod
@@ -125,18 +136,26 @@ class Space(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def moved_at(self, x: State, e: jax.Array) -> Displaced:
-        """The state displaced by e (k,), the derivative (k, k), how far it may be off, (k,).
+        """The state displaced by e (k,), the derivative (k, k), and how far both may be off, (k, 1 + k).
 
         The derivative is None for the identity, the last one in closed form.
         """
 
     @abc.abstractmethod
-    def difference_at(self, x: State, z: State) -> jax.Array:
-        """e (k,) that displaces x to z."""
+    def difference_with_gap_at(self, x: State, z: State) -> tuple[jax.Array, Gap]:
+        """e (k,) that displaces x to z, and how far it may be off, (k,); None in closed form."""
 
     @abc.abstractmethod
+    def transport_with_gap_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> tuple[jax.Array, Gap]:
+        """Parallel transport of errors by `nabla` along the displacement, and its gap, (k, k)."""
+
+    def difference_at(self, x: State, z: State) -> jax.Array:
+        """The difference alone."""
+        return self.difference_with_gap_at(x, z)[0]
+
     def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
-        """Parallel transport of errors by `nabla` along the displacement, (k, k)."""
+        """The transport alone."""
+        return self.transport_with_gap_at(nabla, x, e)[0]
 
     @abc.abstractmethod
     def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
@@ -166,9 +185,10 @@ class Points(Space):
 
     velocity_count = 0
 
-    def __init__(self, nabla: AffineConnection, velocity: Any, noise: Any, steps: int) -> None:
+    def __init__(self, nabla: AffineConnection, velocity: Any, noise: Any, steps: int = FEW) -> None:
         self.nabla, self.velocity, self.noise = nabla, velocity, noise
         self.precision = None if callable(noise) else _inverse(noise)
+        self.steps = steps
         self.displacements = displacements_of(nabla, steps)
 
     @property
@@ -191,13 +211,13 @@ class Points(Space):
         q, slope, gap = self.displacements.moved_at(x[0], e)
         return (q,), None if self.is_flat else slope, gap
 
-    def difference_at(self, x: State, z: State) -> jax.Array:
+    def difference_with_gap_at(self, x: State, z: State) -> tuple[jax.Array, Gap]:
         """The logarithm."""
-        return self.displacements.difference_at(x[0], z[0])
+        return self.displacements.difference_with_gap_at(x[0], z[0])
 
-    def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
+    def transport_with_gap_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> tuple[jax.Array, Gap]:
         """Pi."""
-        return self.displacements.transport_at(nabla, x[0], e)
+        return self.displacements.transport_with_gap_at(nabla, x[0], e)
 
     def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
         """L_{X_j} h."""
@@ -297,7 +317,7 @@ class Phase(Space):
         system: MechanicalSystem,
         linearized: Any,
         noise: Any,
-        steps: int,
+        steps: int = FEW,
         nabla: AffineConnection | None = None,
     ) -> None:
         assert system.connection is not None
@@ -349,24 +369,30 @@ class Phase(Space):
 
         nothing, one = jnp.zeros((n, n)), jnp.eye(n)
         start = q, eta, v + w, nothing, one, nothing, one
-        _, (p, _, z, xi, _, dz, Z), gap = followed(
-            rate_of_tree if is_tree(nabla) else rate, start, self.steps
-        )
+        rate = rate_of_tree if is_tree(nabla) else rate
+        (p, _, z, xi, _, dz, Z), off = followed_to_end(rate, start, self.steps)
         p = frame.project_at(p)
-        bent = dz + self._turned_at(p, z) @ xi
-        slope = jnp.block([[xi, nothing], [bent, Z]])
-        return (p, z), slope, jnp.concatenate([frame.velocity_at(p, gap[0]), gap[2]])
+        turn = self._turned_at(p, z)
+        slope = jnp.block([[xi, nothing], [dz + turn @ xi, Z]])
+        q_off, z_off, xi_off, dz_off, Z_off = frame.velocity_at(p, off[0]), off[2], off[3], off[5], off[6]
+        gap = jnp.block([[q_off[:, None], xi_off, nothing], [z_off[:, None], dz_off + turn @ xi_off, Z_off]])
+        return (p, z), slope, gap
 
-    def difference_at(self, x: State, z: State) -> jax.Array:
+    def difference_with_gap_at(self, x: State, z: State) -> tuple[jax.Array, Gap]:
         """The logarithm, and the velocity carried back."""
-        eta = self.displacements.difference_at(x[0], z[0])
-        Pi = self.displacements.transport_at(self.nabla, x[0], eta)
-        return jnp.concatenate([eta, jnp.linalg.solve(Pi, z[1]) - x[1]])
+        eta, gap = self.displacements.difference_with_gap_at(x[0], z[0])
+        Pi, Pi_gap = self.displacements.transport_with_gap_at(self.nabla, x[0], eta)
+        back = jnp.linalg.solve(Pi, z[1])
+        e = jnp.concatenate([eta, back - x[1]])
+        if gap is None:
+            return e, None
+        off = jnp.zeros_like(back) if Pi_gap is None else jnp.linalg.solve(Pi, Pi_gap @ back)
+        return e, jnp.concatenate([gap, off])
 
-    def transport_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> jax.Array:
+    def transport_with_gap_at(self, nabla: AffineConnection, x: State, e: jax.Array) -> tuple[jax.Array, Gap]:
         """Pi of both parts of an error."""
-        Pi = self.displacements.transport_at(nabla, x[0], e[: self.frame.dim])
-        return jnp.kron(jnp.eye(2), Pi)
+        Pi, gap = self.displacements.transport_with_gap_at(nabla, x[0], e[: self.frame.dim])
+        return jnp.kron(jnp.eye(2), Pi), None if gap is None else jnp.kron(jnp.eye(2), gap)
 
     def observed_at(self, h: Observation, x: State) -> tuple[jax.Array, jax.Array]:
         """The derivative by (eta, dv), in terms of (eta, w)."""

@@ -28,6 +28,7 @@ import numpy as np
 
 from connections._jax import solve
 from connections.affine import AffineConnection
+from connections.estimation.displacements import NEGLIGIBLE, larger, too_coarse, with_enough_steps
 from connections.estimation.estimate import Estimate, Innovation
 from connections.estimation.sensor import Residual, Sensor
 from connections.estimation.spaces import Space, State
@@ -40,7 +41,6 @@ SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
 _ROUND_OFF = 1e-10  # of what is minimized
 _FALLS, _TURNED = 0.1, 0.8  # of the rules of Armijo, and of Hager and Zhang
 _ROUNDINGS = 4.0  # of a coordinate, in units of its last digit
-NEGLIGIBLE = 1e-3  # standard deviations: larger errors of integration are errors
 
 
 class Seen(NamedTuple):
@@ -60,16 +60,40 @@ class Settings(NamedTuple):
     iterations: int
     keeps: bool = False
     """Whether the estimate is left as it was where the update fails, instead of NaN."""
+    geodesic_steps: int | None = None
+    """As many of a geodesic, or None for as many as it asks for."""
+    goes_on: bool = True
+    """Whether more steps follow the first few, if their number is not given."""
+
+
+class Updated(NamedTuple):
+    """An update."""
+
+    estimate: Estimate
+    innovation: Innovation
+    off: jax.Array
+    """The error of geodesics in standard deviations, and of covariances relative to themselves."""
 
 
 def updated_at(
     space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
-) -> tuple[Estimate, Innovation, jax.Array]:
-    """The estimate after a measurement, what it said, and the geodesic's error in standard deviations."""
+) -> tuple[Updated, jax.Array]:
+    """The estimate after a measurement and what it said; and whether geodesics need more steps."""
+
+    def made(steps: Any) -> tuple[Updated, jax.Array | None]:
+        return _updated_at(space.with_steps(steps), settings, sensor, estimate, y, gate)
+
+    found, missed = with_enough_steps(made, settings.geodesic_steps, settings.goes_on)
+    return found, jnp.asarray(False) if missed is None else missed
+
+
+def _updated_at(
+    space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
+) -> tuple[Updated, jax.Array | None]:
     x, P, k = estimate.state, estimate.P, space.dim
     L = lower_factor(P)
-    predicted, slope = space.observed_at(sensor.h, x)
-    first = sensor.residual_at(predicted, slope, y)
+    predicted, slope = space.observed_at(sensor.value_at, x)
+    first = sensor.residual_at(predicted, slope, y, space.steps)
     scale = inverse_factor(first.N)
 
     def seen(own: Residual, turn: jax.Array) -> Seen:
@@ -78,7 +102,7 @@ def updated_at(
 
     def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
         found = space.moved_at(x, L @ epsilon)
-        own = sensor.residual_at(*space.observed_at(sensor.h, found[0]), y)
+        own = sensor.residual_at(*space.observed_at(sensor.value_at, found[0]), y, space.steps)
         return found, own, seen(own, _after(found[1], L))
 
     prior = seen(first, L)
@@ -92,8 +116,9 @@ def updated_at(
         (z, J, gap), own, last = moved(epsilon)
         at, scale = epsilon, scale if sensor.has_fixed_noise else inverse_factor(own.N)
     else:
-        (z, J, gap), last, settled, steps = (
+        (z, J, gap), own, last, settled, steps = (
             space.moved_at(x, L @ epsilon),
+            first,
             prior,
             jnp.asarray(True),
             jnp.asarray(1),
@@ -103,16 +128,22 @@ def updated_at(
     rest = jnp.concatenate([jnp.eye(k) - product(K, last.A), K], axis=1)
     root = product(_after(J, L), rest)
     P_z, size = product(root, root.T), jnp.zeros(())
-    off = _deviations(gap, P_z)
+    spread, exact = L @ rest, P_z
+    off = larger(too_coarse(gap, P_z, spread @ root.T), first.off, own.off)
     if settings.reset is None or isinstance(settings.reset, AffineConnection):
-        exact = P_z
-        reset = jnp.eye(k) if settings.reset is None else space.transport_at(settings.reset, x, L @ epsilon)
+        reset, gap = jnp.eye(k), None
+        if settings.reset is not None:
+            reset, gap = space.transport_with_gap_at(settings.reset, x, L @ epsilon)
         J = _after(J, jnp.eye(k))
         wrong = solve(J.T, (reset - J).T).T  # reset J^-1 - 1
         size = jnp.trace(solve_definite(exact, wrong @ exact @ wrong.T)) / k
-        root = reset @ (L @ rest)
+        root = reset @ spread
         P_z = root @ root.T
+        if gap is not None:
+            columns = jnp.concatenate([jnp.zeros((k, 1)), gap], axis=1)
+            off = larger(off, too_coarse(columns, P_z, spread @ root.T))
     said, inside = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
+    missed, off = None if off is None else ~(off <= NEGLIGIBLE), jnp.zeros(()) if off is None else off
     # If x, P, h or N has a NaN, the first step is NaN, and NIS or z.
     failed = jnp.where((steps == 1) | jnp.isnan(off), Status.NOT_FINITE, Status.NOT_SETTLED)
     failed = jnp.where(settled & (off > NEGLIGIBLE), Status.GEODESIC_TOO_COARSE, failed)
@@ -135,7 +166,8 @@ def updated_at(
         reset_size=size,
         status=status,
     )
-    return _estimate(z, P_z, estimate.t, status), innovation, off
+    found = Updated(_estimate(z, P_z, estimate.t, status), innovation, off)
+    return found, None if missed is None else missed & _is_finite(x, P, predicted, slope)
 
 
 def judged(predicted: Estimate, estimate: Estimate, off: jax.Array) -> Estimate:
@@ -148,25 +180,78 @@ def judged(predicted: Estimate, estimate: Estimate, off: jax.Array) -> Estimate:
 
 
 def smoothed_at(
-    space: Space, estimate: Estimate, predicted: Estimate, Phi: jax.Array, later: Estimate
-) -> Estimate:
-    """The estimate given all that came later: the step back of Rauch, Tung and Striebel.
+    space: Space,
+    settings: Settings,
+    estimate: Estimate,
+    predicted: Estimate,
+    Phi: jax.Array,
+    later: Estimate,
+) -> tuple[Estimate, jax.Array]:
+    """The estimate given all that came later, and whether geodesics need more steps.
+
+    The step back of Rauch, Tung and Striebel.
 
     Parameters
     ----------
     estimate : after its measurement. predicted : of it, for the next time. Phi : (k, k) between the two.
     later : the smoothed estimate at the next time.
     """
-    e_later = space.difference_at(predicted.state, later.state)
-    J_later = _after(space.moved_at(predicted.state, e_later)[1], jnp.eye(space.dim))
+
+    def made(steps: Any) -> tuple[Estimate, jax.Array | None]:
+        return _smoothed_at(space.with_steps(steps), estimate, predicted, Phi, later)
+
+    found, missed = with_enough_steps(made, settings.geodesic_steps, settings.goes_on)
+    return found, jnp.asarray(False) if missed is None else missed
+
+
+def _smoothed_at(
+    space: Space, estimate: Estimate, predicted: Estimate, Phi: jax.Array, later: Estimate
+) -> tuple[Estimate, jax.Array | None]:
+    one = jnp.eye(space.dim)
+    e_later, e_gap = space.difference_with_gap_at(predicted.state, later.state)
+    _, J_later, gap_later = space.moved_at(predicted.state, e_later)
+    J_later = _after(J_later, one)
     gain = solve_definite(predicted.P, Phi @ estimate.P).T
     back = solve(J_later, solve(J_later, later.P).T)
     P = estimate.P + gain @ (back - predicted.P) @ gain.T
-    x, J, _ = space.moved_at(estimate.state, gain @ e_later)
-    J = _after(J, jnp.eye(space.dim))
-    found = (x, P) = x, symmetric(J @ P @ J.T)
+    x, J, gap = space.moved_at(estimate.state, gain @ e_later)
+    J = _after(J, one)
+    turned = P @ J.T
+    found = (x, P) = x, symmetric(J @ turned)
+    off = larger(too_coarse(gap, P, turned), too_coarse(gap_later, later.P, back @ J_later.T))
+    if e_gap is not None:
+        off = larger(off, too_coarse(J @ (gain @ e_gap), P))
     status = jnp.where(_is_finite(found), estimate.status, Status.NOT_SETTLED)
-    return _estimate(x, P, estimate.t, status)
+    missed = None
+    if off is not None:
+        missed = ~(off <= NEGLIGIBLE)
+        good = _is_finite(estimate, predicted, later)
+        coarse = missed & good & ~jnp.isnan(off)
+        status = jnp.where(coarse, Status.GEODESIC_TOO_COARSE, status)
+        x, P = _unless(~missed, x, P)
+        missed = missed & good
+    return _estimate(x, P, estimate.t, status), missed
+
+
+def difference_at(
+    space: Space, settings: Settings, x: State, P: jax.Array, z: State
+) -> tuple[jax.Array, jax.Array]:
+    """The error (k,) that displaces x to z, NaN if it is not found; and as `updated_at`.
+
+    Parameters
+    ----------
+    P : (k, k), in standard deviations of which it has to be right.
+    """
+
+    def made(steps: Any) -> tuple[jax.Array, jax.Array | None]:
+        e, gap = space.with_steps(steps).difference_with_gap_at(x, z)
+        if gap is None:
+            return e, None
+        good = jnp.asarray(too_coarse(gap, P)) <= NEGLIGIBLE
+        return jnp.where(good, e, jnp.nan), ~good
+
+    found, missed = with_enough_steps(made, settings.geodesic_steps, settings.goes_on)
+    return found, jnp.asarray(False) if missed is None else missed
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -319,11 +404,6 @@ def _is_wide(A: jax.Array) -> bool:
 
 def _log_diagonal(factor: jax.Array) -> jax.Array:
     return jnp.sum(jnp.log(jnp.diagonal(factor)))
-
-
-def _deviations(gap: jax.Array | None, P: jax.Array) -> jax.Array:
-    """(gap^T P^-1 gap)^(1/2), zero if nothing is off."""
-    return jnp.zeros(()) if gap is None else jnp.sqrt(gap @ solve_definite(P, gap))
 
 
 def _estimate(x: State, P: jax.Array, t: Any, status: Any = 0) -> Estimate:

@@ -26,7 +26,7 @@ import numpy as np
 
 from connections._jax import Value
 from connections._words import with_article, words_of
-from connections.checks import is_masked
+from connections.checks import is_masked, own_function
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.content import ByContent
 
@@ -430,6 +430,14 @@ def _equal(first: Any, second: Any) -> bool:
     if isinstance(first, jax.core.Tracer) or isinstance(second, jax.core.Tracer):
         return first is second
     return np.array_equal(first, second)
+
+
+@own_function.register(Function | ParametricFunction | PytreePartial)
+def _own_function(function: Any) -> tuple[Any, int]:
+    own, more = own_function(function.function)
+    if isinstance(function, PytreePartial):
+        return own, more + len(function.things)
+    return own, more + isinstance(function, ParametricFunction)
 
 
 def with_parameters(function: Any, parameters: Any) -> Any:

@@ -1,14 +1,15 @@
 """Curves as users give them: functions of time, and samples (times, points).
 
 Samples are joined by a spline of degree 5 in the ambient coordinates, which is projected on the manifold
-where it is evaluated; quaternions are brought to one sign before. With samples h apart of a smooth curve,
+where it is evaluated; quaternions are brought to one sign before. The spline is cut at breakpoints, where the
+curve may have corners. With samples h apart of a curve that is smooth between them,
 
     |q(t) - curve(t)| = O(h^6),   |qdot - curve'| = O(h^5),   |qddot - curve''| = O(h^4),
 
 up to the ends, because the spline ends "not a knot" and needs no derivatives there. In a chart, with evenly
-spaced samples, the error of q is at most (h^6 / 73) max |d^6 q / dt^6| beside the ends, and
-(h^6 / 8000) max |d^6 q / dt^6| six samples away from them. Fewer than six samples are joined by a polynomial
-of degree 3 or 1, of order 4 or 2.
+spaced samples, the error of q is at most (h^6 / 73) max |d^6 q / dt^6| beside ends and breakpoints, and
+(h^6 / 8000) max |d^6 q / dt^6| six samples away from them. Fewer than six samples between breakpoints are
+joined by a polynomial of degree 3 or 1, of order 4 or 2.
 Source: C. de Boor, A Practical Guide to Splines (2001), chapter XIII.
 """
 
@@ -27,7 +28,6 @@ from connections.checks import (
     ShapeError,
     as_array,
     is_traced,
-    require_finite,
     require_positive_int,
     require_same_frame,
     require_text,
@@ -35,20 +35,15 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import (
     Argument,
-    admit_at,
     as_given,
-    evaluate,
-    projected_point,
-    require_admissible,
 )
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Parametrized
+from connections.evaluation.parameters import Parametrized, cache_of
 from connections.geometry.frames import FrameField
+from connections.geometry.samples import Joined, Samples, coarser, cut_again, joined, time_slack
 from connections.geometry.splines import SPLINE_DEGREE as SPLINE_DEGREE
-from connections.geometry.splines import capacity, spline, traced_spline
 
 Curve = Callable[[jax.Array], jax.Array]
-_ROUND_OFF = 1e-12  # of times, relative to the span of the samples
 _KINK = 1e-11  # by so much of its range two neighbours may differ over a piece to count as one polynomial
 
 
@@ -79,7 +74,7 @@ class SplinePath(Parametrized):
         for power in range(pieces.shape[0]):
             value = value * offset + pieces[power, index]
         q = value if self.frame is None else self.frame.project_at(value)
-        slack = _slack(knots[0], knots[-1], jnp)
+        slack = time_slack(knots[0], knots[-1], jnp)
         return jnp.where((t >= knots[0] - slack) & (t <= knots[-1] + slack), q, jnp.nan)
 
     def values_and_rates(
@@ -93,14 +88,51 @@ class SplinePath(Parametrized):
         for coefficients in own:
             rate = rate * offset + value
             value = value * offset + coefficients
-        slack = _slack(knots[0], knots[-1], np)
+        slack = time_slack(knots[0], knots[-1], np)
         outside = (times < knots[0] - slack) | (times > knots[-1] + slack)
         value[outside] = rate[outside] = np.nan
         return value, rate
 
 
+class PiecePath(Parametrized):
+    """Parts of single pieces, as a function of their data: (u, piece, window) -> q (nq,), u from 0 to 1.
+
+    Parameters
+    ----------
+    frame : of the manifold; None for curves of vectors.
+    """
+
+    def __init__(self, frame: FrameField | None) -> None:
+        self.frame = frame
+
+    def __call__(self, u: jax.Array, piece: jax.Array, window: jax.Array) -> jax.Array:
+        """The point at u, on the manifold.
+
+        Parameters
+        ----------
+        u : the part of the window that has passed.
+        piece : (6, nq) coefficients, of the highest power of the time since its knot first.
+        window : (2,) the time from the knot to u = 0, and from there to u = 1.
+        """
+        value = jnp.zeros(piece.shape[-1])
+        for power in range(piece.shape[0]):
+            value = value * (window[0] + u * window[1]) + piece[power]
+        return value if self.frame is None else self.frame.project_at(value)
+
+    def values_and_rates(
+        self, u: np.ndarray, piece: np.ndarray, window: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The piece in ambient coordinates at u (s,), (s, nq), and its rate by u, in NumPy."""
+        offset, value = (window[0] + u * window[1])[:, None], np.zeros((len(u), piece.shape[-1]))
+        rate = np.zeros_like(value)
+        for coefficients in piece:
+            rate = rate * offset + value
+            value = value * offset + coefficients
+        return value, rate * window[1]
+
+
 class SampledCurve(Parametrized):
-    """The curve through samples, t -> q: a spline of degree 5, accurate to O(h^6) for smooth curves.
+    """The curve through samples, t -> q: splines of degree 5, accurate to O(h^6), or straight lines.
 
     All functions that take a curve accept a `SampledCurve`, a function t -> q, or a pair (times, points),
     from which they make a `SampledCurve`. Samples are data, not structure: new samples compile nothing, also
@@ -112,10 +144,20 @@ class SampledCurve(Parametrized):
     frame : a frame of the manifold; None for curves of vectors, such as the components of a field.
     times : (S,) increasing, S >= 2, s.
     points : (..., S, nq), on the manifold to `POINT_TOLERANCE`; the sign of a quaternion does not matter.
+    breakpoints : (b,) of the times, at which the spline is cut: where the curve may have a corner, or begin
+        or end a rest; ``[]`` for a smooth curve. None for those that samples show: corners with four to six
+        samples on each side, and three or more samples that are the same point. If JAX traces the samples, a
+        corner that they show makes the curve NaN, and rests are no breakpoints.
+    kind : ``"spline"``, or ``"linear"`` for a polyline: straight in the frame's coordinates, then projected
+        on the manifold. On a sphere these are arcs of great circles, and quaternions turn about fixed axes;
+        they are not the geodesics of other metrics.
 
     Raises
     ------
-    ShapeError, NonFiniteError, PointError (a sample is off the manifold), FrameError.
+    ShapeError, NonFiniteError, FrameError.
+    PointError : a sample is off the manifold; there is a corner or a jump between two samples; a breakpoint
+        is outside of the times; a straight line has ends on opposite sides of the manifold.
+    ValueError : a breakpoint is not one of the times.
 
     Examples
     --------
@@ -127,17 +169,36 @@ class SampledCurve(Parametrized):
     >>> np.round(circle(0.33), 6), np.round([np.cos(0.33), np.sin(0.33)], 6)
     (array([0.946042, 0.324043]), array([0.946042, 0.324043]))
 
+    A corner is found, or given:
+
+    >>> roof = np.stack([t, 0.3 - np.abs(t - 0.3)], axis=-1)
+    >>> cn.SampledCurve(cn.CoordinateFrame(2), t, roof).breakpoints
+    array([0.3])
+
     Source: the text of the module, which states order and error.
     """
 
-    def __init__(self, frame: FrameField | None, times: Any, points: Any) -> None:
+    def __init__(
+        self,
+        frame: FrameField | None,
+        times: Any,
+        points: Any,
+        breakpoints: Any = None,
+        kind: str = "spline",
+    ) -> None:
         if frame is not None:
             require_type("frame", frame, FrameField)
-        self.frame = frame
-        self.knots, self.pieces = _knots_and_pieces(frame, "curve", times, points, None)
+        self._join(frame, joined(frame, "curve", times, points, None, breakpoints, kind))
 
     @classmethod
-    def through(cls, owner: Any, samples: Any, name: str = "curve", size: int | None = None) -> SampledCurve:
+    def through(
+        cls,
+        owner: Any,
+        samples: Any,
+        name: str = "curve",
+        size: int | None = None,
+        breakpoints: Any = None,
+    ) -> SampledCurve:
         """The curve through samples (times, points) at which `owner` is defined.
 
         Parameters
@@ -146,6 +207,7 @@ class SampledCurve(Parametrized):
         samples : the pair, or a `SampledCurve` in the owner's frame, which is returned.
         name : the curve's name in errors.
         size : nq, if there is no owner.
+        breakpoints : as of `SampledCurve`; those of a `SampledCurve` are replaced, unless None.
         """
         require_text("name", name)
         if size is not None:
@@ -156,14 +218,14 @@ class SampledCurve(Parametrized):
                 raise ShapeError(f"{name} points", ("...", "S", expected), ("...", "S", samples.size))
             if owner is not None and samples.frame is not None:
                 require_same_frame(samples.frame, f"the {name}", owner.frame, f"this {type(owner).__name__}")
-            return samples
+            return samples if breakpoints is None else samples._cut_again(breakpoints, name)
         if not isinstance(samples, tuple | list) or len(samples) != 2:
             what = type(samples).__name__
             raise TypeError(f"{name}: expected a function of time or samples (times, points), got {what}")
         curve: SampledCurve = object.__new__(cls)
-        curve.frame = None if owner is None else owner.frame
+        frame = None if owner is None else owner.frame
         times, points = samples
-        curve.knots, curve.pieces = _knots_and_pieces(owner, name, times, points, size)
+        curve._join(frame, joined(owner, name, times, points, size, breakpoints))
         return curve
 
     def __call__(self, t: Any) -> jax.Array:
@@ -211,6 +273,31 @@ class SampledCurve(Parametrized):
         """
         require_within(name, times, self.span, samples)
 
+    def between(self, times: Any) -> tuple[tuple[Any, Any], Any]:
+        """The curve between times (T,) as pieces, each of them one polynomial, as data of `PiecePath`.
+
+        Returns
+        -------
+        pieces, windows : (..., R, 6, nq) and (R, 2), one behind the other; NaN outside of the samples.
+        places : (T,) how many pieces lie before each of the times.
+        """
+        traced = is_traced(times, self.pieces, self.knots)
+        numpy: Any = jnp if traced else np
+        times, knots, pieces = (numpy.asarray(array) for array in (times, self.knots, self.pieces))
+        sign = numpy.sign(times[-1] - times[0])
+        marks = numpy.clip(knots, numpy.minimum(times[0], times[-1]), numpy.maximum(times[0], times[-1]))
+        ends = sign * numpy.sort(sign * numpy.concatenate([times, marks]))
+        if not traced:
+            ends = sign * np.unique(sign * ends)
+        places = numpy.searchsorted(sign * ends, sign * times)
+        middle = 0.5 * (ends[1:] + ends[:-1])
+        index = numpy.maximum(numpy.searchsorted(knots[:-1], middle, side="right") - 1, 0)
+        windows = numpy.stack([ends[:-1] - knots[index], ends[1:] - ends[:-1]], axis=1)
+        room = time_slack(knots[0], knots[-1], numpy)
+        inside = (middle >= knots[0] - room) & (middle <= knots[-1] + room)
+        windows = numpy.where(inside[:, None], windows, np.nan)
+        return (numpy.moveaxis(pieces[..., index, :], -2, -3), windows), places
+
     def step_for_derivatives(self) -> Any:
         """Half the length of the shortest piece if JAX traces the points; None if not.
 
@@ -222,6 +309,24 @@ class SampledCurve(Parametrized):
         lengths = jnp.diff(jnp.asarray(self.knots))
         return 0.5 * jnp.min(jnp.where(lengths > 0.0, lengths, jnp.inf))
 
+    def _join(self, frame: FrameField | None, found: Joined) -> None:
+        """Become the curve that was found, in this frame; its samples are no part of the pytree."""
+        self.frame, self.knots, self.pieces = frame, found.knots, found.pieces
+        self.breakpoints = found.samples.breakpoints
+        cache_of(self)[Samples] = found.samples
+
+    def _cut_again(self, breakpoints: Any, name: str) -> SampledCurve:
+        """The curve through the same samples with other breakpoints."""
+        return self._other(cut_again(_samples_of(self, "breakpoints"), breakpoints, name))
+
+    def _other(self, found: Joined) -> SampledCurve:
+        """Another curve of this frame, of the same kind of arrays."""
+        curve: SampledCurve = object.__new__(type(self))
+        if isinstance(self.pieces, jax.Array):
+            found = found._replace(pieces=jnp.asarray(found.pieces))
+        curve._join(self.frame, found)
+        return curve
+
     def _points_at(self, t: jax.Array) -> jax.Array:
         if t.ndim:
             return jnp.moveaxis(jax.vmap(self._points_at)(t), 0, -2)
@@ -230,6 +335,20 @@ class SampledCurve(Parametrized):
             return self.path(t, pieces, jnp.asarray(self.knots)) if pieces.ndim == 3 else jax.vmap(at)(pieces)
 
         return at(jnp.asarray(self.pieces))
+
+
+def coarser_curves(curve: SampledCurve) -> list[SampledCurve]:
+    """Four curves, each without a quarter of the samples, for an estimate; none for straight lines.
+
+    Parameters
+    ----------
+    curve : made by `SampledCurve`, not one that JAX has made again from its arrays.
+
+    Raises
+    ------
+    ValueError : the samples are lost, or there are only two between breakpoints.
+    """
+    return [curve._other(found) for found in coarser(_samples_of(curve, "estimate"))]
 
 
 def kinks(curve: SampledCurve) -> np.ndarray:
@@ -265,7 +384,7 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
     if is_traced(times, span):
         return
     times, (first, last) = np.ravel(times), map(float, span)
-    slack = _slack(first, last, np)
+    slack = time_slack(first, last, np)
     outside = times[(times < first - slack) | (times > last + slack)]
     if outside.size:
         raise PointError(f"{name}: {outside[0]:g} is outside {samples} [{first:g}, {last:g}]")
@@ -274,41 +393,12 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _knots_and_pieces(owner: Any, name: str, times: Any, points: Any, size: int | None) -> tuple[Any, Any]:
-    """Knots and coefficients of the spline through samples, after all checks."""
-    nq = size if owner is None else owner.frame.ambient_dim
-    t, q = as_array(f"{name} times", times, (None,)), as_array(f"{name} points", points, (None, nq))
-    increases = t.ndim == 1 and (is_traced(t) or bool(np.all(np.diff(np.asarray(t)) > 0.0)))
-    if not increases or t.shape[0] < 2 or q.shape[-2] != t.shape[0]:
-        what = "t (S,) increasing with S >= 2, q (..., S, nq)"
-        raise ShapeError(f"{name} samples (t, q)", what, f"{t.shape}, {q.shape}")
-    for part, array in (("times", t), ("points", q)):
-        require_finite(f"{name} {part}", array)
-    if owner is not None and (is_traced(q, owner.frame)):
-        return traced_spline(t, _admitted_where_traced(owner, q))
-    if is_traced(t, q):
-        return traced_spline(t, q)
-    with jax.ensure_compile_time_eval():  # the samples have values even if JAX is tracing something else
-        t, q = np.asarray(t), np.array(q)
-        if owner is not None:
-            judge, count = owner.frame if is_traced(owner) else owner, len(t)
-            room = [(0, 0)] * (q.ndim - 2) + [(0, capacity(count) - count), (0, 0)]
-            q = _aligned(owner.frame, _admitted(judge, f"{name} points", np.pad(q, room, mode="edge")))
-            q = q[..., :count, :]
-        knots, pieces = spline(t, q)
-        return knots, jnp.asarray(pieces) if isinstance(points, jax.Array) else pieces  # as the samples are
-
-
-def _admitted_where_traced(owner: Any, q: Any) -> jax.Array:
-    """Samples (..., S, nq) projected on the manifold, each next to the one before; NaN for invalid ones."""
-
-    def point(q: jax.Array) -> jax.Array:
-        p, ok = admit_at(owner, q)
-        return jnp.where(ok, p, jnp.nan)
-
-    q = jnp.asarray(q)
-    points = jax.vmap(point)(q.reshape(-1, q.shape[-1])).reshape(-1, *q.shape[-2:])
-    return jnp.swapaxes(_followed(owner.frame, jnp.swapaxes(points, 0, 1)), 0, 1).reshape(q.shape)
+def _samples_of(curve: SampledCurve, option: str) -> Samples:
+    """The samples of a curve, or `ValueError` naming the option that needs them."""
+    samples: Samples | None = cache_of(curve).get(Samples)
+    if samples is None:
+        raise ValueError(f"{option}: this SampledCurve came through JAX without its samples; make it there")
+    return samples
 
 
 def _frame_of(owner: Any) -> FrameField:
@@ -317,43 +407,3 @@ def _frame_of(owner: Any) -> FrameField:
     if not isinstance(frame, FrameField):
         raise TypeError(f"owner: expected an object with a frame, as a connection, got {words_of(owner)}")
     return frame
-
-
-def _slack(first: Any, last: Any, numpy: Any) -> Any:
-    """How far a time may lie outside of the samples by round-off."""
-    largest = numpy.maximum(numpy.abs(first), numpy.abs(last))
-    return _ROUND_OFF * (last - first) + 4.0 * np.finfo(np.float64).eps * largest
-
-
-def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
-    """Samples (..., S, nq) projected on the manifold; the error of the first invalid one."""
-    host = getattr(owner, "host", None)
-    if host is not None:  # a robot validates them in NumPy, without compiling
-        points: np.ndarray = host.point(name, q)
-        try:
-            host.mass_matrices(points)
-        except ValueError:
-            for row in q.reshape(-1, q.shape[-1]):
-                require_admissible(owner, name, row)
-            raise
-        return points
-    return np.asarray(evaluate(owner, projected_point, Argument(name, q, q.shape[-1:])))
-
-
-def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:
-    """Samples (..., S, nq), each in its representative next to the one before."""
-    if frame.dim == frame.ambient_dim:
-        return q
-
-    rows = np.swapaxes(q.reshape(-1, *q.shape[-2:]), 0, 1)
-    return np.swapaxes(np.asarray(compiled(_followed, frame)(rows)), 0, 1).reshape(q.shape)
-
-
-def _followed(frame: FrameField, points: jax.Array) -> jax.Array:
-    """Points (S, rows, nq), each in its representative next to the one before."""
-
-    def step(before: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
-        here = jax.vmap(frame.align_at)(here, before)
-        return here, here
-
-    return jax.lax.scan(step, points[0], points)[1]

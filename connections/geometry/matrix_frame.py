@@ -61,7 +61,7 @@ class MatrixFrame(FrameField):
         project: PointFunction | None = None,
         parameters: Any = None,
     ) -> None:
-        require_function("matrix", matrix, "q -> X (nq, n)", "write lambda q: X")
+        require_function("matrix", matrix, "q -> X (nq, n)", "write lambda q: X", parameters)
         if project is not None:
             require_function("project", project, "q -> the nearest point (nq,)")
         for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):

@@ -129,7 +129,11 @@ class MatrixLieGroup(FrameField):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """g E_i or E_i g, (m^2, n)."""
         product = "ab,ibc->aci" if self.invariant == "left" else "bc,iab->aci"
-        return jnp.einsum(product, self._matrix(q), self.basis).reshape(self.ambient_dim, self.dim)
+        fields = jnp.einsum(product, self._matrix(q), self.basis)
+        constant = self._equations.constant
+        if constant is not None:
+            fields = jnp.where(constant[:, :, None], 0.0, fields)
+        return fields.reshape(self.ambient_dim, self.dim)
 
     def dual_at(self, q: jax.Array) -> jax.Array:
         """Components of g^-1 gdot or gdot g^-1 in the basis, (n, m^2)."""

@@ -38,6 +38,7 @@ class MatrixGroupEquations(Parametrized):
 
     Attributes
     ----------
+    constant : (m, m), the entries that are those of the identity in all elements; None if there are none.
     codimension : how many equations are missing: 0 if they determine the group, up to its components.
     degree : the number of factors from which on all products of basis matrices vanish; None if they do not.
     """
@@ -46,6 +47,9 @@ class MatrixGroupEquations(Parametrized):
         n, m, _ = basis.shape
         hull, self.degree = _products(basis)
         self._onto_hull = cleaned(hull @ hull.T) if hull.shape[1] < m * m else None
+        self.constant: np.ndarray | None = None
+        if self._onto_hull is not None and not self._onto_hull.any(axis=1).all():
+            self.constant = ~self._onto_hull.any(axis=1).reshape(m, m)
         rows: list[np.ndarray] = []
         forms: dict[str, list[np.ndarray]] = {"trace": [], "form": [], "dual": []}
         left, missing = hull, hull.shape[1] - n
@@ -76,7 +80,8 @@ class MatrixGroupEquations(Parametrized):
             along, _ = jnp.linalg.qr((g @ tangent).reshape(len(tangent), -1).T)
             step = (g @ y).reshape(-1)
             g = g + (step - along @ (along.T @ step)).reshape(g.shape)
-        return g
+        # Newton's matrix leaves the round-off of a round-off here, which nothing else is as small as.
+        return g if self.constant is None else jnp.where(self.constant, jnp.eye(len(g)), g)
 
     def _residual(self, g: jax.Array) -> jax.Array:
         """What the linear equations for y are equal to, in the order of their rows."""

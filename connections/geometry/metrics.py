@@ -170,7 +170,7 @@ class MatrixMetric(Metric):
 
     def __init__(self, frame: FrameField, matrix: Callable[..., Any], parameters: Any = None) -> None:
         require_type("frame", frame, FrameField, "write MatrixMetric(frame, function)")
-        require_function("matrix", matrix, "q -> H (n, n)", "write ConstantMetric(frame, H)")
+        require_function("matrix", matrix, "q -> H (n, n)", "write ConstantMetric(frame, H)", parameters)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
 
@@ -264,7 +264,7 @@ class PullbackMetric(Metric):
 
     def __post_init__(self, parameters: Any) -> None:
         require_type("frame", self.frame, FrameField, "write PullbackMetric(frame, embedding)")
-        require_function("embedding", self.embedding, "q -> point of R^N")
+        require_function("embedding", self.embedding, "q -> point of R^N", parameters=parameters)
         object.__setattr__(self, "embedding", with_parameters(self.embedding, parameters))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:

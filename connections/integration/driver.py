@@ -8,6 +8,7 @@ requested times. The loop is written in Python, so that Ctrl-C ends it; what was
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple
@@ -21,8 +22,10 @@ from connections.integration.tolerances import (
     CLOCK,
     FIRST_STEP,
     LOOK,
+    LOOK_AGAIN,
     NO_LONGER,
     SHORTEST,
+    SUSPECT,
     at_beginning,
     clock_counts,
     is_taken,
@@ -35,15 +38,19 @@ Array = NDArray[np.float64]
 #: judged (`tolerances.with_error_ratios`).
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
 #: Called after every accepted step, (motion, s before, s after, state before, state after), (STATE, k)
-#: each; the time and state at which the motion ends, or None if it goes on.
-Watch = Callable[[int, float, float, Array, Array], tuple[float, Array] | None]
+#: each; the time at which the motion ends, or None if it goes on.
+Watch = Callable[[int, float, float, Array, Array], float | None]
 
-#: Called with a motion that would need too short steps, (motion, s, state (STATE, k)).
-LookAhead = Callable[[int, float, Array], None]
+#: Called with a motion that needs too short steps, (motion, s, state (STATE, k), whether it only counts if
+#: terms of the rate cancel): whether it changes the tolerances of the motion.
+LookAhead = Callable[[int, float, Array, bool], bool]
 Tick = Callable[[float], None]  # called with the share of the work that is done
 
 PLACES = 32  # motions that take their steps together
-TOO_SHORT = "it would need steps shorter than 1e-13 of the whole time"
+TOO_SHORT = (
+    "it would need steps shorter than 1e-13 of the whole time; follow what is so brief in a motion of its "
+    "own, over a shorter time"
+)
 _BEYOND = 1e-9  # of the whole time: so far ahead the owner is asked why a motion cannot go on
 
 
@@ -137,7 +144,8 @@ def follow(
     settings : the lengths of steps, and how many there may be.
     places : how many motions take their steps together.
     watch : called after every accepted step.
-    look_ahead : changes the tolerances of a motion that needs too short steps, once, or None.
+    look_ahead : changes the tolerances of a motion that needs too short steps, or None. It is called once
+        where the motion would end, and not more than every 1,024 steps where a short step has a large error.
     conserved : the name of what is conserved, for errors; empty if nothing is.
     tick : called with the share of the work that is done, after every step.
     looked_at : whether what steps compute is all of what is conserved; if not, the caller adds the rest, and
@@ -301,8 +309,9 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
     reach, found, m = np.append(np.abs(run.clock), math.inf), run.found, start.shape[1]
     kept_by = _Conserved(start[5], run.conserved, run.most_drift < math.inf)
     kept_by.record(found, start, np.arange(m), np.arange(m), np.zeros(m, dtype=int))
+    suspect = SUSPECT * run.whole
     resting, no_grain = False, np.zeros(places)  # whether any motion leaves a state of rest
-    looked: set[int] = set()  # motions that have looked ahead
+    looked: dict[tuple[int, bool], int] = {}  # when motions may look ahead, and whether they were lost then
     while len(lanes.which):
         s, h, goal, target, before, rest, which, state = lanes
         # Try a step. One that would pass the next requested time, or end just before it, ends there.
@@ -314,13 +323,17 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
         error = of.fmin(of.numbers(np.maximum.reduce(tried[-1], axis=-1, initial=0.0)), math.inf)
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
-        short, taken = length <= shortest, False
-        if of.any(short):
-            leaving = of.column(rest) & clock_counts(tried, state, run.whole)
-            taken = of.numbers(is_taken(of.column(length), tried, state, leaving))
-            taken = short & (error >= 1.0) & taken
+        short, taken, again = length <= shortest, False, None
+        if of.any(length <= suspect):
+            large = (length <= suspect) & (error >= 1.0)
+            if of.any(short):
+                leaving = of.column(rest) & clock_counts(tried, state, run.whole)
+                taken = short & large & of.numbers(is_taken(of.column(length), tried, state, leaving))
+            lost = (short & large) > taken  # of booleans: and not
+            again = _on_other_tolerances(run, of, large, lost, which, sign * s, state, (looked, count))
+            if again is not None:
+                taken, error = of.where(again, False, taken), of.where(again, math.inf, error)
         kept, h = next_length(length, h, ends, error, taken, (shortest, run.longest), of)
-        again = _on_other_tolerances(run, of, short > kept, which, sign * s, state, looked)
         if again is not None:
             short, h = of.where(again, False, short), of.where(again, run.longest, h)
         if resting or of.any(taken):  # the state of rest ends when the motion exceeds the clock's errors
@@ -459,18 +472,30 @@ def _accepted_states(of: Any, kept: Any, tried: Array, state: Array) -> Array:
 
 
 def _on_other_tolerances(
-    run: _Run, of: Any, lost: Any, which: NDArray[np.int64], s: Any, state: Array, looked: set[int]
+    run: _Run,
+    of: Any,
+    large: Any,
+    lost: Any,
+    which: NDArray[np.int64],
+    s: Any,
+    state: Array,
+    looked: tuple[dict[tuple[int, bool], int], int],
 ) -> Any:
-    """Which of the motions that are lost go on with other tolerances; None if there is none."""
-    if run.look_ahead is None or not of.any(lost):
+    """Which of the motions whose short step has a large error go on with other tolerances; None if none.
+
+    Parameters
+    ----------
+    large, lost : whether it has, and whether the motion ends there otherwise.
+    looked : from which count of steps on motions may look ahead again, which is changed; and the count.
+    """
+    if run.look_ahead is None or not of.any(large):
         return None
-    again = np.zeros(len(which), dtype=bool)
-    for i in np.flatnonzero(of.row(lost)):
-        motion = int(which[i])
-        if motion not in looked:
-            looked.add(motion)
-            run.look_ahead(motion, float(of.row(s)[i]), state[:, i])
-            again[i] = True
+    again, (after, count) = np.zeros(len(which), dtype=bool), looked
+    for i in np.flatnonzero(of.row(large)):
+        key = int(which[i]), bool(of.row(lost)[i])
+        if count >= after.get(key, 0):
+            after[key] = sys.maxsize if key[1] else count + LOOK_AGAIN
+            again[i] = run.look_ahead(key[0], float(of.row(s)[i]), state[:, i], not key[1])
     return of.numbers(again)
 
 
@@ -499,5 +524,5 @@ def _event_in_step(
         ended = run.watch(int(which[i]), sign * before, sign * after, states[0][:, i], states[1][:-1, i])
         if ended is not None:
             over[i] = True
-            run.found.ended[int(which[i])] = ended[0]
+            run.found.ended[int(which[i])] = ended
     return of.numbers(over)

@@ -8,6 +8,7 @@ compiles nothing.
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, TypedDict
@@ -94,6 +95,42 @@ class Settings(NamedTuple):
         return self._replace(max_step=by(self.max_step, step))
 
 
+class Event(NamedTuple):
+    """An event and what is asked of it.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> number.
+    most : how many times it comes until the motion ends; infinite if it does not end the motion.
+    direction : positive if only those count that come to zero from below, negative if only those from above.
+    """
+
+    function: Callable[..., Any]
+    most: float
+    direction: float
+
+    @classmethod
+    def of(cls, name: str, function: Callable[..., Any]) -> Event:
+        """A function with SciPy's attributes ``terminal`` and ``direction``, both optional.
+
+        Raises
+        ------
+        TypeError, ValueError : an attribute that is no number, or cannot be used; named after `name`.
+        """
+        terminal, direction = getattr(function, "terminal", None), getattr(function, "direction", None)
+        direction = as_array(f"{name}.direction", 0.0 if direction is None else direction, ())
+        if direction.ndim or not np.isfinite(direction):
+            raise ValueError(
+                f"{name}.direction: expected a positive or negative number or 0, got {direction}"
+            )
+        if terminal is None or isinstance(terminal, bool | np.bool_):
+            return cls(function, 1.0 if terminal else math.inf, float(direction))
+        count = as_array(f"{name}.terminal", terminal, ())
+        if count.ndim or not (count >= 0.0 and count == np.floor(count) and np.isfinite(count)):
+            raise ValueError(f"{name}.terminal: expected True, False or a positive integer, got {terminal!r}")
+        return cls(function, float(count) or math.inf, float(direction))
+
+
 @dataclass(frozen=True)
 class Solver:
     """Options that have been checked.
@@ -102,14 +139,14 @@ class Solver:
     ----------
     settings : the numbers.
     breakpoints : (b,) times at which steps end.
-    events : functions (t, q, v) -> number.
+    events : functions (t, q, v) -> number, with what is asked of them.
     allow_partial : whether a motion that fails is NaN from there on.
     estimate : whether the difference to a more accurate solution is wanted.
     """
 
     settings: Settings = field(default_factory=Settings)
     breakpoints: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    events: tuple[Callable[..., Any], ...] = ()
+    events: tuple[Event, ...] = ()
     allow_partial: bool = False
     estimate: bool = False
 
@@ -132,8 +169,9 @@ class Solver:
 
         Raises
         ------
-        TypeError : an unknown option, or one that the function does not take; an event is no function.
-        ValueError : a tolerance, step or number of steps that is not positive.
+        TypeError : an unknown option, or one that the function does not take; an event is no function, or has
+            an attribute that is no number.
+        ValueError : a tolerance, step or number of steps that is not positive, or an event's ``terminal``.
         ShapeError, NonFiniteError : breakpoints are not one row of finite numbers.
         """
         known = [option for option in Options.__annotations__ if option not in set(without)]
@@ -210,10 +248,10 @@ def _times(breakpoints: Any) -> NDArray[np.float64]:
     return np.unique(times)
 
 
-def _events(events: Any) -> tuple[Callable[..., Any], ...]:
+def _events(events: Any) -> tuple[Event, ...]:
     if events is None:
         return ()
     functions = tuple(events) if isinstance(events, list | tuple) else (events,)
-    for function in functions:
-        require_function("events", function, EVENT)
-    return functions
+    for i, function in enumerate(functions):
+        require_function(f"events[{i}]", function, EVENT)
+    return tuple(Event.of(f"events[{i}]", function) for i, function in enumerate(functions))

@@ -8,6 +8,7 @@ rests after some hundred steps, so that Ctrl-C ends a long motion.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +24,8 @@ from connections.integration.driver import (
     too_many,
 )
 from connections.integration.solver import Settings
-from connections.integration.tolerances import relative_drift
-from connections.integration.traced import DRIFTED, MotionInProgress
+from connections.integration.tolerances import LOOK_AGAIN, relative_drift
+from connections.integration.traced import ASKS, DRIFTED, MotionInProgress
 
 Array = NDArray[np.float64]
 #: (where the motion is, the next requested times (GOALS,), how many of them are real, the count of steps at
@@ -71,11 +72,14 @@ def _follow(
     tick: Tick | None,
     found: Followed,
 ) -> None:
+    after = 0  # from which count of steps on it may ask
     whole, reached, tried, none = float(clock[-1]), 0, int(at.tried), at
+    longest = np.copysign(settings.lengths(abs(whole), 1.0)[1], whole)
     while reached < len(clock) - 1:
         ahead = clock[reached : reached + GOALS]
         goals = np.concatenate([ahead, np.full(GOALS - len(ahead), whole)])
-        at = advance(at._replace(target=none.target), goals, len(ahead), tried + STEPS)
+        asks: Any = np.array(look_ahead is not None and tried >= after)
+        at = advance(at._replace(target=none.target, asks=asks), goals, len(ahead), tried + STEPS)
         target, ended, tried = int(at.target), int(at.ended), int(at.tried)
         new = slice(reached + 1, reached + target)
         found.states[0, new] = np.asarray(at.states)[1:target]
@@ -94,12 +98,12 @@ def _follow(
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)
-        elif look_ahead is None:
-            why = TOO_SHORT
-        else:
-            look_ahead(0, float(at.s), state)
-            longest = settings.lengths(abs(whole), 1.0)[1]
-            at, look_ahead = at._replace(ended=none.ended, h=np.copysign(longest, whole)), None
+        elif look_ahead is not None:
+            changed = look_ahead(0, float(at.s), state, ended == ASKS)
+            at, after = at._replace(ended=none.ended, h=longest if changed else at.h), tried + LOOK_AGAIN
+            look_ahead = look_ahead if ended == ASKS else None
             continue
+        else:
+            why = TOO_SHORT
         found.stopped[0] = Stopped.at(float(at.s), state, why, whole)
         return

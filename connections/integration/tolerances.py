@@ -22,10 +22,13 @@ No step is shorter than 1e-13 of the whole time; a motion that would need a shor
 exception is a component at rest: it has not moved farther than this one step moves it, or it has moved only
 by the round-off of terms that cancel, so that its rate at least doubles in this one step. If its rate jumps,
 or begins to grow, no step over that instant has a small relative error. The shortest step is then taken with
-its error, which is at most its length times the change of the rate in it: the jump is shifted in time by less
-than this step. The steps that follow are taken in the same way. Until the component has moved, its error may
-also be its change in 1e-15 of the whole time, because no clock is more accurate. Source: E. Hairer, S. P.
-Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
+its error, if this error is within the tolerance of what follows: it is at most the step's length h times the
+change of the rate in it, |f1 - f0|, and at the rate f1 the component moves as far in the time h |f1 - f0| /
+|f1|, which has to be less than 1e-10 of the whole time. So the jump is shifted in time by no more than this.
+A force that is large for an instant only, such as a constant power at the speed 1e-15, leaves a much smaller
+rate behind, and the motion ends there. The steps that follow are taken in the same way. Until the component
+has moved, its error may also be its change in 1e-15 of the whole time, because no clock is more accurate.
+Source: E. Hairer, S. P. Norsett, G. Wanner, Solving Ordinary Differential Equations I, II.4, II.10 (DOP853).
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from numpy.typing import NDArray
 
 RTOL = 5e-11  # with ATOL, 1e-10 of the largest value so far
 ATOL = 5e-11
+CHANGED = 100.0  # times `ROUND_OFF`, of what the terms of a rate change in a step without each other
 ROUND_OFF = 1e-15  # at least the round-off of the larger components, because smaller ones contain it
 MAX_STEPS = 100_000
 FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where it has to
@@ -44,10 +48,14 @@ FIRST_STEP = 0.1  # of the whole time; the error estimate makes it shorter where
 #: of it apart, 0.8 % of the whole time, so that what acts for 2 % of it is met by two stages at least.
 LONGEST = 1.0 / 32.0
 SHORTEST = 1e-13  # of the whole time
+#: Of the whole time: where a step of this length has a large error, terms of the rate may cancel to their
+#: round-off. This is looked at again after so many steps.
+SUSPECT, LOOK_AGAIN = 1e-6, 1024
 CLOCK = 1e-15  # of the whole time
 NO_LONGER = 1.0 - 1e-12  # a step this near to a requested time ends there
 GROWTH, CUT, SAFETY = 10.0, 0.2, 0.9
 EXPONENT, LEAST = -1.0 / 8.0, 1e-12  # steps change by this power of the error; smaller errors count as LEAST
+_SHIFTED = (RTOL + ATOL) / SHORTEST  # the change of the rate in a step that is taken, over the rate after it
 _DOUBLED = 0.5  # the rate before the shortest step over the rate after it; towards a blow-up the ratio is 0.9
 # Floors of two divisors, against 0 / 0. XLA divides by the product of both, so that must not underflow
 # either.
@@ -125,7 +133,7 @@ def with_error_ratios(
     ----------
     found : (6, ..., k) as of `steps.Attempt`; the error combines both estimates.
     state : (STATE, ..., k) before the step.
-    scales : (2, ..., k) from where components are measured, and sizes in units that are expected of them.
+    scales : (2, ..., k) from where components are measured, and `expected_rates` in units, or zero.
     layout : of the components.
     elapsed, step : from the beginning to the end of the step, and how long it is, (..., 1) or numbers.
     grain : (..., 1) or a number, the time by which the clock may be wrong; zero but for a motion from rest.
@@ -140,11 +148,13 @@ def with_error_ratios(
     duration = numpy.where(layout.points, elapsed, 1.0)
     in_units = numpy.abs(numpy.where(layout.points, rates, new)) / units
     largest = numpy.fmax(largest, numpy.where(units > 0.0, in_units, 0.0))
+    changed = expected * step * numpy.where(layout.points, step, 1.0) * units
     units = duration * units
     reach = numpy.fmin(farthest, largest * units)
     tolerance = atol * reach + rtol * numpy.fmin(reach, numpy.fmax(before, here))
-    grown = numpy.fmax(_largest_of_groups(largest, layout.groups, numpy), expected)
-    tolerance = numpy.fmax(tolerance, ROUND_OFF * numpy.fmax(grown * units, numpy.abs(new)))
+    grown = _largest_of_groups(largest, layout.groups, numpy)
+    noise = numpy.fmax(numpy.fmax(grown * units, changed), numpy.abs(new))
+    tolerance = numpy.fmax(tolerance, ROUND_OFF * noise)
     tolerance = numpy.fmax(tolerance, grain * numpy.fmin(numpy.abs(f), numpy.abs(rates))) + LEAST_TOLERANCE
     # Divide by the tolerance before squaring: squares of errors may overflow or underflow in some units.
     fifth, third = fifth / tolerance, third / tolerance
@@ -168,22 +178,43 @@ def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
     return numpy.stack([y0, nothing, here, here, nothing, nothing])
 
 
-def expected_sizes(rates: Any, units: Any, duration: Any, layout: Layout, numpy: Any = np) -> Any:
-    """Sizes in units that components can be expected to reach from a state of rest, (k,).
+def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> Any:
+    """`CHANGED` times the rates in units that the terms of a state at rest have without each other, (k,).
 
-    A force that begins later gives a body at rest a speed of about the largest acceleration times its
-    duration. It is the scale of the round-off of a motion that has not yet begun.
+    A motion at rest has no size of which its errors could be a part. What makes it move is a sum of terms,
+    such as a torque and the weight that it holds, which may cancel to their round-off, or a force that begins
+    later, near zero with a large relative error. Round-off of the terms changes a component in a step by a
+    part of what they change without each other; so a part of 1e-13 of this is always allowed.
+
+    Allowed is a part of the change in the same step, and not of all that a term could change in the whole
+    time: a force that is over as soon as anything moves gives no such speed.
 
     Parameters
     ----------
-    rates : (samples, k) of the state at rest, at times of the motion.
+    terms : (samples, k) sums of the sizes of the terms of rates of the state at rest, at times of the motion.
     units : (k,) of its components.
-    duration : the whole time.
     layout : of the components.
+    numpy : NumPy, or a module with the same functions.
     """
-    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(numpy.abs(rates), axis=0) / units)
-    sizes = numpy.where(numpy.isfinite(sizes), duration * sizes, 0.0)
+    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(terms, axis=0) / units)
+    sizes = numpy.where(numpy.isfinite(sizes), CHANGED * sizes, 0.0)
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
+
+
+def is_held(rates: Any, terms: Any, units: Any, layout: Layout) -> bool:
+    """Whether terms of the rates cancel to their round-off, so that no step has a small relative error.
+
+    Parameters
+    ----------
+    rates, terms : (k,) the rates at rest, and the sums of the sizes of their terms.
+    units, layout : of the components.
+    """
+    counts = ~layout.points & (units > 0.0)
+    net, parts = (
+        _largest_of_groups(np.where(counts, np.abs(a) / units, 0.0), layout.groups, np)
+        for a in (rates, terms)
+    )
+    return bool(np.any((RTOL + ATOL) * net < ROUND_OFF * parts))
 
 
 def relative_drift(conserved: Any, largest: Any, first: Any, numpy: Any = np) -> Any:
@@ -217,6 +248,9 @@ def clock_counts(found: Any, state: Any, whole: Any, numpy: Any = np) -> Any:
 def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -> Any:
     """Whether the shortest step is taken with its errors: all components with large ones are at rest.
 
+    Their rate changes by at most 1,000 times the rate after the step, so that the error is no more than a
+    clock that is wrong by 1e-10 of the whole time.
+
     Parameters
     ----------
     step : its length.
@@ -226,8 +260,9 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
     """
     before, after = numpy.abs(state[1]), numpy.abs(found[1])
     at_rest = (state[3] <= step * numpy.fmax(before, after)) | (before <= _DOUBLED * after)
+    shifted = numpy.abs(found[1] - state[1]) <= _SHIFTED * after
     sound = numpy.isfinite(found[0]) & numpy.isfinite(found[1])
-    return numpy.all(sound & (at_rest | leaving | (found[-1] < 1.0)), axis=-1)
+    return numpy.all(sound & ((shifted & (at_rest | leaving)) | (found[-1] < 1.0)), axis=-1)
 
 
 def next_length(

@@ -26,6 +26,7 @@ from connections.integration.tolerances import (
     LOOK,
     NO_LONGER,
     SHORTEST,
+    SUSPECT,
     Layout,
     LayoutKey,
     at_beginning,
@@ -37,7 +38,7 @@ from connections.integration.tolerances import (
 )
 
 BLOCK = 64  # reverse mode stores the state before every block of so many steps
-DRIFTED = 2
+DRIFTED, ASKS = 2, 3
 MOST = 512 * BLOCK  # stored steps; a motion with more of them has no derivative
 
 Function = Callable[[jax.Array, jax.Array], jax.Array]
@@ -55,7 +56,8 @@ class MotionInProgress(NamedTuple):
     tried: jax.Array  # steps
     kept: jax.Array  # how many of those were accepted
     leaves_rest: jax.Array
-    ended: jax.Array  # 0 while it goes on, `DRIFTED`, or 1 for any other reason
+    asks: jax.Array  # whether it ends where a short step has a large error
+    ended: jax.Array  # 0 while it goes on, `DRIFTED`, `ASKS`, or 1 for any other reason
     states: jax.Array  # (T + 1, k) at the requested times; the last is for states that are not wanted
     drift: jax.Array  # (T + 1,) of what is conserved, there
     steps: Any  # marks and steps of `_StoredMotion`, or nothing
@@ -221,6 +223,7 @@ def beginning(y0: Any, course: StepControl, room: int = 0, numpy: Any = np) -> M
         tried=nothing - 1,  # a step of no length finds the first rate
         kept=nothing,
         leaves_rest=false,
+        asks=false,
         ended=nothing,
         states=numpy.concatenate([y0[None], later]),
         drift=numpy.concatenate([numpy.zeros(1), numpy.full(len(later), numpy.nan)]),
@@ -274,6 +277,9 @@ def after_steps(
         drifted = (drift > settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first
         leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
+        # Not where the motion would end: this has a reason of its own.
+        asks = at.asks & (error >= 1.0) & (length <= SUSPECT * whole) & (taken | ~short)
+        taken = taken & ~asks
         kept, longer = next_length(length, jnp.abs(at.h), ends, error, taken, (shortest, longest), jnp)
         longer = jnp.where(first, jnp.abs(at.h), longer)
         arrives, at_rest, steps = kept & ends & ~drifted, jnp.any(counts), at.steps
@@ -293,8 +299,11 @@ def after_steps(
             tried=at.tried + 1,
             kept=at.kept + (kept & ~first),
             leaves_rest=jnp.where(kept, taken | (at.leaves_rest & at_rest), at.leaves_rest),
+            asks=at.asks,
             ended=jnp.where(
-                kept & drifted, DRIFTED, (~kept & short) | (at.tried >= settings.max_steps)
+                kept & drifted,
+                DRIFTED,
+                jnp.where(asks, ASKS, (~kept & short) | (at.tried >= settings.max_steps)),
             ).astype(jnp.int32),
             states=_with_row(at.states, recorded, found[0]),
             drift=_with_row(at.drift, recorded, drift),

@@ -18,9 +18,9 @@ from connections.multibody.curvatures import (
 )
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
+from connections.multibody.description.left_out import LeftOutWarning
 from connections.multibody.description.mechanism import Mechanism
 from connections.multibody.description.mjcf import from_mjcf
-from connections.multibody.description.mjcf_forces import LeftOutWarning
 from connections.multibody.description.packages import load
 from connections.multibody.description.urdf import from_urdf
 from connections.multibody.displacements import difference, displace, finite_differences
@@ -63,6 +63,7 @@ from connections.multibody.joints import (
     Free,
     Helical,
     Joint,
+    Keyframe,
     Limits,
     LimitsWarning,
     Motor,
@@ -82,6 +83,12 @@ from connections.multibody.linearization import (
 )
 from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
+from connections.multibody.momenta import (
+    centroidal_momentum,
+    centroidal_momentum_matrix,
+    centroidal_momentum_matrix_rate,
+    kinetic_energy,
+)
 from connections.multibody.program.closed import Closed
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
@@ -119,6 +126,7 @@ __all__ = [
     "InertiaWarning",
     "InverseKinematics",
     "Joint",
+    "Keyframe",
     "LeftOutWarning",
     "Limits",
     "LimitsWarning",
@@ -142,6 +150,10 @@ __all__ = [
     "audit_coriolis",
     "body_jacobians",
     "center_of_mass",
+    "centroidal_momentum",
+    "centroidal_momentum_matrix",
+    "centroidal_momentum_matrix_rate",
+    "kinetic_energy",
     "center_of_mass_jacobian",
     "christoffel_derivatives",
     "christoffel_symbols",

@@ -19,15 +19,17 @@ of the recursions.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from inspect import Signature, cleandoc, signature
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from connections.multibody.model import Model, require_model
+from connections.checks import as_array, is_traced, require_bool, require_finite, require_mapping
+from connections.multibody.model import Model, close_loops, require_model
 from connections.multibody.program.calls import Call
 from connections.multibody.program.table import RECURSIONS
+from connections.multibody.traced_model import TracedModel
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -43,6 +45,8 @@ _ARGUMENTS = {
     "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion.',
     "frame": "the name of a frame, one of ``model.frame_names``.",
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
+    "passive": "whether `Model.passive_forces` act, too: springs, dampers, friction, lift.",
+    "wrenches": "{frame: (..., 6)} wrenches [n; f] on frames from outside, about their origins, N m and N.",
     "out": "the array to fill.",
 }
 _ERRORS = {
@@ -117,6 +121,49 @@ def matrices_of(stacked: np.ndarray) -> Any:
 def tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
     """Likewise for arrays of three axes."""
     return tuple(stacked[..., k, :, :, :] for k in range(stacked.shape[-4]))
+
+
+def with_forces(
+    model: Any, q: Any, v: Any, passive: Any, wrenches: Any = None, axes: str = "body"
+) -> tuple[Any, Any]:
+    """q, with its loops solved once, and the passive and external forces (..., nv).
+
+    Raises
+    ------
+    TypeError : `passive` is no bool, `wrenches` no mapping. ModelError : the description has passive forces
+        that are not computed, or there is no frame. ShapeError, NonFiniteError : of a wrench.
+    """
+    require_bool("passive", passive)
+    structure = structure_of(model)
+    if structure.closed and not is_traced(q):
+        q = close_loops(structure, q)
+    force = structure.passive_forces(q, v) if passive else np.zeros(model.nv)
+    if wrenches is not None:
+        require_mapping("wrenches", wrenches, "{frame: [n; f] (6,)}")
+        for frame, wrench in wrenches.items():
+            what = f"wrenches: frame {frame!r}"
+            w = as_array(what, wrench, (6,))
+            require_finite(what, w)
+            force = force + product(np.swapaxes(frame_jacobian(structure, q, frame, axes=axes), -1, -2), w)
+    return q, force
+
+
+def structure_of(model: Any) -> Any:
+    """The model; of one whose numbers are data, that of its joints."""
+    return model.structure if isinstance(model, TracedModel) else model
+
+
+def product(matrix: Any, vector: Any) -> Any:
+    """Matrices (..., m, n) times vectors (..., n)."""
+    return (matrix @ vector[..., None])[..., 0]
+
+
+def plus(found: Any, more: Any) -> Any:
+    """The sum, in the memory of the first if it is NumPy's."""
+    if isinstance(found, np.ndarray):
+        found += more
+        return found
+    return found + more
 
 
 @documented
@@ -218,12 +265,26 @@ def coriolis_transpose_product(
 
 
 @documented
-def inverse_dynamics(model: Model, q: Any, v: Any, a: Any, *, out: Any = None) -> np.ndarray:
-    """tau = H a + C v + g, (..., nv), N m and N.
+def inverse_dynamics(
+    model: Model,
+    q: Any,
+    v: Any,
+    a: Any,
+    *,
+    passive: bool = False,
+    wrenches: Mapping[str, Any] | None = None,
+    axes: str = "body",
+    out: Any = None,
+) -> np.ndarray:
+    """tau = H a + C v + g, (..., nv), N m and N; less what passive forces and wrenches do.
 
     Source: [E] (15) to (18).
     """
     try:
+        if passive is not False or wrenches is not None:
+            q, force = with_forces(model, q, v, passive, wrenches, axes)
+            found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
+            return found
         return model.program.functions["inverse_dynamics"](q, v, a, out)
     except AttributeError:
         require_model("inverse_dynamics", model)
@@ -257,12 +318,25 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def forward_dynamics(model: Model, q: Any, v: Any, tau: Any, *, out: Any = None) -> np.ndarray:
-    """vdot = H^-1 (tau - C v - g), (..., nv).
+def forward_dynamics(
+    model: Model,
+    q: Any,
+    v: Any,
+    tau: Any,
+    *,
+    passive: bool = False,
+    wrenches: Mapping[str, Any] | None = None,
+    axes: str = "body",
+    out: Any = None,
+) -> np.ndarray:
+    """vdot = H^-1 (tau - C v - g), (..., nv); passive forces and wrenches add to tau.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
     try:
+        if passive is not False or wrenches is not None:
+            q, force = with_forces(model, q, v, passive, wrenches, axes)
+            tau = as_array("tau", tau, (model.nv,)) + force
         return model.program.functions["forward_dynamics"](q, v, tau, out)
     except AttributeError:
         require_model("forward_dynamics", model)

@@ -11,7 +11,7 @@ Source: [W] VI-B, VI-C.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import networkx as nx
@@ -23,6 +23,7 @@ from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix, require_sums
 from connections.multibody.joints import Fixed, Joint
 from connections.multibody.joints.armature import armature_of
+from connections.multibody.joints.keyframes import Keyframes
 from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive
 
@@ -83,6 +84,7 @@ class Tree:
     actuated: np.ndarray  #: (N,) whether joint i has a motor; the assembly of loops prefers it as independent
     motors: tuple[Motor, ...] = ()
     passive: Passive = Passive()
+    keyframes: Keyframes = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         make_read_only(self)

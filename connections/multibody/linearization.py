@@ -23,14 +23,15 @@ from connections.evaluation.boundary import Argument, evaluate, returns_input_ki
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
-from connections.multibody.functions import documented, matrices_of
+from connections.multibody.functions import documented, matrices_of, plus, structure_of, with_forces
 from connections.multibody.model import Model, require_model
+from connections.multibody.passive_forces import passive_slopes
 from connections.multibody.program.closed import coordinates_of
 
 
 @documented
 def inverse_dynamics_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, a: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
 
@@ -45,17 +46,19 @@ def inverse_dynamics_derivatives(
     Source: [B] Tables 5 to 8.
     """
     try:
+        if passive is not False:
+            q, _ = with_forces(model, q, v, passive)
         stacked = model.program.functions["inverse_dynamics_derivatives"](q, v, a, out)
     except AttributeError:
         require_model("inverse_dynamics_derivatives", model)
         raise
     matrices: tuple[np.ndarray, np.ndarray, np.ndarray] = matrices_of(stacked)
-    return matrices
+    return _less_passive(matrices, model, q, v) if passive else matrices
 
 
 @documented
 def forward_dynamics_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
@@ -65,17 +68,34 @@ def forward_dynamics_derivatives(
     Source: [B] section on forward dynamics, Tables 5 to 9.
     """
     try:
+        if passive is not False:
+            q, force = with_forces(model, q, v, passive)
+            tau = as_array("tau", tau, (model.nv,)) + force
         stacked = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
     except AttributeError:
         require_model("forward_dynamics_derivatives", model)
         raise
     matrices: tuple[np.ndarray, np.ndarray, np.ndarray] = matrices_of(stacked)
-    return matrices
+    return _with_passive(matrices, model, q, v) if passive else matrices
+
+
+def _less_passive(matrices: tuple[Any, Any, Any], model: Any, q: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Derivatives of tau less passive forces, by those of tau."""
+    slopes = passive_slopes(structure_of(model), q, v)
+    in_q, in_v = (plus(matrix, -slope) for matrix, slope in zip(matrices[:2], slopes, strict=True))
+    return in_q, in_v, matrices[2]
+
+
+def _with_passive(matrices: tuple[Any, Any, Any], model: Any, q: Any, v: Any) -> tuple[Any, Any, Any]:
+    """Derivatives of accelerations to which passive forces add, by those under constant forces."""
+    slopes, inverse = passive_slopes(structure_of(model), q, v), matrices[2]
+    in_q, in_v = (plus(matrix, inverse @ slope) for matrix, slope in zip(matrices[:2], slopes, strict=True))
+    return in_q, in_v, inverse
 
 
 @returns_input_kind
 def linearize(
-    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None
+    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None, passive: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 
@@ -90,6 +110,7 @@ def linearize(
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
     step : s; if given, the result is `zero_order_hold` over this step.
+    passive : whether `Model.passive_forces` act, too: springs, dampers, friction, lift.
 
     Raises
     ------
@@ -110,7 +131,7 @@ def linearize(
     """
     if step is not None:
         step = positive_step(step, "s")
-    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau)
+    da_dq, da_dv, inverse = forward_dynamics_derivatives(model, q, v, tau, passive=passive)
     numbers = jnp if is_traced(da_dq) else np
     one, zero = (numbers.broadcast_to(x, da_dq.shape) for x in (np.eye(model.nv), np.zeros((model.nv,) * 2)))
     of_eta = numbers.concatenate([_transport_of_velocity(model, q, v) + zero, one], axis=-1)

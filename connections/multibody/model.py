@@ -35,7 +35,13 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
-from connections.multibody.applied_forces import motor_matrix_at, passive_forces_at, require_whole
+from connections.multibody.applied_forces import (
+    PassiveLaw,
+    lifted_inertias,
+    motor_matrix_at,
+    passive_forces_at,
+    require_whole,
+)
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
 from connections.multibody.assembly.assembly import with_independent
 from connections.multibody.assembly.locked import locked
@@ -53,9 +59,11 @@ from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw, require_sums
 from connections.multibody.inventory import inventory
 from connections.multibody.joints.armature import armature_of
+from connections.multibody.joints.keyframes import Keyframe, Keyframes, keyframes_of
 from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
+from connections.multibody.passive_forces import passive_forces, passive_slopes_at
 from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
 from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
@@ -180,6 +188,16 @@ class Model(ByContent):
     def passive(self) -> Passive:
         """Springs, dampers and friction, as the description gives them."""
         return self.kinematics.tree.passive
+
+    @cached_property
+    def keyframes(self) -> dict[str, Keyframe]:
+        """The configurations and velocities that the description names, {name: `Keyframe`}; MJCF's ``<key>``.
+
+        Of closed chains, q and v are those of the independent joints, and ``close_loops(model, keyframe.q,
+        keyframe.spanning)`` is the configuration nearby in which the loops close.
+        """
+        tree = self.kinematics.tree
+        return keyframes_of(tree.keyframes, tree.joint_names, self.joint_names)
 
     def configuration_slice(self, joint: str) -> slice:
         """Where the coordinates of `joint` lie in q.
@@ -342,15 +360,16 @@ class Model(ByContent):
         return evaluate(self, self.motor_matrix_at, Argument("q", q, (self.nq,)))
 
     def passive_forces_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """The generalized force (nv,) of springs and dampers at q (nq,) and v (nv,)."""
+        """The generalized force (nv,) of springs, dampers, friction and lift at q (nq,) and v (nv,)."""
         require_whole(self.kinematics)
-        return passive_forces_at(self.kinematics, q, v)
+        return passive_forces_at(self, q, v)
 
     def passive_forces(self, q: Any, v: Any) -> Array:
-        """The generalized force of springs and dampers, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
+        """The force of springs, dampers and lift, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
 
         It is -G^T (d v_s + sum_k a_k (k_k s_k + d_k a_k . v_s)), v_s = G v, with springs on lengths a_k . q_s
-        that are stretched by s_k beyond their rest lengths.
+        that are stretched by s_k beyond their rest lengths; with what `Passive.lift` carries; and with
+        -G^T f tanh(v_s / w) if the friction f has a speed w.
 
         Parameters
         ----------
@@ -364,9 +383,25 @@ class Model(ByContent):
 
         Source: MuJoCo's documentation, Computation; the equations are derived in `applied_forces`.
         """
-        q = coordinates_of(q, self.kinematics)
-        arguments = Argument("q", q, (self.nq,)), Argument("v", v, (self.nv,))
-        return evaluate(self, self.passive_forces_at, *arguments)
+        require_whole(self.kinematics)
+        found: Array = passive_forces(self, q, v)
+        return found
+
+    def passive_slopes_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """The derivatives (2, nv, nv) of `passive_forces_at` along the frame and in v."""
+        return passive_slopes_at(self, q, v)
+
+    @cached_property
+    def passive_law(self) -> PassiveLaw:
+        """The passive forces of the spanning tree, as arrays."""
+        kinematics = self.kinematics
+        return PassiveLaw.of(kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics)
+
+    @cached_property
+    def lifted(self) -> Model | None:
+        """The robot of the masses whose weight `Passive.lift` carries: its gravity is the force of it."""
+        inertias = lifted_inertias(self.kinematics.tree)
+        return None if inertias is None else with_inertias(self, inertias)
 
     @property
     def potential(self) -> Any:
@@ -382,7 +417,7 @@ class Model(ByContent):
             without torsion.
         beta : (C(nv, 3),) constant members of [W] (12) to add, i < j < k lexicographic; None for none.
         passive : whether `passive_forces` are forces of the system, which act in its motions, its
-            `forward_dynamics` and its `momentum_rate`.
+            `forward_dynamics`, its `inverse_dynamics` and its `momentum_rate`.
 
         Raises
         ------
@@ -464,7 +499,7 @@ class Model(ByContent):
         Parameters
         ----------
         frames : {name: (name of the frame to which it is fixed, placement in that frame)}; placements are
-            (4, 4) homogeneous transforms, m.
+            (4, 4) homogeneous transforms, m. "world" is the ground, unless a frame has this name.
 
         Raises
         ------
@@ -499,13 +534,13 @@ class Model(ByContent):
 
         Raises
         ------
-        ModelError : there is no such joint, it has several coordinates and a spring, a friction is negative,
-            or a number is not finite or of another shape. TypeError.
+        ModelError : there is no such joint or frame, a joint has several coordinates and a spring, a friction
+            is negative, or a number is not finite or of another shape. TypeError.
         """
         require_type("passive", passive, Passive)
         tree = self.kinematics.tree
         joints = dict(zip(tree.joint_names, tree.joints, strict=True))
-        return self._with_tree(replace(tree, passive=passive_of(passive, joints)))
+        return self._with_tree(replace(tree, passive=passive_of(passive, joints, self.frame_names)))
 
     def with_inertial_parameters(self, parameters: Any) -> Model:
         """The same robot with other inertias, such as identified ones (`control.identify`).
@@ -669,7 +704,7 @@ class Model(ByContent):
         return start
 
     def _with_tree(self, tree: Tree) -> Model:
-        """The same robot with a tree that differs in frames, motors and passive forces only."""
+        """The same robot with a tree that differs in frames, motors, passive forces and keyframes only."""
         if isinstance(self.kinematics, ClosedKinematics):
             spanning = replace(self.kinematics.spanning, tree=tree)
             return Model(replace(self.kinematics, spanning=spanning), self.gravity)
@@ -686,6 +721,11 @@ class Model(ByContent):
 def with_inertias(model: Model, inertias: np.ndarray) -> Model:
     """The same robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
     return _of_tree(model, replace(model.kinematics.tree, inertias=inertias))
+
+
+def with_keyframes(model: Model, keyframes: Keyframes) -> Model:
+    """The same robot with these configurations and velocities of its joints."""
+    return model._with_tree(replace(model.kinematics.tree, keyframes=keyframes))
 
 
 def _of_tree(model: Model, tree: Tree) -> Model:

@@ -21,7 +21,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._words import no_such
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -34,6 +33,7 @@ from connections.checks import (
 )
 from connections.evaluation.compilation import compiled
 from connections.geometry.frames import PointFunction
+from connections.multibody.definition.frames import body_of
 from connections.multibody.model import Model, require_model
 
 _SYMMETRY = 1e-9  # largest deviation of the bodies' motions from a common one, by the roots of their energies
@@ -242,10 +242,12 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     contacts = require_items("contacts", contacts, Contact, "contacts (Wheel, Ball, Blade)")
     if not contacts:
         raise ModelError("rolling_forms: no contacts are given")
+    bodies = []
     for contact in contacts:
-        if contact.body not in model.body_names:
-            raise ModelError(f"{_title(contact)}: {no_such('body', contact.body, model.body_names)}")
-    bodies = [model.body_names.index(contact.body) for contact in contacts]
+        try:
+            bodies.append(body_of(model.kinematics.tree, contact.body))
+        except ModelError as error:
+            raise ModelError(f"{_title(contact)}: {error}") from None
 
     def forms(q: jax.Array) -> jax.Array:
         _require_size(model, q)

@@ -16,6 +16,7 @@ import numpy as np
 
 from connections.checks import (
     IntegrationError,
+    PointError,
     ShapeError,
     as_array,
     as_number,
@@ -31,7 +32,10 @@ from connections.multibody.model import Model, require_model
 from connections.multibody.program.loop_stepping import stepping_of
 from connections.multibody.program.stepping import history_size, one_step
 
-_REASONS = {TURNED: "a body turns by half a turn or more", OPEN: "loops do not close where it leads"}
+_REASONS = {
+    TURNED: "a body or the angle of a joint turns by half a turn or more",
+    OPEN: "loops do not close where it leads",
+}
 
 
 def variational_step(
@@ -57,8 +61,9 @@ def variational_step(
 
     Raises
     ------
-    IntegrationError : Newton's method does not converge, or a body turns by half a turn or more: h is too
-        long; names the row and q. ValueError : h is zero. ClosureError : loops do not close at q.
+    IntegrationError : h is too long: Newton's method does not converge near to where it begins, or a body or
+        the angle of a joint turns by half a turn or more; names the row and q. ValueError : h is
+        zero. ClosureError : loops do not close at q.
     ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
     of an error about numbers.
 
@@ -100,11 +105,13 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q0, q1 : (..., nq) configurations; bodies turn by less than half a turn between them.
+    q0, q1 : (..., nq) configurations. Bodies, and the angles of joints, turn by less than half a turn between
+        them; angles are counted as they are, with whole turns.
     h : time, s, of either sign.
 
     Raises
     ------
+    PointError : a body, or the angle of a joint, turns by half a turn or more; names the row and q0.
     ValueError : h is zero. ClosureError : loops do not close.
     ShapeError, NonFiniteError, PointError, TypeError. Where JAX traces an argument, the result is NaN instead
     of an error about numbers.
@@ -133,6 +140,12 @@ def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
     found = stepping_of(model)(y, none, np.ones(1), length, -1, way)
     if not found.good:
         configuration(model.kinematics, "q0", q0)  # raises the error
+    for row in np.flatnonzero(found.why):
+        where = f" [{row}]" if batch else ""
+        raise PointError(
+            f"q1{where}: {_REASONS[TURNED]} on the way to it from q0 = {text_of_point(q0[row])}, so that the "
+            "way is not known; give configurations that are nearer to each other"
+        )
     return found.P.reshape(*batch, model.nv)
 
 
@@ -148,7 +161,7 @@ def _any_step(model: Model, q: Any, P: Any, h: Any, tau: Any) -> tuple[np.ndarra
     if not found.good:
         configuration(model.kinematics, "q", q)  # raises the error
     for row in np.flatnonzero(found.why):
-        why = _REASONS.get(int(found.why[row]), "it is not found")
+        why = _REASONS.get(int(found.why[row]), "Newton's method does not converge near to where it begins")
         where = f" [{row}]" if batch else ""
         raise IntegrationError(
             f"variational_step{where}: {why} in a step of h = {length:g} from q = {text_of_point(q[row])}; "

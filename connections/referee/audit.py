@@ -233,7 +233,7 @@ def _functions(*functions: Any) -> dict[str, Any]:
     found = dict(zip(_FORMS, functions, strict=True))
     for name, function in found.items():
         if function is not None or name == "mass_matrix":
-            require_function(name, function, _FORMS[name], more=0)
+            require_function(name, function, _FORMS[name])
     return found
 
 

@@ -155,11 +155,11 @@ def detect_layout(
             raise TypeError(f"candidates: expected a list of layouts, got {words_of(candidates)}")
         for number, layout in enumerate(candidates):
             require_type(f"candidates[{number}]", layout, Layout)
-    require_function("mass_matrix", mass_matrix, "q -> H (n, n)", more=0)
+    require_function("mass_matrix", mass_matrix, "q -> H (n, n)")
     if bias is not None:
-        require_function("bias", bias, "(q, v) -> C v (n,)", more=0)
+        require_function("bias", bias, "(q, v) -> C v (n,)")
     if gravity is not None:
-        require_function("gravity", gravity, "q -> g (n,)", more=0)
+        require_function("gravity", gravity, "q -> g (n,)")
     if robot is not None:
         known = robot_named(robot)
         functions = mass_matrix, bias, gravity

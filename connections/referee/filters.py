@@ -292,7 +292,7 @@ class BlackBoxFilter:
             ("turned", "(R, z) -> z (m,)"),
         ):
             if getattr(self, name) is not None or name != "turned":
-                require_function(name, getattr(self, name), form, more=0)
+                require_function(name, getattr(self, name), form)
         if not isinstance(self.state, FilterState):
             raise TypeError(f"state: expected a FilterState, got {type(self.state).__name__}")
         if self.world is not None:

@@ -160,7 +160,7 @@ def run_sweep(
     require_type("sweep", sweep, Sweep)
     timeout = require_duration("timeout", timeout)
     if progress is not None:
-        require_function("progress", progress, "(done, chunks)", more=0)
+        require_function("progress", progress, "(done, chunks)")
     require_bool("compress", compress)
     require_bool("other_versions", other_versions)
     require_bool("other_sources", other_sources)

@@ -136,7 +136,7 @@ def simplified(array: np.ndarray, simplify: Simplifier | None) -> np.ndarray:
 def require_simplifier(simplify: Any) -> None:
     """Raise `TypeError` unless it is None or a function of one expression."""
     if simplify is not None:
-        require_function("simplify", simplify, "expression -> expression", more=0)
+        require_function("simplify", simplify, "expression -> expression")
 
 
 def tidy(expression: Any) -> sympy.Expr:

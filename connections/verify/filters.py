@@ -388,7 +388,8 @@ def _kalman_at(
     space = Points(nabla, PytreePartial(_linear_velocity_at, E, F), Q, 2)
     predicted = predicted_at(space, Estimate(x, P), u, _TIME, _SHORT_PARTS)[0]
     sensor = Sensor(PytreePartial(_linear_sensor_at, C), N)
-    estimate, innovation, _ = updated_at(space, Settings("exact", 4), sensor, predicted, y, None)
+    settings = Settings("exact", 4, geodesic_steps=2)
+    (estimate, innovation, _), _ = updated_at(space, settings, sensor, predicted, y, None)
     return estimate.q, estimate.P, jnp.asarray(innovation.log_likelihood)
 
 

@@ -117,7 +117,7 @@ def verify_subject(
     ('A1', True, False)
     """
     if progress is not None:
-        require_function("progress", progress, "row ->", more=0)
+        require_function("progress", progress, "row ->")
     tol = as_number("tol", tol)
     rows = []
     for item in applicable(subject):

@@ -118,7 +118,6 @@ def test_what_is_no_action_is_refused(action, product, message):
         group.check_invariant_function(lambda q: q[0] ** 2, [1.0, 2.0], [0.3, 0.5])
 
 
-@pytest.mark.further
 def test_a_right_action_is_recognized():
     """Affine maps of the line with the product of their reversed order."""
     group = cn.GroupAction(

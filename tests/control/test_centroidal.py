@@ -60,7 +60,6 @@ def test_passport(name, body_factor, rng):
     assert coupled > 1e-3 if torsion else coupled < 1e-12
 
 
-@pytest.mark.further
 @pytest.mark.parametrize("ends", [("world", "shank"), ("trunk", "shank")])
 def test_a_loop_that_ties_the_floating_body_is_refused(ends):
     """A rod to the world: then the trunk's linear velocity does not move all bodies alike."""

@@ -1,5 +1,7 @@
 """MuJoCo as a plant: its robots are ours to round-off, its motions are those of the model, and the errors."""
 
+import dataclasses
+
 import numpy as np
 import pytest
 from mechanisms import armed, assemble, sample
@@ -361,6 +363,106 @@ def test_a_push_gives_its_impulse():
     motion = plant.simulate(lambda t, q, v: np.zeros(0), ball().neutral(), np.zeros(6), 0.1, [push])
     np.testing.assert_allclose(motion.v[-1], [0, 0, 0, 0.15, 0, -0.075], atol=1e-12)
     assert not motion.v[:21].any() and motion.v[21].any()
+
+
+WELDED = """<mujoco><option gravity="0 0 0"/><worldbody><body name="bar"><freejoint name="float"/>
+  <inertial pos="0 0 0" mass="1" diaginertia="0.2 0.2 0.2"/>
+  <body name="end" pos="1 0 0"><inertial pos="0 0 0" mass="3" diaginertia="0.1 0.1 0.1"/></body>
+  <body pos="0 0 1"><joint name="hinge" axis="1 0 0"/>
+    <inertial pos="0 0 0" mass="1" diaginertia="1 1 1"/></body>
+  </body></worldbody></mujoco>"""
+
+
+def test_a_push_is_at_the_centre_of_all_that_is_fixed_to_a_body(tmp_path):
+    """The impulse is that of the model: H v = J^T F dt, J of the body's centre of mass."""
+    path = tmp_path / "robot.xml"
+    path.write_text(WELDED)
+    model = mb.from_mjcf(path)
+    plant = control.MuJoCoPlant(control.MuJoCoRobot.from_mjcf(path, model), period=1e-4, steps=1)
+    push = control.Push("bar", (0.0, 5.0, 10.0), 0.0, 1e-3)
+    q0, v0 = model.neutral(), np.zeros(model.nv)
+    motion = plant.simulate(lambda t, q, v: np.zeros(1), q0, v0, 1e-3, [push])
+    center = np.eye(4)
+    center[:3, 3] = [0.75, 0.0, 0.0]
+    J = mb.frame_jacobian(model.with_frames({"center": ("bar", center)}), q0, "center", axes="world")
+    impulse = 1e-3 * J[3:].T @ np.array([0.0, 5.0, 10.0])
+    np.testing.assert_allclose(mb.mass_matrix(model, q0) @ motion.v[-1], impulse, atol=1e-5)
+    with pytest.raises(ModelError, match="no body 'end': it is a frame fixed to 'bar'"):
+        plant.simulate(lambda t, q, v: np.zeros(1), q0, v0, 1e-3, [control.Push("end", (1, 0, 0), 0, 1e-3)])
+
+
+PASSIVE = """<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.5"/><worldbody>
+  <body><freejoint name="float"/>{0}
+    <body pos="0.2 0 0"><joint name="ball" type="ball" damping="0.3"/>{0}
+      <body pos="0.2 0 0"><joint name="hinge" axis="0 1 0.2" ref="0.3" springref="-0.2" stiffness="3"
+          damping="5" frictionloss="1"/>{0}
+        <body pos="0 0.3 0"><joint name="slide" type="slide" axis="1 0 1" stiffness="5"/>{0}</body></body>
+      </body></body></worldbody>
+  <tendon><fixed name="belt" stiffness="11" damping="0.9" springlength="0.1 0.4">
+      <joint joint="hinge" coef="0.6"/><joint joint="slide" coef="-1.3"/></fixed></tendon></mujoco>""".format(
+    '<inertial pos="0.1 -0.05 0.2" mass="1.5" diaginertia="0.03 0.04 0.05"/>'
+)
+
+
+def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
+    """Springs with slack, dampers, dry friction and lift, in MuJoCo made of the model and of the file."""
+    path = tmp_path / "robot.xml"
+    path.write_text(PASSIVE)
+    model = mb.from_mjcf(path)
+    body = model.body_names[1]
+    lift = {body: 0.4 * mb.inertial_parameters(model)[1, :4]}
+    lifted = model.with_passive(dataclasses.replace(model.passive, lift=lift))
+    robot = control.MuJoCoRobot.of(lifted, passive=True)
+    compiled, data = robot.compiled, mujoco.MjData(robot.compiled)
+    in_qvel = robot.coordinates.in_qvel
+    for _ in range(10):
+        q, v = model.random(rng), rng.standard_normal(model.nv)
+        columns = np.zeros((model.nv, compiled.nv))  # qvel = columns^T v
+        for column, e in zip(columns, np.eye(model.nv), strict=True):
+            robot.coordinates.write(q, e, data.qpos, column)
+        robot.coordinates.write(q, v, data.qpos, data.qvel)
+        mujoco.mj_forward(compiled, data)
+        ours = lifted.passive_forces(q, v)
+        np.testing.assert_allclose(columns @ data.qfrc_passive, ours, atol=1e-11)
+    assert np.abs(ours - model.passive_forces(q, v)).max() > 1e-2  # negative control: the lift
+    np.testing.assert_array_equal(compiled.dof_frictionloss[in_qvel], [0.0] * 9 + [1.0, 0.0])
+    with pytest.warns(mb.LeftOutWarning, match="without the model's springs, damping, dry friction, lift"):
+        bare = control.MuJoCoRobot.of(lifted)
+    assert not bare.compiled.dof_damping.any() and not bare.compiled.dof_frictionloss.any()
+    control.MuJoCoRobot.of(lifted, passive=False)
+    aside = {body: lift[body] + [0.0, 0.1, 0.0, 0.0]}
+    with pytest.raises(ModelError, match=f"lift of '{body}'"):
+        other = model.with_passive(dataclasses.replace(model.passive, lift=aside))
+        control.MuJoCoRobot.of(other, passive=True)
+    control.MuJoCoRobot.from_mjcf(path, model, passive=True)
+    less = dataclasses.replace(model.passive, damping={}, friction={"hinge": 0.5})
+    with pytest.raises(ModelError, match=r"(?s)at joint 'hinge'.*dry friction differs"):
+        control.MuJoCoRobot.from_mjcf(path, model.with_passive(less), passive=True)
+    with pytest.warns(mb.LeftOutWarning, match="dry friction differs"):
+        control.MuJoCoRobot.from_mjcf(path, model.with_passive(less))
+    with pytest.raises(TypeError, match="passive"):
+        control.MuJoCoRobot.of(lifted, passive="yes")
+
+
+def test_slides_without_mass():
+    """What MuJoCo refuses: a body without mass that slides on the world."""
+    slide = mb.Mechanism()
+    slide.add_body("rotor", 0.0)
+    slide.add_joint("s", "world", "rotor", mb.Prismatic((1, 0, 0)))
+    robot = control.MuJoCoRobot.of(slide.build().with_armature({"s": 0.5}))
+    motion = control.MuJoCoPlant(robot).simulate(lambda t, q, v: [2.0], [0.0], [0.0], 0.1)
+    np.testing.assert_allclose(motion.v[-1], [0.4], rtol=1e-9)
+    slide = mb.Mechanism()
+    slide.add_body("block", 2.0, inertia=np.eye(3))
+    slide.add_joint("s", "world", "block", mb.Prismatic((0, 0, 1)))
+    springs = control.SeriesElastic(stiffness=300.0, damping=0.0, motor_inertia=0.5)
+    robot = control.MuJoCoRobot.of(slide.build().with_gravity((0, 0, 0)), elastic=springs)
+    plant = control.MuJoCoPlant(robot, period=1e-3, steps=50)
+    motion = plant.simulate(lambda t, q, v: [1.0], [0.0], [0.0], 0.2)
+    w = np.sqrt(300.0 * (1 / 2.0 + 1 / 0.5))  # two masses with a spring between them
+    stretch = (1 / 0.5) / w**2 * (1.0 - np.cos(w * motion.times))
+    np.testing.assert_allclose((motion.motor_q - motion.q)[:, 0], stretch, atol=1e-5)
+    np.testing.assert_allclose(2.0 * motion.v[-1] + 0.5 * motion.motor_v[-1], [0.2], rtol=1e-9)
 
 
 def test_a_ball_stays_on_the_floor_and_falls_without_it():

@@ -9,6 +9,7 @@ import pytest
 from cases import further
 from robots import robot_path
 from scipy.integrate import solve_ivp
+from scipy.spatial.transform import Rotation
 
 import connections as cn
 from connections import multibody as mb
@@ -154,6 +155,43 @@ def test_a_payload_leaves_loops_and_couplings_closed(name, rng):
     R = np.asarray(robot.kinematics.world_transforms_at(q))[-1, :3, :3]
     weight = -0.7 * at_center.T @ R.T @ robot.gravity
     np.testing.assert_allclose(mb.gravity(loaded, q), mb.gravity(robot, q) + weight, atol=1e-11)
+
+
+def test_a_payload_of_a_frame_is_that_of_its_body(rng):
+    """In the frame's axes from its origin, inertia too, also where JAX traces it."""
+    placement = place(0.3, 0.2, 0.1)
+    placement[:3, :3] = Rotation.from_rotvec([0.3, -0.7, 0.4]).as_matrix()
+    known = mb.example("arm")
+    robot = known.with_frames({"gripper": ("tool", placement)})
+    c, moment = np.array([0.1, -0.2, 0.05]), np.diag([0.01, 0.02, 0.015])
+    R, p = placement[:3, :3], placement[:3, 3]
+    want = mb.inertial_parameters(with_payload(robot, "tool", 0.7, R @ c + p, R @ moment @ R.T))
+    loaded = mb.inertial_parameters(with_payload(robot, "gripper", 0.7, c, moment))
+    np.testing.assert_allclose(loaded, want, atol=1e-14)
+    traced = jax.jit(lambda m: mb.gravity(with_payload(robot, "gripper", m, c, moment), np.zeros(6)))(0.7)
+    np.testing.assert_allclose(
+        traced, mb.gravity(with_payload(robot, "gripper", 0.7, c, moment), np.zeros(6)), atol=1e-12
+    )
+    assert np.abs(loaded - mb.inertial_parameters(with_payload(robot, "tool", 0.7, c, moment))).max() > 1e-3
+    with pytest.raises(ModelError, match="'base' is fixed to the ground"):
+        with_payload(robot, "base", 0.7, c)
+    with pytest.raises(ModelError, match="no body 'gripper': it is a frame fixed to 'tool'"):
+        UnknownInertia(robot.system(), ["gripper"])
+
+
+def test_unknown_armature_of_balls_and_free_joints(floating, rng):
+    """One number for the angular components, and one for the linear ones."""
+    name = floating.joint_names[0]
+    assert len(floating.armature[name]) == 6
+    family = UnknownInertia(floating.system(), [floating.body_names[-1]], armature=[name])
+    assert family.size == 12
+    parameters = np.r_[np.zeros(10), 0.3, 0.8]
+    loaded = floating.with_armature({name: np.r_[[0.3] * 3, [0.8] * 3]})
+    q, v, v_r, a_r = states(floating, rng)
+    more = np.einsum("...ip,p->...i", family.regressor(q, v, v_r, a_r), parameters)
+    want = loaded.system().reference_force(q, v, v_r, a_r)
+    np.testing.assert_allclose(family.known_force(q, v, v_r, a_r) + more, want, atol=1e-10)
+    np.testing.assert_allclose(family.plant(parameters).reference_force(q, v, v_r, a_r), want, atol=1e-10)
 
 
 def test_one_state_is_a_row_of_many(arm, rng):

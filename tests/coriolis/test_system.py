@@ -94,8 +94,9 @@ def test_hamel_does_not_use_the_connection(rng):
 def test_forward_dynamics_inverts_inverse_dynamics(system, rng):
     q, v, a = state(system, rng)
     t = 0.7
-    tau = system.inverse_dynamics(q, v, a) - system.forces_at(t, q, v)
+    tau = system.inverse_dynamics(q, v, a, t)
     assert relative(system.forward_dynamics(q, v, tau, t), a) < 1e-11
+    assert relative(system.hamel(q, v, a) - system.forces_at(t, q, v), tau) < 1e-12
     if system is DRIVEN:
         assert relative(system.forward_dynamics(q, v, tau, t + 1.0), a) > 1e-3
 

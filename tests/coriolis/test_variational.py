@@ -62,6 +62,21 @@ def test_suzukis_composition_has_order_four():
     np.testing.assert_allclose(found, 4.0, atol=0.1)
 
 
+def test_suzukis_composition_has_forces_at_the_times_of_its_parts():
+    """xddot = sin 3t by hand, in a chart; of order four, which a clock that stands is not."""
+    free = cn.MechanicalSystem(
+        cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)),
+        lambda q: 0.0 * q[0],
+        lambda t, q, v: jnp.sin(3.0 * t)[None],
+    )
+    exact = [2.0 * (1.0 + 1.0 / 3.0) - np.sin(6.0) / 9.0, 1.0 + (1.0 - np.cos(6.0)) / 3.0]
+    errors = []
+    for h in (0.1, 0.05):
+        motion = free.simulate([0.0], [1.0], [0.0, 2.0], method="variational", step=h, order=4)
+        errors.append(np.abs([motion.q[-1, 0] - exact[0], motion.v[-1, 0] - exact[1]]).max())
+    assert errors[0] < 3e-5 and np.log2(errors[0] / errors[1]) == pytest.approx(4.0, abs=0.2)
+
+
 @pytest.mark.further
 def test_suzukis_composition_in_a_frame_with_forces():
     np.testing.assert_allclose(orders(DAMPED, Q, V, 0.8, (16, 32, 64), 4), 4.0, atol=0.1)
@@ -267,7 +282,6 @@ def test_the_discs_discrete_map():
     np.testing.assert_allclose(motion.drift, 0.0, atol=1e-13)
 
 
-@pytest.mark.further
 def test_what_moves_the_constraints_enters_a_step():
     """A skate on a belt moves as on the ground, seen from the belt: exactly so, by Galilei's principle."""
     space = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3]))
@@ -350,10 +364,48 @@ def test_bad_input_is_named(options, kind, words):
 def test_a_step_that_does_not_converge_is_named():
     """Towards a wall, beyond which the potential does not exist: when, where, and which step would do."""
     wall = cn.MechanicalSystem(PENDULUM.metric, lambda q: 4.0 / jnp.sqrt(q[0]))
-    words = r"no step of 1 from t = 1, q = \[1\..*does not converge; there step=0.* would do"
+    words = r"no step of 1 from t = 1, q = \[1\..*not converge.*the step is too long: there step=0.* would do"
     with pytest.raises(IntegrationError, match=words) as caught:
         wall.simulate([6.0], [-5.0], [0.0, 1.0, 8.0], method="variational", step=1.0)
     np.testing.assert_array_equal(caught.value.motion.times, [0.0, 1.0])
+
+
+def rods_inertia(q):
+    """Of two equal rods that hang on one another; q[1] is the angle between them."""
+    coupling = 1.25 + 0.5 * jnp.cos(q[1])
+    return jnp.array([[1.0 + 2.0 * coupling, coupling], [coupling, 1.25]])
+
+
+def test_a_long_step_finds_no_solution_of_another_turn():
+    """In a chart of two rods, at 0.4 s, step by step beside DOP853: near to it, or an error."""
+    rods = cn.MechanicalSystem(
+        cn.MatrixMetric(cn.CoordinateFrame(2), rods_inertia),
+        lambda q: -9.81 * (1.5 * jnp.cos(q[0]) + 0.5 * jnp.cos(q[0] + q[1])),
+    )
+    h, refused = 0.4, 0
+    for seed, speed in ((1, 10.0), (3, 3.0), (7, 3.0)):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, 2), speed * rng.normal(size=2)
+        try:
+            motion = rods.simulate(q, v, np.arange(21) * h, method="variational", step=h)
+        except IntegrationError as error:
+            motion, refused = error.motion, refused + 1
+            assert "the step is too long: there step=" in str(error)
+        for k in range(len(motion.times) - 1):
+            end = rods.simulate(motion.q[k], motion.v[k], [0.0, h]).q[1]
+            assert np.abs(end - motion.q[k + 1]).max() < 2.0, (seed, k)
+    assert refused > 1
+
+
+def test_a_long_step_of_a_disc_does_not_roll_it_backwards():
+    """Rolling is (m R^2 + I) / (m R^2 cos(h omega / 2) + I) of phidot: of the other sign beyond its pole."""
+    disc, q = systems.rolling_disc().numeric(), [0.0, 0.0, 0.3, 0.1]
+    for h, omega in ((1.0, 2.0), (-1.0, 2.0)):
+        motion = disc.simulate(q, [0.5, omega], [0.0, h], method="variational", step=1.0)
+        rolled = 0.5 * h * 0.75 / (0.5 * np.cos(h * omega / 2.0) + 0.25)  # m R^2 = 0.5 and I = 0.25
+        np.testing.assert_allclose(motion.q[-1, 3] - 0.1, rolled, rtol=1e-12)
+        with pytest.raises(IntegrationError, match="the step is too long: there step=0.5 would do"):
+            disc.simulate(q, [0.5, 2.5 * omega], [0.0, h], method="variational", step=1.0)
 
 
 def test_another_connections_motion_is_refused():

@@ -61,7 +61,7 @@ def of_groups(errors, names):
         }
         if name not in BY_DEFAULT:
             torsion_free = affine.CartanSchoutenConnection(group)
-            found[name]["along"] = transport_along_at(torsion_free, member, q, e, 40)
+            found[name]["along"] = transport_along_at(torsion_free, member, q, e, 40)[0]
     return found
 
 

@@ -29,7 +29,7 @@ def test_velocities_are_carried_in_closed_form():
         moved = jax.vmap(lambda e: space.moved_at(STATE, e)[:2])(rows)
         (p, z), J = moved
         again = space.difference_at(STATE, (p[0], z[0]))
-        return p, z, J[0], transport_along_at(MEMBER, MEMBER, STATE[0], e[:3], 20), again
+        return p, z, J[0], transport_along_at(MEMBER, MEMBER, STATE[0], e[:3], 20)[0], again
 
     p, z, slope, Pi, again = (np.asarray(a) for a in of(e))
     assert np.allclose(z[0], Pi @ (STATE[1] + e[3:]), atol=1e-7)

@@ -10,6 +10,7 @@ from cases import always
 from pages import run_page
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
 
 import connections as cn
 from connections.checks import FrameError, MetricError, NonFiniteError, PointError, ShapeError
@@ -309,6 +310,103 @@ def test_a_motion_of_euler_and_poincare(rng):
     np.testing.assert_allclose(momenta, np.broadcast_to(H @ v0, (5, 3)), atol=1e-9)
     assert np.abs(v[-1] - v0).max() > 0.1
     assert np.abs(np.linalg.det(g) - 1.0).max() < 1e-14
+
+
+def beside(first, second):
+    """Block-diagonal matrices of two algebras."""
+    m, k = len(first[0]), len(second[0])
+    return [*(np.pad(E, (0, k)) for E in first), *(np.pad(E, ((m, 0), (m, 0))) for E in second)]
+
+
+CIRCLE = [unit(2, (0, 1, -1.0), (1, 0, 1.0))]
+SHEAR = np.array([[1.0, 1.0, 0.0], [1.0, -1.0, 0.0], [0.0, 0.0, 1.0]])
+#: With entries that are constant in all elements; in the last ones because terms cancel.
+SPARSE = {
+    "so3 x so3": beside(hats(), hats()),
+    "torus": beside(CIRCLE, CIRCLE),
+    "so3 x sl2": beside(hats(), BASES["sl2"]),
+    "sol": BASES["sol"],
+    "borel": [unit(3, (i, i, 1.0), (i + 1, i + 1, -1.0)) for i in range(2)] + BASES["heisenberg"],
+    "sol, mixed": [SHEAR @ E @ np.linalg.inv(SHEAR) for E in BASES["sol"]],
+    "two turned so3": [np.kron(np.array([[1.0, s], [s, 1.0]]) / 2.0, E) for s in (1.0, -1.0) for E in hats()],
+}
+
+
+def of_euler_and_poincare(basis, side, H, q0, v0, t):
+    """q and v at t by SciPy: gdot = g xi or xi g, d/dt <H xi, eta> = +- <H xi, [xi, eta]>, by commutators."""
+    E, sign = np.asarray(basis), 1.0 if side == "left" else -1.0
+    m, n = E.shape[1], len(E)
+    dual = np.linalg.pinv(E.reshape(n, -1).T)
+
+    def rate(_, y):
+        g, v = y[: m * m].reshape(m, m), y[m * m :]
+        xi = np.einsum("i,iab->ab", v, E)
+        brackets = dual @ np.stack([(xi @ e - e @ xi).reshape(-1) for e in E], axis=1)
+        moved = g @ xi if side == "left" else xi @ g
+        return np.concatenate([moved.reshape(-1), sign * np.linalg.solve(H, brackets.T @ (H @ v))])
+
+    end = solve_ivp(rate, (0.0, t), np.concatenate([q0, v0]), method="DOP853", rtol=1e-12, atol=1e-13).y[
+        :, -1
+    ]
+    return end[: m * m], end[m * m :]
+
+
+@pytest.mark.parametrize(
+    "name", always([f"{n}, {s}" for n in SPARSE for s in ("left", "right")], "borel, left")
+)
+def test_motions_where_entries_are_constant(name, rng):
+    """From the identity, beside SciPy on matrices; such entries keep their value exactly."""
+    name, side = name.rsplit(", ", 1)
+    group = cn.MatrixLieGroup(SPARSE[name], side)
+    n = group.dim
+    A = rng.normal(size=(n, n))
+    H, v = A @ A.T + n * np.eye(n), rng.normal(size=n)
+    q0 = group.identity()
+    found = cn.geodesic(cn.LeviCivita(cn.ConstantMetric(group, H)), q0, v, [0.0, 1.0, 2.0])
+    for k, t in ((1, 1.0), (2, 2.0)):
+        q, end = of_euler_and_poincare(SPARSE[name], side, H, q0, v, t)
+        np.testing.assert_allclose(found.q[k], q, atol=1e-8 * np.abs(q).max())
+        np.testing.assert_allclose(found.v[k], end, atol=1e-8 * np.abs(end).max())
+    still = np.max([np.abs(E) for E in SPARSE[name]], axis=0).reshape(-1) == 0.0
+    still &= np.abs(of_euler_and_poincare(SPARSE[name], side, H, q0, v, 1.3)[0] - q0) == 0.0
+    np.testing.assert_array_equal(found.q[:, still], np.broadcast_to(q0[still], (3, still.sum())))
+
+
+@pytest.mark.further
+def test_motions_of_two_rotations_are_those_of_the_factors(rng):
+    """Of blocks (6, 6), in a batch and inside jit, beside SO(3) twice, of which each moves by itself."""
+    group, so3 = cn.MatrixLieGroup(SPARSE["so3 x so3"]), cn.SO3Frame()
+    inertias = np.diag([1.0, 2.0, 3.0]), np.diag([2.0, 0.7, 1.5])
+    H = np.zeros((6, 6))
+    H[:3, :3], H[3:, 3:] = inertias
+    both = cn.LeviCivita(cn.ConstantMetric(group, H))
+    v, times = rng.normal(size=(2, 6)), np.array([0.0, 1.5])
+    found = cn.geodesic(both, group.identity(), v, times)
+    for number, inertia in enumerate(inertias):
+        own, nabla = slice(3 * number, 3 * number + 3), cn.LeviCivita(cn.ConstantMetric(so3, inertia))
+        parts = cn.geodesic(nabla, np.array([0.0, 0.0, 0.0, 1.0]), v[:, own], times)
+        matrices = Rotation.from_quat(parts.q[:, -1]).as_matrix()
+        np.testing.assert_allclose(found.q[:, -1].reshape(2, 6, 6)[:, own, own], matrices, atol=1e-8)
+        np.testing.assert_allclose(found.v[:, -1, own], parts.v[:, -1], atol=1e-8)
+    assert np.abs(found.q[:, -1].reshape(2, 6, 6)[:, :3, 3:]).max() == 0.0
+    inside = jax.jit(lambda v: cn.geodesic(both, jnp.asarray(group.identity()), v, times).q[-1])(v[0])
+    np.testing.assert_allclose(inside, found.q[0, -1], atol=1e-9)
+
+
+@pytest.mark.further
+def test_a_torus_under_a_force_that_begins_later():
+    """From rest; angles are those of quadrature: a ramp from t = 1 on is (t - 1)^3 / 6."""
+    group = cn.MatrixLieGroup(SPARSE["torus"])
+    system = cn.MechanicalSystem(cn.ConstantMetric(group, np.diag([1.0, 2.0])))
+
+    def push(t, q, v):
+        return jnp.array([1.0, 3.0]) * jnp.where(t > 1.0, t - 1.0, 0.0)
+
+    motion = system.simulate(group.identity(), [0.0, 0.0], [0.0, 0.5, 3.0], push, breakpoints=[1.0])
+    q = motion.q[-1].reshape(4, 4)
+    angles = np.arctan2(q[[1, 3], [0, 2]], q[[0, 2], [0, 2]])
+    np.testing.assert_allclose(angles, np.array([1.0, 1.5]) * 8.0 / 6.0, atol=1e-9)
+    np.testing.assert_allclose(motion.v[-1], np.array([1.0, 1.5]) * 2.0, atol=1e-9)
 
 
 @pytest.mark.further

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
@@ -133,7 +134,69 @@ def test_the_system_moves_under_them(text, load, rng):
     found = system.forward_dynamics(q, v, tau)
     np.testing.assert_allclose(found, plain.forward_dynamics(q, v, tau + force), rtol=1e-9, atol=1e-9)
     assert np.abs(found - plain.forward_dynamics(q, v, tau)).max() > 1e-3  # negative control
+    np.testing.assert_allclose(system.inverse_dynamics(q, v, found), tau, atol=1e-9)
+    assert np.abs(plain.inverse_dynamics(q, v, found) - tau).max() > 1e-3  # negative control
     np.testing.assert_allclose(system.coriolis_matrix(q, v), plain.coriolis_matrix(q, v), atol=1e-10)
+
+
+@pytest.mark.parametrize("text", [TREE, FOUR_BAR], ids=["tree", "loop"])
+def test_dynamics_with_them_and_their_derivatives(text, load, rng):
+    """Forward and inverse dynamics are inverses; derivatives are differences; the same inside JAX."""
+    model, _ = load(text)
+    body, friction = model.body_names[-1], {model.joint_names[-1]: 0.7}
+    lift = {body: [0.8, 0.1, 0.2, -0.1]}
+    passive = dataclasses.replace(model.passive, friction=friction, friction_speed=0.5, lift=lift)
+    model = model.with_passive(passive)
+    q, v, tau = np.stack([model.random(rng) for _ in range(3)]), *rng.standard_normal((2, model.nv))
+    a = mb.forward_dynamics(model, q, v, tau, passive=True)
+    np.testing.assert_allclose(a, mb.forward_dynamics(model, q, v, tau + model.passive_forces(q, v)))
+    np.testing.assert_allclose(a, model.system(passive=True).forward_dynamics(q, v, tau), atol=1e-9)
+    tau_again = mb.inverse_dynamics(model, q, v, a, passive=True)
+    np.testing.assert_allclose(tau_again, np.broadcast_to(tau, a.shape), atol=1e-10)
+    assert np.abs(mb.inverse_dynamics(model, q, v, a) - tau).max() > 1e-2  # negative control
+    q, a, h, n = q[0], a[0], 1e-6, model.nv
+    for dynamics, derivatives, x in (
+        (mb.inverse_dynamics, mb.inverse_dynamics_derivatives, a),
+        (mb.forward_dynamics, mb.forward_dynamics_derivatives, tau),
+    ):
+        in_q, in_v, in_x = derivatives(model, q, v, x, passive=True)
+        along = mb.finite_differences(model, lambda p: dynamics(model, p, v, x, passive=True), q, h)  # noqa: B023
+        step = [dynamics(model, q, v + s * h * np.eye(n), x, passive=True) for s in (1, -1)]
+        scale = 1.0 + np.abs(in_q).max()
+        np.testing.assert_allclose(in_q, along, atol=1e-6 * scale)
+        np.testing.assert_allclose(in_v, (step[0] - step[1]).T / (2 * h), atol=1e-6 * scale)
+        plain = derivatives(model, q, v, x if dynamics is mb.inverse_dynamics else tau)
+        assert np.abs(plain[0] - in_q).max() > 1e-2 and np.abs(plain[1] - in_v).max() > 1e-2
+        inside = jax.jit(lambda q, v: derivatives(model, q, v, x, passive=True))(q, v)  # noqa: B023
+        for one, other in zip((in_q, in_v, in_x), inside, strict=True):
+            np.testing.assert_allclose(one, other, atol=1e-10 * scale)
+    A, _ = mb.linearize(model, q, v, tau, passive=True)
+    np.testing.assert_allclose(A[n:], np.hstack([in_q, in_v]), atol=1e-12 * scale)
+    with pytest.raises(TypeError, match="passive"):
+        mb.forward_dynamics(model, q, v, tau, passive=1)
+
+
+def test_lift_goes_with_its_body(rng):
+    """It is the force that carries its weight; behind a joint that is locked, too."""
+    arm, point = mb.example("arm"), np.array([0.1, -0.2, 0.3])
+    placement = np.eye(4)
+    placement[:3, 3] = point
+    passive = mb.Passive(lift={"tool": [2.0, *(2.0 * point)]})
+    model = arm.with_frames({"hook": ("tool", placement)}).with_passive(passive)
+    q, still = model.random(rng), np.zeros(6)
+    J = mb.frame_jacobian(model, q, "hook", axes="world")
+    want = -2.0 * J[3:].T @ model.gravity
+    np.testing.assert_allclose(model.passive_forces(q, still), want, atol=1e-12)
+    locked = model.with_locked({"twist": q[5]})
+    np.testing.assert_allclose(locked.passive_forces(q[:5], still[:5]), want[:5], atol=1e-12)
+    all_of_it = {name: row[:4] for name, row in zip(arm.body_names, mb.inertial_parameters(arm), strict=True)}
+    floats = arm.with_passive(mb.Passive(lift=all_of_it))
+    tau = mb.inverse_dynamics(floats, q, still, still, passive=True)
+    np.testing.assert_allclose(tau, still, atol=1e-12)
+    with pytest.raises(ModelError, match="lift: there is no frame 'tol'"):
+        arm.with_passive(mb.Passive(lift={"tol": [1.0, 0.0, 0.0, 0.0]}))
+    with pytest.raises(ModelError, match="friction_speed"):
+        mb.Passive(friction={"lift": 1.0}, friction_speed=0.0)
 
 
 def test_motors_and_springs_of_code():
@@ -246,7 +309,7 @@ def test_what_is_left_out_is_told(load, rng):
     whole = model.with_passive(dataclasses.replace(model.passive, left_out=()))
     np.testing.assert_array_equal(whole.passive_forces(q, v), load(TREE)[0].passive_forces(q, v))
     heavy = world.replace(
-        '<body pos="0.2 0 0"><joint name="ball"', '<body pos="0.2 0 0" gravcomp="1"><joint name="ball"'
+        '<body pos="0.2 0 0"><joint name="ball"', '<body pos="0.2 0 0" gravcomp="-1"><joint name="ball"'
     )
     with pytest.raises(ModelError, match="the gravity compensation of body 'body 2'"):
         load(heavy)[0].passive_forces(q, v)

@@ -125,7 +125,6 @@ def test_variational_steps(tmp_path, kinds) -> None:
         loaded.discrete_momentum(q, 1.1 * q, h)
 
 
-@pytest.mark.further
 def test_variational_steps_without_a_form_in_c_are_refused(tmp_path) -> None:
     for model, options, words in (
         (mb.example("four_bar"), {}, "for robots without loops"),

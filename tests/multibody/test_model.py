@@ -188,7 +188,6 @@ def test_jacobian_method_gives_the_same_coriolis_matrix(robots, rng):
     assert not close(without, C, 1e-2)  # negative control
 
 
-@pytest.mark.further
 def test_a_singular_inertia_that_no_body_has(tmp_path, rng):
     """A rotor with one moment of inertia and no mass, turned in space: H Gamma leaves the range of I_b."""
     rotor = """<inertial><mass value="0"/>

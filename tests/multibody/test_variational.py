@@ -9,7 +9,8 @@ from mechanisms import MOVING, armed, assemble
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.checks import IntegrationError, NonFiniteError, ShapeError
+from connections.checks import IntegrationError, NonFiniteError, PointError, ShapeError
+from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.host_kinematics import body_motions
 from connections.multibody.program.stepping import stepped
 
@@ -142,6 +143,43 @@ def test_a_force_that_changes_with_the_velocity(kind):
     np.testing.assert_allclose([motion.q[-1, 0], motion.v[-1, 0]], [x, P], rtol=1e-12)
 
 
+@pytest.mark.parametrize("order", [2, 4])
+def test_forces_of_time_are_those_of_the_parts_of_a_step(order):
+    """2 qddot = sin 3t by hand; of order two and four, for a clock at each part's ends."""
+    exact, errors = [2.0 * (1.0 + 1.0 / 6.0) - np.sin(6.0) / 18.0, 1.0 + (1.0 - np.cos(6.0)) / 6.0], []
+    for h in (0.1, 0.05):
+        steps = {"method": "variational", "step": h, "order": order}
+        motion = (
+            hinge()
+            .system()
+            .simulate([0.0], [1.0], [0.0, 2.0], lambda t, q, v: np.sin(3.0 * t) + 0.0 * v, **steps)
+        )
+        errors.append(np.abs([motion.q[-1, 0] - exact[0], motion.v[-1, 0] - exact[1]]).max())
+    assert errors[0] < {2: 1e-2, 4: 1e-4}[order]
+    assert np.log2(errors[0] / errors[1]) == pytest.approx(order, abs=0.2)
+
+
+def test_forces_inside_jit_are_those_of_both_ends():
+    """By the derivatives of the action; by hand: 2 u = P + (h/2) F(t, u), P' = 2 u + (h/2) F(t + h, u)."""
+    robot, t, h = hinge(), 1.0, 0.25
+    traced = DiscreteRobot(robot.definition.system, robot, lambda t, q, v: jnp.array([1.0]) * t**2 - 0.1 * v)
+    q, P, why = jax.jit(lambda P: traced.step_at(t, h, jnp.zeros(1), P, False))(jnp.ones(1))
+    u = (1.0 + 0.5 * h * t**2) / (2.0 + 0.5 * h * 0.1)
+    assert why == 0
+    np.testing.assert_allclose(
+        [q[0], P[0]], [h * u, 2.0 * u + 0.5 * h * ((t + h) ** 2 - 0.1 * u)], rtol=1e-12
+    )
+
+
+@pytest.mark.parametrize("count", [4096, 4097, 9000])
+def test_as_many_steps_as_there_are_between_two_times(count):
+    """Free, q = v t: one step more or less would be 1e-3 off; more than 4,096 are made in several calls."""
+    times = np.array([0.0, 1.0, 1.0 + count, 2.0 + count]) * 1e-3
+    motion = hinge().system().simulate([0.0], [1.0], times, method="variational", step=1e-3)
+    np.testing.assert_allclose(motion.q[:, 0], times, rtol=0.0, atol=1e-9)
+    np.testing.assert_allclose(motion.v, 1.0, rtol=1e-12)
+
+
 @pytest.mark.further
 def test_the_energy_of_a_regular_motion_has_no_trend():
     """A line through 2e5 steps of a double pendulum: under a thousandth of the band; Euler leaves it.
@@ -201,6 +239,145 @@ def test_bad_input_of_steps_is_named(floating, rng):
         IntegrationError, match=r"(?s)no step of 0\.5 from t = 0, q = .*there step=.* would do"
     ):
         floating.system().simulate(q, fast, [0.0, 0.5], method="variational", step=0.5)
+
+
+def pendulums(count):
+    """Equal rods that hang on one another."""
+    mechanism, below = mb.Mechanism(), np.eye(4)
+    for k in range(count):
+        mechanism.add_body(f"b{k}", 1.0, (0.0, 0.0, -0.5), np.eye(3))
+        above = f"b{k - 1}" if k else "world"
+        mechanism.add_joint(f"j{k}", above, f"b{k}", mb.Revolute((0.0, 1.0, 0.0)), below.copy())
+        below[2, 3] = -1.0
+    return mechanism.build()
+
+
+def until_refused(system, q, v, times, **options):
+    """A motion, or what there is of it, and whether it is whole."""
+    try:
+        return system.simulate(q, v, times, method="variational", **options), True
+    except IntegrationError as error:
+        assert "step=" in str(error) and "would do" in str(error)
+        return error.motion, False
+
+
+def gaps_to_dop853(system, motion, h):
+    """By how much each step ends elsewhere than DOP853 does from its beginning, rad."""
+    q, v = np.asarray(motion.q), np.asarray(motion.v)
+    return np.abs(q[1:] - system.simulate(q[:-1], v[:-1], [0.0, h]).q[:, 1]).max(axis=1)
+
+
+def test_no_step_moves_a_joint_by_whole_turns():
+    """Two and three rods at coarse steps, beside DOP853, step by step: the same turn, or an error."""
+    system, h = pendulums(2).system(), 0.2
+    motion, _ = until_refused(system, [3.0, -1.0], [0.0, 0.0], np.arange(0.0, 20.0, h), step=h)
+    assert len(motion.times) > 10
+    gaps, ways = gaps_to_dop853(system, motion, h), np.abs(np.diff(motion.q, axis=0)).max(axis=1)
+    assert gaps.max() < 1.0 and ways.max() < np.pi
+    system, h = pendulums(3).system(), 0.1
+    q, v = np.random.default_rng(13).uniform(-3.0, 3.0, 3), 3.0 * np.random.default_rng(13).normal(size=3)
+    motion, _ = until_refused(system, q, v, np.arange(51) * h, step=h)
+    assert len(motion.times) > 10 and gaps_to_dop853(system, motion, h).max() < 1.0
+
+
+@pytest.mark.parametrize("h", [0.1, 0.05])
+def test_random_motions_of_an_arm_are_right_or_refused(h):
+    """Twenty, until a step is too long for them: no step ends a turn away from DOP853's."""
+    arm = mb.example("arm")
+    system, steps, refused = arm.system(), 0, 0
+    for seed in range(20):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, arm.nq), (0.3 if seed % 2 else 3.0) * rng.normal(size=arm.nv)
+        motion, whole = until_refused(system, q, v, np.arange(31) * h, step=h)
+        refused += not whole
+        if motion is not None and len(motion.times) > 1:
+            steps += len(motion.times) - 1
+            assert gaps_to_dop853(system, motion, h).max() < 2.5, seed
+    assert steps > 50 and refused > 5
+
+
+def test_under_a_control_no_step_moves_a_joint_by_whole_turns():
+    """Two rods with damping and a torque of time, at 0.2 s: beside DOP853, until a step is refused."""
+    system, h = pendulums(2).system(), 0.2
+
+    def torque(t, q, v):
+        return -0.1 * v + np.sin(t)
+
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, 2), 4.0 * rng.normal(size=2)
+        motion, _ = until_refused(system, q, v, np.arange(21) * h, control=torque, step=h)
+        for k in range(len(motion.times) - 1 if motion is not None else 0):
+            times = motion.times[k : k + 2]
+            assert (
+                np.abs(system.simulate(motion.q[k], motion.v[k], times, torque).q[1] - motion.q[k + 1]).max()
+                < 1.5
+            )
+
+
+def test_a_joint_that_turns_against_its_parent_is_seen():
+    """Two bodies on one axis turn by 2 rad there and back: by less than half a turn, but their joint."""
+    mechanism = mb.Mechanism()
+    for name, above in (("a", "world"), ("b", "a")):
+        mechanism.add_body(name, 1.0, (0.0, 0.0, 0.0), np.eye(3))
+        mechanism.add_joint(f"to {name}", above, name, mb.Revolute((0.0, 0.0, 1.0)))
+    robot, q, h = mechanism.build(gravity=(0.0, 0.0, 0.0)), np.zeros(2), 0.1
+    H = np.array([[2.0, 1.0], [1.0, 1.0]])
+    end, _ = mb.variational_step(robot, q, H @ [-15.0, 30.0], h)
+    np.testing.assert_allclose(end, [-1.5, 3.0], rtol=1e-12)
+    with pytest.raises(IntegrationError, match="the angle of a joint turns by half a turn or more"):
+        mb.variational_step(robot, q, H @ [-20.0, 40.0], h)
+    end, _ = jax.jit(lambda P: mb.variational_step(robot, q, P, h))(H @ [-20.0, 40.0])
+    assert np.isnan(end).all()
+
+
+def hinge(kind=mb.Revolute):
+    """A body of inertia 2 kg m^2 about its axis."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("a", 1.0, (0.0, 0.0, 0.0), 2.0 * np.eye(3))
+    mechanism.add_joint("j", "world", "a", kind((0.0, 0.0, 1.0)))
+    return mechanism.build(gravity=(0.0, 0.0, 0.0))
+
+
+@pytest.mark.parametrize("way", [3.1, -3.1, 3.2, 7.0, -7.0, 13.0, 6.0 * np.pi])
+def test_the_discrete_momentum_of_a_hinge(way):
+    """I (q1 - q0) / h by hand for less than half a turn; beyond, an error outside of JAX and NaN inside."""
+    robot, q0, h = hinge(), np.array([0.3]), 0.5
+    inside = jax.jit(lambda q1: mb.discrete_momentum(robot, q0, q1, h))
+    slope = jax.jit(jax.jacfwd(lambda q1: mb.discrete_momentum(robot, q0, q1, h)))
+    if abs(way) < np.pi:
+        for momentum in (inside(q0 + way), mb.discrete_momentum(robot, q0, q0 + way, h)):
+            np.testing.assert_allclose(momentum, 2.0 * way / h, rtol=1e-13)
+        np.testing.assert_allclose(slope(q0 + way), [[2.0 / h]], rtol=1e-13)
+    else:
+        with pytest.raises(
+            PointError, match="q1: a body or the angle of a joint turns by half a turn or more"
+        ):
+            mb.discrete_momentum(robot, q0, q0 + way, h)
+        assert np.isnan(inside(q0 + way)).all() and np.isnan(slope(q0 + way)).all()
+
+
+def test_the_discrete_momentum_of_ways_that_are_too_long_names_the_row():
+    robot, q0 = hinge(), np.zeros((3, 1))
+    with pytest.raises(PointError, match=r"q1 \[1\]"):
+        mb.discrete_momentum(robot, q0, [[1.0], [13.0], [7.0]], 0.5)
+    inside = jax.jit(lambda q1: mb.discrete_momentum(robot, q0, q1, 0.5))(jnp.array([[1.0], [13.0], [-1.0]]))
+    np.testing.assert_allclose(inside, [[4.0], [np.nan], [-4.0]], rtol=1e-13)
+
+
+def test_the_discrete_momentum_of_a_ball_is_that_of_the_shorter_way():
+    """A quaternion does not count turns; the axis is fixed, so that the momentum is I angle / h."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("a", 1.0, (0.0, 0.0, 0.0), 2.0 * np.eye(3))
+    mechanism.add_joint("ball", "world", "a", mb.Spherical())
+    robot, q0 = mechanism.build(gravity=(0.0, 0.0, 0.0)), np.array([0.0, 0.0, 0.0, 1.0])
+    for angle, way in ((3.0, 3.0), (4.0, 4.0 - 2.0 * np.pi)):
+        q1 = np.array([np.sin(angle / 2), 0.0, 0.0, np.cos(angle / 2)])
+        for momentum in (
+            mb.discrete_momentum(robot, q0, q1, 0.5),
+            jax.jit(lambda q1: mb.discrete_momentum(robot, q0, q1, 0.5))(q1),
+        ):
+            np.testing.assert_allclose(momentum, [2.0 * way / 0.5, 0.0, 0.0], atol=1e-13)
 
 
 @pytest.mark.further

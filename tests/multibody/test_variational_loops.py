@@ -13,7 +13,7 @@ from mechanisms import armed
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
-from connections.checks import ClosureError, IntegrationError
+from connections.checks import ClosureError, IntegrationError, PointError
 from connections.coriolis.variational import OPEN
 from connections.engines import thread_chunks
 from connections.engines.workspaces import Workspaces
@@ -44,14 +44,17 @@ def tree_of(model):
     return mb.Model.of(model.kinematics.spanning, model.gravity)
 
 
+def closed_action(model):
+    """The discrete action of the spanning tree, at configurations at which the loops close."""
+    tree = tree_of(model)
+    return lambda _, a, b, h: action(tree, *(mb.close_loops(model, q).spanning for q in (a, b)), h)
+
+
 def test_a_step_is_stationary_for_the_action_at_closed_configurations(legged, rng):
     """P_k = -D_1 L_d - (h/2) tau and P_{k+1} = D_2 L_d + (h/2) tau; backwards it returns."""
-    tree, q0 = tree_of(legged), legged.random(rng)
+    tree, q0, closed = tree_of(legged), legged.random(rng), closed_action(legged)
     v, tau = rng.normal(size=legged.nv), rng.normal(size=legged.nv)
     v[7] = 5.0  # of the crank
-
-    def closed(_, a, b, h):
-        return action(tree, *(mb.close_loops(legged, q).spanning for q in (a, b)), h)
 
     P0 = mb.discrete_momentum(legged, q0, mb.displace(legged, q0, H * v), H)
     q1, P1 = mb.variational_step(legged, q0, P0, H, tau)
@@ -173,6 +176,43 @@ def test_where_loops_end_is_named(linkage):
         mb.variational_step(by_rocker, q0 + 3.0, [0.0], 0.01)
     with pytest.raises(IntegrationError, match=r"variational_step: loops do not close where it leads in a"):
         mb.variational_step(by_rocker, q0, mb.mass_matrix(by_rocker, q0)[0] * 20.0, 0.05)
+
+
+def test_the_discrete_momentum_of_half_a_turn_of_a_crank(linkage):
+    """Just under half a turn it is by the sums of the bodies; beyond, an error, and NaN inside of JAX."""
+    q0, h = np.array([0.8]), 0.5
+    inside = jax.jit(jax.vmap(lambda q1: mb.discrete_momentum(linkage, q0, q1, h)))
+    ways = np.array([[1.0], [3.2], [7.0], [13.0]])
+    found = inside(q0 + ways)
+    outside = mb.discrete_momentum(linkage, q0, q0 + 1.0, h)
+    before = slopes(linkage, q0, q0 + 1.0, h, action=closed_action(linkage))[0] - 0.5 * h * mb.gravity(
+        linkage, q0
+    )
+    np.testing.assert_allclose(outside, before, rtol=1e-6)
+    np.testing.assert_allclose(found[0], outside, rtol=1e-12)
+    assert np.isnan(found[1:]).all()
+    for way in ways[1:]:
+        with pytest.raises(
+            PointError, match="q1: a body or the angle of a joint turns by half a turn or more"
+        ):
+            mb.discrete_momentum(linkage, q0, q0 + way, h)
+
+
+def test_a_crank_that_is_driven_fast_is_followed_or_refused(linkage):
+    """Twelve motions of steps of 0.1 s, to 20 rad/s, beside DOP853."""
+    system, h, refused, steps = linkage.system(), 0.1, 0, 0
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        q, v = rng.uniform(-3.0, 3.0, 1), rng.normal(size=1) * (10.0 if seed % 2 else 20.0)
+        try:
+            motion = system.simulate(q, v, np.arange(21) * h, step=h, **STEPS)
+        except IntegrationError as error:
+            motion, refused = error.motion, refused + 1
+        if motion is not None and len(motion.times) > 1:
+            ends = system.simulate(motion.q[:-1], motion.v[:-1], [0.0, h]).q[:, 1]
+            assert np.abs(ends - motion.q[1:]).max() < 0.5, seed
+            steps += len(ends)
+    assert steps > 50 and refused > 3
 
 
 def test_a_free_body_that_loops_hold_has_no_momentum_of_its_own(rng):

@@ -1,23 +1,99 @@
-"""Events of motions: times at which a function of (t, q, v) crosses zero, as in SciPy's `solve_ivp`.
+"""Events of motions: times at which a function of (t, q, v) comes to zero, in the words of SciPy.
 
-After every step the function's sign is compared with that before. Where it differs, the time of the crossing
-is found by Brent's method on steps from the same beginning that are shorter, so that an event is as accurate
-as the motion. Two crossings within one step are not seen, as in SciPy.
+After every step a function g and its rate along the motion are known at both ends of the step. They show
+
+- that g has changed its sign: it has come to zero once;
+- that g has the same sign at both ends, goes towards zero at the first, and away from it at the last: it may
+  have come to zero twice, or touched zero. The minimum of |g| is searched between, unless the tangents of g
+  at both ends meet far from zero;
+- that g begins at zero, and on which side it leaves: it has come back if it ends on the other one.
+
+So everything is found if the rate of g changes its sign at most once within a step, and if g is convex
+towards zero where it does. Between the ends g is computed at the ends of shorter steps from the same
+beginning, so that an event is as accurate as the motion. A zero at the end of a step belongs to this step,
+and the next one begins at zero. That is no event, and neither is the first time.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.affine.motions.host_motions import on_host
+from connections.affine.motions.bracketing import Sample, lowest_between, root_between, sign, stays_above
+from connections.affine.motions.host_motions import numbers_on_host
 from connections.checks import NonFiniteError
+from connections.integration.solver import Event
 
 Array = NDArray[np.float64]
-ROOT = 1e-13  # of the whole time, to which the time of an event is found
+#: (motion, w times, states (w, k)) -> q (w, nq), v (w, n)
+StatesOf = Callable[[int, list[float], Array], tuple[Array, Array]]
+EPS = float(np.finfo(float).eps)
+SIMULTANEOUS = (
+    1e-13  # of the whole time: events so near are simultaneous, and one so near to the start is there
+)
+NEAR = math.sqrt(EPS)  # of a step: how far its rate is looked for from its end
+LATER = 1e-3  # of a step: how far the side is looked for on which g leaves zero with its rate zero
+ROUND_OFF = 64.0 * EPS  # relative, of times, states and values
+SHORTER = 16.0  # by this factor distances shrink at which that side is looked for
+SMALLEST = 1e-300  # distance
+CLOSE = 1e-4  # of the larger value at the ends of a step: whether a smaller one is round-off is asked
+
+
+class Look(NamedTuple):
+    """Functions at an end of a step: their values, and their rates along the motion, in its direction."""
+
+    values: list[float]
+    rates: list[float]
+
+
+class Watched(NamedTuple):
+    """A motion at the beginning of a step.
+
+    Parameters
+    ----------
+    look : the functions there.
+    zeros : which of them are zero there.
+    first : whether it is the first step.
+    """
+
+    look: Look
+    zeros: frozenset[int]
+    first: bool
+
+
+class Step(NamedTuple):
+    """A step of a motion: its number, the times at both ends, and the states (STATE, k) there."""
+
+    motion: int
+    s: float
+    later: float
+    before: Array
+    after: Array
+
+    @property
+    def length(self) -> float:
+        """The time from its beginning to its end, with its sign."""
+        return self.later - self.s
+
+    @property
+    def size(self) -> float:
+        """Its length, which is positive."""
+        return abs(self.length)
+
+    def time(self, distance: float) -> float:
+        """The time at a distance from the beginning."""
+        if distance >= self.size:
+            return self.later
+        return self.s + math.copysign(distance, self.length)
+
+    def resolution(self, distance: float) -> float:
+        """The distance of two times that are told apart, near a distance from the beginning."""
+        return max(4.0 * EPS * (abs(self.s) + distance), SMALLEST)
 
 
 class Events:
@@ -25,61 +101,57 @@ class Events:
 
     Parameters
     ----------
-    functions : (t, q, v) -> number, with SciPy's attributes ``terminal`` and ``direction``, both optional.
+    events : functions (t, q, v) -> number, with what is asked of them.
     attempts : steps of the motions, as `follow` takes them.
-    state_of : (motion, t, y (k,)) -> (q, v).
+    states_of : (motion, times (w,), y (w, k)) -> (q, v).
     t0, whole : the first time, and the whole time.
-    count : m.
+    y0 : (m, k) first states.
     """
 
     def __init__(
         self,
-        functions: tuple[Callable[..., Any], ...],
+        events: tuple[Event, ...],
         attempts: Callable[..., Array],
-        state_of: Callable[[int, float, Array], tuple[Array, Array]],
+        states_of: StatesOf,
         t0: float,
         whole: float,
-        count: int,
+        y0: Array,
     ) -> None:
-        self._functions = [on_host(f, (), f"events[{i}](t, q, v)") for i, f in enumerate(functions)]
-        self._directions = [float(getattr(f, "direction", 0.0) or 0.0) for f in functions]
-        self._left = [[_most(f) for f in functions] for _ in range(count)]  # events until the motion ends
-        self._attempts, self._state_of = attempts, state_of
+        self._functions = [numbers_on_host(e.function, _name(i)) for i, e in enumerate(events)]
+        self._events, self._y0 = events, y0
+        self._left = [[event.most for event in events] for _ in y0]  # events until the motion ends
+        self._attempts, self._states_of = attempts, states_of
         self._t0, self._whole = t0, whole
-        self._values: dict[int, Array] = {}
-        self._found: list[list[list[tuple[float, Array, Array]]]]
-        self._found = [[[] for _ in functions] for _ in range(count)]
+        self._watched: dict[int, Watched] = {}
+        self._found: list[list[list[tuple[float, Array, Array]]]] = [[[] for _ in events] for _ in y0]
 
-    def __call__(
-        self, motion: int, s: float, later: float, before: Array, after: Array
-    ) -> tuple[float, Array] | None:
-        """The time and state at which an event ends the motion in this step, or None."""
-        if motion not in self._values:
-            self._values[motion] = self._values_at(motion, s, before[0])
-        old, new = self._values[motion], self._values_at(motion, later, after[0])
-        self._values[motion] = new
-        crossings = []
-        for i, direction in enumerate(self._directions):
-            up, down = old[i] <= 0.0 <= new[i], old[i] >= 0.0 >= new[i]
-            if (up and direction >= 0.0) or (down and direction <= 0.0):
-                crossings.append((abs(self._root(motion, i, s, later, before, (old[i], new[i])) - s), i))
-        for distance, i in sorted(crossings):
-            at = s + np.copysign(distance, later - s)
-            y = self._between(motion, s, at, before)
-            self._found[motion][i].append((self._t0 + at, *self._state_of(motion, self._t0 + at, y)))
-            self._left[motion][i] -= 1.0
-            if self._left[motion][i] <= 0.0:
-                return at, y
-        return None
+    def __call__(self, motion: int, s: float, later: float, before: Array, after: Array) -> float | None:
+        """The time at which an event ends the motion in this step, or None."""
+        step = Step(motion, s, later, before, after)
+        watched = self._watched.get(motion) or self._at_start(step)
+        look, zeros = self._look(step, later, after, -NEAR), []
+        came: list[tuple[float, int]] = []
+        for i, (a, b) in enumerate(zip(watched.look.values, look.values, strict=True)):
+            if abs(b) <= CLOSE * abs(a) and self._is_round_off(step, i, b, abs(a), True):
+                zeros.append(i)
+            elif (
+                a * b > 0.0 and i not in watched.zeros and not _turns(a, watched.look.rates[i], look.rates[i])
+            ):
+                continue
+            came += [(at, i) for at in self._times(step, i, watched, look, i in zeros)]
+        self._watched[motion] = Watched(look, frozenset(zeros), False)
+        return self._recorded(step, came) if came else None
 
     def results(self) -> tuple[tuple[Array, ...], tuple[tuple[Array, Array], ...]]:
         """Of each function the times (m, K), and q (m, K, nq) and v (m, K, n); NaN where there are fewer."""
         times, states = [], []
+        points = self._states_of(0, [self._t0], self._y0[:1])
         for i in range(len(self._functions)):
             rows = [found[i] for found in self._found]
-            most = max(map(len, rows), default=0)
-            points = next(((q, v) for row in rows for _, q, v in row), (np.zeros(0), np.zeros(0)))
-            arrays = [np.full((len(rows), most, *np.shape(part)), np.nan) for part in (0.0, *points)]
+            most = max(map(len, rows))
+            arrays = [
+                np.full((len(rows), most, *shape), np.nan) for shape in ((), *(p[0].shape for p in points))
+            ]
             for motion, row in enumerate(rows):
                 for place, event in enumerate(row):
                     for array, part in zip(arrays, event, strict=True):
@@ -88,46 +160,207 @@ class Events:
             states.append((arrays[1], arrays[2]))
         return tuple(times), tuple(states)
 
-    # --- private -------------------------------------------------------------------------------------------
+    @staticmethod
+    def of_no_motion(count: int, q: Array, v: Array) -> Any:
+        """The results of `count` events of an empty batch; q (0, T, nq) and v (0, T, n) are its motions."""
+        parts = tuple(np.zeros((0, 0, array.shape[-1])) for array in (q, v))
+        return (np.zeros((0, 0)),) * count, (parts,) * count
 
-    def _between(self, motion: int, s: float, at: float, before: Array) -> Array:
-        """The state y (k,) at a time within a step."""
-        if at == s:
-            start: Array = before[0]
-            return start
-        times = np.array([s]), np.array([at - s])
-        y: Array = self._attempts(np.array([motion]), *times, before[:, None], np.zeros(1))[0, 0]
-        return y
+    # --- values of the functions ----------------------------------------------------------------------------
 
-    def _values_at(self, motion: int, s: float, y: Array) -> Array:
-        t = self._t0 + s
-        q, v = self._state_of(motion, t, y)
-        values = np.array([float(function(t, q, v)) for function in self._functions])
-        if not np.isfinite(values).all():
-            i = int(np.argmin(np.isfinite(values)))
-            raise NonFiniteError(f"events[{i}](t, q, v) is {values[i]} at t = {t:.6g}")
-        return values
+    def _values(
+        self, motion: int, times: list[float], states: Array, only: int | None = None
+    ) -> list[list[float]]:
+        """Values of each function, or of one, at w times and states (w, k) of a motion."""
+        times = [self._t0 + s for s in times]
+        q, v = self._states_of(motion, times, states)
+        functions = self._functions if only is None else [self._functions[only]]
+        return [function(times, q, v) for function in functions]
+
+    def _look(self, step: Step, s: float, state: Array, share: float) -> Look:
+        """All functions in a state (STATE, k), and their rates, over a share of a step from there."""
+        ahead = share * (step.later - step.s)
+        pairs = self._values(step.motion, [s, s + ahead], _moved(state, ahead))
+        distance, look = math.copysign(ahead, share), Look([], [])
+        for i, (here, then) in enumerate(pairs):
+            self._require_finite(i, s, here)
+            look.values.append(here)
+            look.rates.append((then - here) / distance)
+        return look
+
+    def _value(self, step: Step, i: int, distance: float) -> float:
+        """A function at a distance from the beginning of a step."""
+        at = step.time(distance)
+        value = self._values(step.motion, [at], self._state(step, at)[:1], i)[0][0]
+        self._require_finite(i, at, value)
+        return value
+
+    def _sample(self, step: Step, i: int, side: int, distance: float, back: float) -> Sample:
+        """A function, positive where it was at first, with its rate, at a distance from the beginning."""
+        at, behind = step.time(distance), -math.copysign(back, step.length)
+        states = _moved(self._state(step, at), behind)
+        here, then = self._values(step.motion, [at, at + behind], states, i)[0]
+        self._require_finite(i, at, here)
+        return Sample(distance, side * here, side * (here - then) / back)
+
+    def _state(self, step: Step, at: float) -> Array:
+        """The state (STATE, k) at a time within a step."""
+        if at in (step.s, step.later):
+            return step.before if at == step.s else step.after
+        times = np.array([step.s]), np.array([at - step.s])
+        state: Array = self._attempts(np.array([step.motion]), *times, step.before[:, None], np.zeros(1))
+        return state[:-1, 0]
+
+    def _require_finite(self, i: int, s: float, value: float) -> None:
+        if not math.isfinite(value):
+            raise NonFiniteError(f"{_name(i)} is {value} at t = {self._t0 + s:.6g}")
+
+    def _round_off(self, step: Step, i: int, late: bool) -> float:
+        """The round-off of a function at an end of a step: its change with that of t and each component."""
+        s, y = (step.later, step.after[0]) if late else (step.s, step.before[0])
+        states = np.concatenate([y[None], y[None], y + np.diag(ROUND_OFF * y)])
+        times = [s] * len(states)
+        times[1] += ROUND_OFF * (self._t0 + s)
+        values = np.array(self._values(step.motion, times, states, i)[0])
+        return float(np.nansum(np.abs(values[1:] - values[0])))
+
+    def _is_round_off(self, step: Step, i: int, value: float, other: float, late: bool) -> bool:
+        """Whether a value at an end of a step cannot be told from zero; `other` is that at the other end."""
+        return abs(value) <= ROUND_OFF * other or abs(value) <= self._round_off(step, i, late)
+
+    # --- events in a step -----------------------------------------------------------------------------------
+
+    def _at_start(self, step: Step) -> Watched:
+        """A motion before its first step."""
+        look = self._look(step, step.s, step.before, NEAR)
+        ends = self._values(step.motion, [step.later], step.after[:1])
+        zeros = [
+            i
+            for i, (a, (b,)) in enumerate(zip(look.values, ends, strict=True))
+            if abs(a) <= CLOSE * abs(b) and self._is_round_off(step, i, a, abs(b), False)
+        ]
+        return Watched(look, frozenset(zeros), True)
+
+    def _times(self, step: Step, i: int, watched: Watched, look: Look, zero_end: bool) -> list[float]:
+        """The times in a step at which a function comes to zero in the direction that is asked for."""
+        from_zero = i in watched.zeros
+        if from_zero and look.values[i] == look.rates[i] == 0.0:  # it stays there
+            return []
+        start = Sample(0.0, watched.look.values[i], watched.look.rates[i])
+        end = Sample(step.size, look.values[i], look.rates[i])
+        came = self._coming_to_zero(step, i, (start, end), (from_zero, zero_end))
+        nearest = SIMULTANEOUS * self._whole if watched.first and not from_zero else -1.0
+        times = [(step.time(distance), side) for distance, side in came]
+        direction = self._events[i].direction
+        return [at for at, side in times if side * direction <= 0.0 and abs(at - step.s) > nearest]
+
+    def _coming_to_zero(
+        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool]
+    ) -> list[tuple[float, int]]:
+        """Distances at which a function comes to zero, with the sign that it had before.
+
+        Parameters
+        ----------
+        step, i : the step and the function.
+        ends : the function at both ends.
+        zero : whether it is zero there.
+        """
+        start, end = ends
+        level = start.value if zero[0] else 0.0  # zero, but for round-off
+        begin = self._leaving(step, i, level) if zero[0] else (0.0, start.value)
+        side, last = sign(begin[1]), self._last_side(step, i, end, zero[1])
+        if side == last != 0 and not zero[1]:
+            return [] if zero[0] else self._dip(step, i, ends, side)
+        if side in (0, last):
+            return [(end.x, last)] if zero[1] and last else []
+        stop = (end.x, end.value - level)
+        if zero[1] and last:  # it comes to zero, and again at the end
+            stop = (1.0 - NEAR) * end.x, self._value(step, i, (1.0 - NEAR) * end.x) - level
+        if sign(stop[1]) == side:
+            return [(end.x, side)]
+        came = [(self._root(step, i, level, begin, stop), side)]
+        return [*came, (end.x, last)] if zero[1] and last else came
+
+    def _leaving(self, step: Step, i: int, level: float) -> tuple[float, float]:
+        """A distance soon after the beginning, where a function is `level`, and its value there minus that.
+
+        The value is 0 if the function stays there, as far as can be seen.
+        """
+        s, (y, rate) = step.s, step.before[:2]
+        error, size = self._round_off(step, i, False), step.size
+        for share in (NEAR, LATER):
+            ahead = share * step.length
+            change = self._values(step.motion, [s + ahead], (y + ahead * rate)[None], i)[0][0] - level
+            distance = share * size
+            while (
+                abs(change) > error and step.time(distance) != s
+            ):  # the sign of its rate; it may come back at once
+                value = self._value(step, i, distance) - level
+                if sign(value) == sign(change) and abs(value) > error:
+                    return distance, value
+                distance /= SHORTER
+        value = self._value(step, i, LATER * size) - level  # its rate is zero
+        return LATER * size, value if abs(value) > error else 0.0
+
+    def _last_side(self, step: Step, i: int, end: Sample, zero: bool) -> int:
+        """The sign of a function just before the end of a step; 0 if it has none."""
+        if not zero:
+            return sign(end.value)
+        before = -NEAR * step.size * end.rate
+        return sign(before) if abs(before) > self._round_off(step, i, True) else 0
 
     def _root(
-        self, motion: int, i: int, s: float, later: float, before: Array, values: tuple[float, float]
+        self, step: Step, i: int, level: float, begin: tuple[float, float], stop: tuple[float, float]
     ) -> float:
-        if values[0] == 0.0:
-            return s
-        if values[1] == 0.0:
-            return later
-        from scipy.optimize import brentq  # takes a tenth of a second to import
+        """The distance between two, with their values, at which a function is equal to `level`."""
+        (lo, at_lo), (hi, at_hi) = begin, stop
+        return root_between(
+            lambda distance: self._value(step, i, distance) - level, (lo, hi), (at_lo, at_hi), step.resolution
+        )
 
-        def value(at: float) -> float:
-            if at in (s, later):
-                return values[0] if at == s else values[1]
-            return float(self._values_at(motion, at, self._between(motion, s, at, before))[i])
+    def _dip(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> list[tuple[float, int]]:
+        """As `_coming_to_zero`, of a function that begins and ends on one side of zero, and turns between."""
+        a, b = (Sample(end.x, side * end.value, side * end.rate) for end in ends)
+        if stays_above(a, b):
+            return []
+        error = max(ROUND_OFF * max(a.value, b.value), self._round_off(step, i, True))
+        sample = partial(self._sample, step, i, side)
+        low = lowest_between(sample, a, b, error, NEAR * step.size, step.resolution)
+        if low is None:
+            return []
+        if abs(low.value) <= error:
+            return [(low.x, side)]
+        places = [(p.x, side * p.value) for p in (a, low, b)]
+        return [(self._root(step, i, 0.0, *places[:2]), side), (self._root(step, i, 0.0, *places[1:]), -side)]
 
-        ends = (s, later) if s < later else (later, s)
-        root: float = brentq(value, *ends, xtol=ROOT * self._whole, rtol=4.0 * np.finfo(float).eps)
-        return root
+    def _recorded(self, step: Step, came: list[tuple[float, int]]) -> float | None:
+        """Record events (time, function) of a step; the time at which one ends the motion, or None."""
+        end: float | None = None
+        for at, i in sorted(came, key=lambda event: (abs(event[0] - step.s), event[1])):
+            if end is not None and abs(at - end) > SIMULTANEOUS * self._whole:
+                break
+            q, v = self._states_of(step.motion, [self._t0 + at], self._state(step, at)[:1])
+            self._found[step.motion][i].append((self._t0 + at, q[0], v[0]))
+            self._left[step.motion][i] -= 1.0
+            if self._left[step.motion][i] <= 0.0 and end is None:
+                end = at
+        return end
 
 
-def _most(function: Any) -> float:
-    """How many events of this function end a motion: SciPy's ``terminal`` is a truth value or a number."""
-    terminal = getattr(function, "terminal", False)
-    return float(terminal) if terminal else np.inf
+def _moved(state: Array, by: float) -> Array:
+    """The state y of (STATE, k), and where its rate carries it in a time, (2, k)."""
+    states = np.empty((2, state.shape[1]))
+    states[0] = state[0]
+    np.multiply(state[1], by, out=states[1])
+    states[1] += state[0]
+    return states
+
+
+def _turns(value: float, at_start: float, at_end: float) -> bool:
+    """Whether a function on one side of zero may go towards it and away again, by its rates at both ends."""
+    side = sign(value)
+    return not (side * at_start > 0.0 or side * at_end < 0.0)
+
+
+def _name(i: int) -> str:
+    return f"events[{i}](t, q, v)"

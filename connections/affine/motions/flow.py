@@ -28,6 +28,7 @@ from connections.affine.motions.jax_motions import (
     OneMotion,
     by_rows,
     motion_of,
+    position_and_velocity,
 )
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
@@ -54,7 +55,7 @@ from connections.geometry.frames import FrameField
 from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
-from connections.integration.tolerances import LONGEST, Layout, expected_sizes
+from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held
 from connections.integration.traced import solve
 
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
@@ -82,6 +83,8 @@ class Flow(Generic[Value]):
     conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
     momenta : optional, y -> the momenta of a symmetry and the lengths of its generators, (p,) each. They are
         compared at requested times, except under tracing. The scale of `conserved` is at least <v, v> / 2.
+    terms : optional, (t, y, *given) -> a tuple like y: the sums of the sizes of the terms that make up the
+        rate, which may cancel (`tolerances.expected_rates`); by default the sizes of the rate itself.
     host : optional, the same motion in NumPy, with the functions of `HostMotion`.
     """
 
@@ -94,6 +97,7 @@ class Flow(Generic[Value]):
     timed: bool = False
     conserved: tuple[str, Callable[..., tuple[Any, Any]]] | None = None
     momenta: Callable[[Any], tuple[Any, Any]] | None = None
+    terms: Callable[..., Any] | None = None
     host: Any = None
 
     def solve_at(
@@ -119,10 +123,9 @@ class Flow(Generic[Value]):
                 clock, places = _with_breakpoints(clock, jnp.asarray(breakpoints) - times[0])
             layout, expected = self.layout(*given), jnp.zeros_like(origin)
             if self.timed and self.points:
-                rates = jax.vmap(lambda s: rate(s, y0))(jnp.linspace(0.0, 1.0, LOOKS) * clock[-1])
-                expected = expected_sizes(
-                    rates, scales_at(jnp.zeros(()), y0)[0], jnp.abs(clock[-1]), layout, jnp
-                )
+                instants = jnp.linspace(0.0, 1.0, LOOKS) * clock[-1]
+                terms = jax.vmap(lambda s: self.terms_at(times[0], s, y0, *given))(instants)
+                expected = expected_rates(terms, scales_at(jnp.zeros(()), y0)[0], layout, jnp)
             scales = jax.lax.stop_gradient(jnp.stack([origin, expected]))
             found = solve(rate, scales_at, y0, scales, layout, clock, self.settings(settings))
             states, drift = (array[places] for array in found)
@@ -168,6 +171,12 @@ class Flow(Generic[Value]):
     def rate_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
         """Rate of the flat state y (k,) at the time t0 + s."""
         return ravel_pytree(self.rate(t0 + s, self.state_at(y, given), *given))[0]
+
+    def terms_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
+        """Sums of the sizes of the terms of the rate of the flat state y (k,) at the time t0 + s."""
+        if self.terms is None:
+            return jnp.abs(self.rate_at(t0, s, y, *given))
+        return ravel_pytree(self.terms(t0 + s, self.state_at(y, given), *given))[0]
 
     def scales_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
         """Units of the components of y, and what is conserved as of `steps.Attempt`, (2, k)."""
@@ -343,7 +352,11 @@ class Trajectories(Parametrized):
             layout = flow.layout(*(row[0] for row in rows)) if count else None
             motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout)
             if not count:
-                return motions.nothing(rows, times), {}
+                values = motions.nothing(rows, times)
+                if not solver.events:
+                    return values, {}
+                came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
+                return values, dict(zip(("event_times", "event_states"), came, strict=True))
         else:
             motions = HostMotions(flow.host)
         started = motions.start(rows, count)
@@ -356,13 +369,14 @@ class Trajectories(Parametrized):
             clock, places = _with_breakpoints(clock, solver.breakpoints - since - times[0])
         look = None
         if flow.timed and flow.points:
-            look = partial(_look_ahead, attempts, scales, flow.layout(*(row[0] for row in rows)), clock[-1])
+            terms_of = motions.terms(float(times[0]), started)
+            own = scales, flow.layout(*(row[0] for row in rows))
+            look = partial(_look_ahead, attempts, terms_of, *own, clock[-1])
         name_of = flow.conserved[0] if flow.conserved else ""
         events = None
         if solver.events:
-            state_of = partial(_state_of, motions, started.given)
-            whole = abs(float(clock[-1]))
-            events = Events(solver.events, attempts, state_of, float(times[0]) + since, whole, count)
+            states_of, whole = _states_of(motions, started.given), abs(float(clock[-1]))
+            events = Events(solver.events, attempts, states_of, float(times[0]) + since, whole, started.y)
         falls = isinstance(motions, HostMotions) and motions.falls
         equation = attempts, started.y, started.origin, clock, settings
         options = motions.places, events, look, name_of
@@ -541,29 +555,44 @@ def motions_with_progress(
 
 def _look_ahead(
     attempts: Attempts,
+    terms_of: Callable[[int, float, np.ndarray], np.ndarray],
     scales: np.ndarray,
     layout: Layout,
     end: float,
     motion: int,
     s: float,
     state: np.ndarray,
-) -> None:
-    """Write what sizes a motion at rest can be expected to reach into its scales."""
+    only_held: bool,
+) -> bool:
+    """Whether rates that a motion at rest can be expected to have are written into its scales.
+
+    Parameters
+    ----------
+    terms_of : (motion, time, state) -> the sums of the sizes of the terms of its rate, (k,).
+    only_held : whether they are only written if forces cancel there.
+    """
     nothing, which = np.zeros(1), np.array([motion])
-    looks = [
-        attempts(which, np.array([at]), nothing, state[:, None], nothing)[:, 0]
-        for at in np.linspace(s, end, LOOKS)
-    ]
-    rates = np.stack([look[1] for look in looks])
-    scales[1, motion] = expected_sizes(rates, looks[0][-1], abs(end - s), layout)
+    units = attempts(which, np.array([s]), nothing, state[:, None], nothing)[-1, 0]
+    terms = terms_of(motion, s, state[0])
+    if only_held and not is_held(state[1], terms, units, layout):
+        return False
+    later = [] if only_held else [terms_of(motion, at, state[0]) for at in np.linspace(s, end, LOOKS)]
+    scales[1, motion] = expected_rates(np.stack([terms, *later]), units, layout)
+    return True
 
 
-def _state_of(motions: Any, given: tuple[Any, ...], motion: int, t: float, y: np.ndarray) -> Any:
-    """(q, v) of one motion at the time t, from its flat state."""
-    own = tuple(array[motion : motion + 1] for array in given)
-    values = motions.record(np.array([t]), y[None, None], own)[0]
-    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
-    return np.asarray(q)[0, 0], np.asarray(v)[0, 0]
+def _states_of(
+    motions: JaxMotions | HostMotions, given: tuple[Any, ...]
+) -> Callable[[int, list[float], np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """(motion, times (w,), y (w, k)) -> q (w, nq), v (w, n) of a motion in these flat states."""
+    own: dict[int, tuple[Any, ...]] = {}
+
+    def states_of(motion: int, times: list[float], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if motion not in own:
+            own[motion] = tuple(array[motion : motion + 1] for array in given)
+        return motions.instants(times, y, own[motion])
+
+    return states_of
 
 
 def _recorded(

@@ -121,6 +121,12 @@ def geodesic_flow_of(nabla: AffineConnection, acceleration: Acceleration | None 
             v_dot = v_dot + require_shape("acceleration(t, q, v)", acceleration(t, q, v), v_dot.shape)
         return frame.matrix_at(q) @ v, v_dot
 
+    def terms(t: jax.Array, state: State, *given: jax.Array) -> State:
+        q, v = state
+        added = jnp.zeros_like(v) if acceleration is None else acceleration(t, q, v)
+        sizes = jnp.abs(nabla.apply_at(q, v, v)) + jnp.abs(jnp.asarray(added))
+        return jnp.abs(frame.matrix_at(q) @ v), sizes
+
     def project(state: State) -> State:
         return frame.project_at(state[0]), state[1]
 
@@ -129,9 +135,10 @@ def geodesic_flow_of(nabla: AffineConnection, acceleration: Acceleration | None 
 
     host = _on_host(nabla, acceleration)
     timed, kept = acceleration is not None, speed_of(nabla) if acceleration is None else None
-    return Flow(
+    flow = Flow(
         start_at_given, rate, recorded, units, project=project, timed=timed, conserved=kept, host=host
     )
+    return replace(flow, terms=terms) if timed else flow
 
 
 def _symmetric_flow(nabla: AffineConnection, symmetry: GroupAction) -> Flow[State]:
@@ -184,6 +191,13 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
             free = free + nabla.basis_at(q) @ require_shape("acceleration(t, q, v)", given, (frame.dim,))
         return ambient.frame.matrix_at(q) @ V, nabla.feasible_rate_at(q, V, free)
 
+    def terms(t: jax.Array, state: State, *given: jax.Array) -> State:
+        q, V = state
+        v = frame.components_at(q) @ V
+        added = jnp.zeros_like(v) if acceleration is None else acceleration(t, q, v)
+        sizes = jnp.abs(ambient.apply_at(q, V, V)) + jnp.abs(nabla.basis_at(q) @ jnp.asarray(added))
+        return jnp.abs(ambient.frame.matrix_at(q) @ V), sizes
+
     def project(state: State) -> State:
         q = frame.project_at(state[0])
         return q, nabla.feasible_at(q, state[1])
@@ -200,7 +214,8 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
     if acceleration is None:
         kept = energy_of(ambient, nabla.ambient_metric, lambda q: jnp.zeros(()))
     timed = acceleration is not None
-    return Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
+    flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept)
+    return replace(flow, terms=terms) if timed else flow
 
 
 def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Options]) -> Array:

@@ -96,6 +96,14 @@ class HostMotion(_InNumPy):
         self.host.velocity(q, v, out[: len(q)])
         self._acceleration(t, q, v, out[len(q) :])
 
+    def terms(self, t: float, y: Array, *given: Array) -> Array:
+        """Sums of the sizes of the rate without forces that are functions of time, and of the rest, (k,)."""
+        (q, v), (rate, free) = self._split(y, given), np.zeros((2, len(y)))
+        self.rate(t, y, rate, *given)
+        self.host.velocity(q, v, free[: len(q)])
+        self.host.free_acceleration(q, v, free[len(q) :])
+        return np.abs(free) + np.abs(rate - free)
+
     def scales(self, s: float, y: Array, *given: Array) -> Array:
         """Units of the components of (q, v) (`motion_units`), and v^T H v, (2, k)."""
         q, v = self._split(y, given)
@@ -132,6 +140,10 @@ class HostMotion(_InNumPy):
         """(q, v), q, and whether both are finite, for states (..., k)."""
         q, v = self._split(y, given)
         return (q, v), q, np.isfinite(y).all(axis=-1)
+
+    def instants(self, y: Array, *given: Array) -> tuple[Array, Array]:
+        """q (w, nq) and v (w, n) of states (w, k)."""
+        return self._split(y, given)
 
     def _split(self, y: Array, given: tuple[Array, ...]) -> tuple[Array, Array]:
         n = given[1].shape[-1]
@@ -236,3 +248,38 @@ def on_host(function: Callable[..., Any], shape: tuple[int, ...], name: str) -> 
         return as_copy(name, value, shape)
 
     return call
+
+
+def numbers_on_host(
+    function: Callable[..., Any], name: str
+) -> Callable[[list[float], Array, Array], list[float]]:
+    """A user's function with values that are numbers, for rows of NumPy arrays, called as by `on_host`.
+
+    Parameters
+    ----------
+    function : (t, q, v) -> a number.
+    name : the function's name in errors.
+    """
+    through_jax: list[Callable[..., Any]] = []
+
+    def one(t: Any, q: Array, v: Array) -> float:
+        value = function(t, q, v)
+        if isinstance(value, jax.Array) and not through_jax:
+            through_jax.append(compiled(_of_rows, function))
+        return float(value if isinstance(value, float) else as_copy(name, value, ()))
+
+    def call(times: list[float], q: Array, v: Array) -> list[float]:
+        if not through_jax:
+            return [one(*row) for row in zip(times, q, v, strict=True)]
+        rows: tuple[Array, ...] = np.array(times), q, v
+        found: list[float] = np.asarray(through_jax[0](*rows)).tolist() if len(times) == 2 else []
+        for at in range(len(found), len(times), 2):  # pairs, so that it is compiled for one shape
+            pair = [at, min(at + 1, len(times) - 1)]
+            found += np.asarray(through_jax[0](*(row[pair] for row in rows))).tolist()
+        return found[: len(times)]
+
+    return call
+
+
+def _of_rows(function: Callable[..., Any], *rows: jax.Array) -> Any:
+    return jax.vmap(function)(*rows)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.affine.motions.host_motions import HostMotion
+from connections.affine.motions.motion import Motion
 from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
@@ -58,12 +59,14 @@ class OneMotion(NamedTuple):
     start : *given -> (given, its point projected; y (k,); origin (k,); whether the point was near).
     rate : (t0, s, y, *given) -> dy/dt (k,) at the time t0 + s.
     scales : (t0, s, y, *given) -> units of the components there, and what is conserved, (2, k).
+    terms : (t0, s, y, *given) -> the sums of the sizes of the terms of the rate, (k,).
     record : (t, y, *given) -> (values, q, whether all is admissible and finite).
     """
 
     start: Callable[..., Any]
     rate: Callable[..., jax.Array]
     scales: Callable[..., jax.Array]
+    terms: Callable[..., jax.Array]
     record: Callable[..., Any]
 
     @classmethod
@@ -91,7 +94,7 @@ class OneMotion(NamedTuple):
                 ok = ok & jnp.all(jnp.isfinite(leaf))
             return values, q, ok
 
-        return cls(start, flow.rate_at, flow.scales_at, record)
+        return cls(start, flow.rate_at, flow.scales_at, flow.terms_at, record)
 
     def step(
         self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
@@ -129,7 +132,9 @@ class JaxMotions:
 
     def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
         self._make, self.places = make, PLACES
-        self._start, self._record = (compiled(at, make) for at in (_initial_states, _records_of_rows))
+        self._start, self._record, self._terms = (
+            compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
+        )
         if layout is not None:
             self._step, self._stretch = (
                 compiled(at, make, LayoutKey.of(layout)) for at in (_step_of_rows, _several_steps)
@@ -180,6 +185,12 @@ class JaxMotions:
 
         return advance, beginning(started.y[0], course)
 
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """(motion, time, state (k,)) -> the sums of the sizes of the terms of its rate, (k,)."""
+        return lambda motion, s, y: np.asarray(
+            self._terms(t0, s, y, *(array[motion] for array in started.given))
+        )
+
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
         """Values (m, T, ...), points (m, T, nq), and whether all is admissible there (m, T)."""
         m, count = states.shape[:2]
@@ -190,6 +201,17 @@ class JaxMotions:
 
         found = by_rows(recorded, m * count, _size(m))
         return jax.tree_util.tree_map(lambda leaf: leaf.reshape(m, count, *leaf.shape[1:]), found)
+
+    def instants(self, times: list[float], states: Array, own: tuple[Any, ...]) -> tuple[Array, Array]:
+        """q (w, nq) and v (w, n) of one motion, with the arguments `own` (1, ...), in states (w, k)."""
+        found = [
+            position_and_velocity(self._record(np.array(times[i : i + 1]), states[i : i + 1], *own)[0])
+            for i in range(len(times))
+        ]
+        if len(found) == 1:
+            return found[0]
+        q, v = (np.concatenate(part) for part in zip(*found, strict=True))
+        return q, v
 
     def nothing(self, rows: tuple[Array, ...], times: Array) -> Any:
         """The values (0, T, ...) of an empty batch: shapes are traced, nothing is computed."""
@@ -256,6 +278,11 @@ class HostMotions:
 
         return attempt
 
+    def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
+        """As `JaxMotions.terms`."""
+        given = list(zip(*started.given, strict=True)) if self._rows else started.given
+        return lambda motion, s, y: self._one.terms(t0 + s, y, *given[motion])
+
     def _attempts(self, t0: float, started: InitialStates) -> Any:
         """Their steps as of `Attempt`, (6, w, k)."""
         given = zip(*started.given, strict=True) if self._rows else started.given
@@ -314,9 +341,20 @@ class HostMotions:
         stacked = [jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *row) for row in values]
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *stacked), points, good
 
+    def instants(self, times: list[float], states: Array, own: tuple[Any, ...]) -> tuple[Array, Array]:
+        """As `JaxMotions.instants`."""
+        assert self._rows is not None
+        return self._rows.instants(states, *own)
+
     def refused_at(self, motion: int) -> ValueError | None:
         """The error that the last refused step of a motion raised, or None."""
         return self._refused.get(motion)
+
+
+def position_and_velocity(values: Any) -> tuple[Array, Array]:
+    """The positions and velocities in recorded values, as NumPy arrays."""
+    q, v = (values.q, values.v) if isinstance(values, Motion) else values[:2]
+    return np.asarray(q), np.asarray(v)
 
 
 def by_rows(function: Callable[[NDArray[np.int64]], Any], count: int, size: int) -> Any:
@@ -365,6 +403,10 @@ def _several_steps(
     motion = make()
     rate, scales_at = (lambda s, y, f=f: f(t0, s, y, *given) for f in (motion.rate, motion.scales))
     return after_steps(rate, scales_at, key.layout, course, at, until)
+
+
+def _terms_of_one(make: Callable[[], OneMotion], *arguments: jax.Array) -> jax.Array:
+    return make().terms(*arguments)
 
 
 def _records_of_rows(make: Callable[[], OneMotion], *rows: jax.Array) -> Any:

@@ -91,7 +91,10 @@ def _motion_of_member(member: Callable[[jax.Array], tuple[Any, Flow[Any]]]) -> O
     def scales(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
         return functions(beta).scales(t0, s, y, *given)
 
+    def terms(t0: jax.Array, s: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> jax.Array:
+        return functions(beta).terms(t0, s, y, *given)
+
     def record(t: jax.Array, y: jax.Array, beta: jax.Array, *given: jax.Array) -> Any:
         return functions(beta).record(t, y, *given)
 
-    return OneMotion(begin, rate, scales, record)
+    return OneMotion(begin, rate, scales, terms, record)

@@ -8,6 +8,7 @@ Source: [W] III-B.
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from typing import Any, ClassVar, NamedTuple, Unpack
@@ -28,6 +29,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_result,
     batch_axes,
     finite_result,
     is_traced,
@@ -35,11 +37,11 @@ from connections.checks import (
     require_function,
     require_type,
 )
-from connections.evaluation.boundary import Argument
+from connections.evaluation.boundary import Argument, as_given
 from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.content import by_identity
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.curves import Curve, SampledCurve, SplinePath, kinks
+from connections.geometry.curves import Curve, PiecePath, SampledCurve, SplinePath, coarser_curves, kinks
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import (
     inverse_lengths_of,
@@ -48,6 +50,7 @@ from connections.geometry.numerics.scales import (
 )
 from connections.integration.pulses import LOOKS, pulse_breakpoints
 from connections.integration.solver import Options, Solver
+from connections.integration.tolerances import LONGEST
 
 NOT_OF_CURVES = "events", "allow_partial"  # options
 CURVE, FIELD = "t -> q (nq,)", "t -> components (n,) at curve(t)"  # in errors
@@ -78,7 +81,8 @@ class Estimated(NamedTuple):
     value: Array
     """As without an estimate."""
     error: Array
-    """Of the same shape, |value - value'| with value' by a hundredth of the tolerances."""
+    """An array of the same shape: |value - value'|, where value' has a hundredth of the tolerances. For
+    samples, its differences to four splines are added, each without a quarter of the samples."""
 
 
 def parallel_transport(
@@ -93,25 +97,28 @@ def parallel_transport(
     Parameters
     ----------
     nabla : the connection.
-    curve : t -> q (nq,), JAX-traceable; or samples (t, q) with t (S,) increasing and q (..., S, nq), joined
-        as `SampledCurve` does: with samples h apart, the transported vectors have an error of O(h^6).
+    curve : t -> q (nq,), JAX-traceable; or samples (t, q), t (S,) increasing and q (..., S, nq); or a
+        `SampledCurve`, which says how they are joined. With samples h apart, of a curve that is smooth
+        between breakpoints, the error is O(h^6). Inside `jit`, give breakpoints where samples have corners.
     z0 : (..., n) frame components at times[0]; the identity (n, n) gives the transport operator, whose
         column a at time T is ``result[a, T]``.
     times : (T,) strictly monotone, within the samples.
-    options : ``rtol``, ``max_step``, ``breakpoints`` and others (`Options`, docs/motions.md).
+    options : ``rtol``, ``max_step``, ``breakpoints`` and others (`Options`, docs/motions.md). Breakpoints of
+        samples are some of their times: corners, and the ends of rests, at which the spline is cut.
 
     Returns
     -------
-    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0; with
-    ``estimate=True`` they are ``value`` of an `Estimated`, beside their ``error``. z^i is as
-    accurate as the entries P^i_k of the operator: a step's error in an entry is at most 1e-10 of the largest
-    value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
+    (..., T, n) frame components at the points of the curve, linear in z0 for every size of z0. With
+    ``estimate=True`` an `Estimated`: its ``value`` are these components, and its ``error`` has their shape.
+    The components z^i are as accurate as the operator's entries P^i_k. The error of one step in an entry is
+    at most 1e-10 of the largest value that the entry has had, or 1e-15 of |X_k| / |X_i| if that is more.
 
     Raises
     ------
     IntegrationError : the curve leaves the chart; names the time and the point.
     NonFiniteError : a function is NaN or infinite, or its derivative is; names the time.
-    PointError : samples off the manifold, or a time outside of them.
+    PointError : samples off the manifold, a time outside of them, or a corner at none of them.
+    ValueError : a breakpoint is no time of a sample; no estimate is possible from so few samples.
 
     Examples
     --------
@@ -130,18 +137,19 @@ def parallel_transport(
     Source: [W] III-B.
     """
     require_type("nabla", nabla, AffineConnection)
-    path, vector = _as_curve(nabla, curve), as_array("z0", z0, (nabla.frame.dim,))
+    path = _as_curve(nabla, curve, breakpoints=options.get("breakpoints"))
+    vector = as_array("z0", z0, (nabla.frame.dim,))
     require_finite("z0", vector)
-    solver = Solver.of("parallel_transport", options, without=NOT_OF_CURVES)
+    solver = _solver_of("parallel_transport", options, path)
 
-    def carried(solver: Solver) -> Array:
+    def carried(path: Any, solver: Solver) -> Array:
         operator = _transport_operator(nabla, path, times, solver)
         batch_axes(("curve", "z0"), (operator[..., 0, 0, :], vector))
         by_jax = any(isinstance(array, jax.Array) for array in (operator, vector))
         vectors: jax.Array = (jnp if by_jax else np).einsum("...tij,...j->...ti", operator, vector)
         return vectors
 
-    return _with_estimate(carried, solver)
+    return _with_estimate(carried, path, solver)
 
 
 def holonomy(
@@ -157,8 +165,7 @@ def holonomy(
     ----------
     nabla : the connection.
     curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
-        `parallel_transport`, whose last point repeats the first. P has an error of O(h^6) if the curve is
-        smooth; a corner where it closes does no harm.
+        `parallel_transport`, whose last point repeats the first. A corner where it closes does no harm.
     t0, t1 : the parameter interval; for samples, None is the first and the last time.
     options : as for `parallel_transport`.
 
@@ -188,7 +195,7 @@ def holonomy(
     (np.float64(0.0315), 0.0314)
     """
     require_type("nabla", nabla, AffineConnection)
-    path = _as_curve(nabla, curve)
+    path = _as_curve(nabla, curve, breakpoints=options.get("breakpoints"))
     if isinstance(path, SampledCurve):
         t0, t1 = (end if t is None else t for t, end in zip((t0, t1), path.span, strict=True))
     if t0 is None or t1 is None:
@@ -200,16 +207,16 @@ def holonomy(
         finite_result("t1 - t0", ends[1] - ends[0])
     if isinstance(path, SampledCurve):
         path.require_times("holonomy", ends)
-    solver = Solver.of("holonomy", options, without=NOT_OF_CURVES)
+    solver = _solver_of("holonomy", options, path)
     closed = _require_closed(nabla, path, ends, solver)
 
-    def around(solver: Solver) -> Array:
+    def around(path: Any, solver: Solver) -> Array:
         P: jax.Array = _transport_operator(nabla, path, ends, solver)[..., -1, :, :]
         return (
             P if closed is None else P * jnp.where(closed, 1.0, jnp.nan)
         )  # a factor: derivatives are NaN too
 
-    return _with_estimate(around, solver)
+    return _with_estimate(around, path, solver)
 
 
 def covariant_derivative_along(
@@ -231,6 +238,7 @@ def covariant_derivative_along(
     Returns
     -------
     (..., T, n) frame components. With samples h apart, velocities, zdot and the result have errors of O(h^5).
+    At a breakpoint of samples, they are those of the piece that begins there.
 
     Raises
     ------
@@ -270,10 +278,25 @@ def covariant_derivative_along(
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _with_estimate(solve: Callable[[Solver], Any], solver: Solver) -> Any:
-    """The solution, and its difference to a more accurate one if the options ask for it."""
-    value = solve(solver)
-    return Estimated(value, abs(value - solve(solver.closer()))) if solver.estimate else value
+def _with_estimate(solve: Callable[[Any, Solver], Any], path: Any, solver: Solver) -> Any:
+    """The solution along a path, and an estimate of its error if the options ask for it.
+
+    To the difference to a more accurate solution are added those to curves through fewer samples.
+    """
+    others = coarser_curves(path) if solver.estimate and isinstance(path, SampledCurve) else []
+    value = solve(path, solver)
+    if not solver.estimate:
+        return value
+    error = abs(value - solve(path, solver.closer()))
+    for other in others:
+        error = error + abs(value - solve(other, solver))
+    return Estimated(value, error)
+
+
+def _solver_of(name: str, options: Any, path: Any) -> Solver:
+    """The options of a call. Breakpoints of samples are the curve's: they have cut its spline."""
+    solver = Solver.of(name, options, without=NOT_OF_CURVES)
+    return replace(solver, breakpoints=np.zeros(0)) if isinstance(path, SampledCurve) else solver
 
 
 class _AlongCurve(Trajectories):
@@ -296,10 +319,17 @@ def _velocity(nabla: AffineConnection, curve: Curve, t: jax.Array) -> tuple[jax.
     return q, v, jnp.all(jnp.abs(X @ v - q_dot) <= _TANGENT * terms)
 
 
-def _as_curve(owner: Any, curve: Any, name: str = "curve", size: int | None = None, kind: str = CURVE) -> Any:
+def _as_curve(
+    owner: Any,
+    curve: Any,
+    name: str = "curve",
+    size: int | None = None,
+    kind: str = CURVE,
+    breakpoints: Any = None,
+) -> Any:
     """A function of time, or the curve through samples; `kind` is the function that is expected."""
     if isinstance(curve, tuple | list | SampledCurve):
-        return SampledCurve.through(owner, curve, name, size)
+        return SampledCurve.through(owner, curve, name, size, breakpoints)
     require_function(name, curve, kind, "write the samples as (t, q)")
     expected = (owner.frame.ambient_dim if size is None else size,)
     got = shape_of(
@@ -336,7 +366,7 @@ def _moving(
 ) -> tuple[jax.Array, ...]:
     """The argument `moving` of `HostReading`."""
     along = _velocity(nabla, lambda s: curve(s, *given[:split]), t)
-    z, z_dot = jax.jvp(lambda s: field(s, *given[split:]), (t,), (jnp.ones_like(t),))
+    z, z_dot = jax.jvp(lambda s: as_result("field(t)", field(s, *given[split:])), (t,), (jnp.ones_like(t),))
     return *along, _point_on_curve(curve, t, *given[:split]), z, z_dot
 
 
@@ -375,10 +405,24 @@ def _closed_at(frame: FrameField, points: jax.Array) -> tuple[jax.Array, jax.Arr
     return jnp.all(jnp.abs(start - end) <= allowed, axis=-1), start, end
 
 
-def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver: Solver) -> jax.Array:
+def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver: Solver) -> Any:
     """P (..., T, n, n) with z(t) = P z0, at every time; its batch axes are those of a sampled curve."""
     times = as_times(times)
     path, numbers = _as_data(curve, times)
+    try:
+        if isinstance(curve, SampledCurve) and curve.breakpoints.shape[0] and len(times) > 1:
+            with suppress(IntegrationError):  # which names no time of the curve: that of all pieces does
+                return _along_pieces(nabla, curve, times, solver)
+        return _in_one_run(nabla, curve, times, solver, path, numbers)
+    except IntegrationError:
+        _require_finite_function("parallel_transport", "curve", curve, times)
+        raise
+
+
+def _in_one_run(
+    nabla: AffineConnection, curve: Any, times: Any, solver: Solver, path: Any, numbers: tuple[Argument, ...]
+) -> Any:
+    """P (..., T, n, n) along a smooth curve: `path` as a function of time and the `numbers`."""
     since: Any = 0.0
     if isinstance(curve, SampledCurve):
         solver = replace(solver, settings=solver.settings.no_longer_than(curve.step_for_derivatives()))
@@ -392,11 +436,44 @@ def _transport_operator(nabla: AffineConnection, curve: Any, times: Any, solver:
         (pieces, knots), since = numbers, times[0]
         numbers, times = (pieces, knots._replace(value=knots.value - since)), times - since
     recipe = PytreePartial(_transport_flow, nabla, path)
-    try:
-        return _AlongCurve.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
-    except IntegrationError:
-        _require_finite_function("parallel_transport", "curve", curve, times)
-        raise
+    return _AlongCurve.of(nabla).run("parallel_transport", recipe, numbers, times, solver, since)
+
+
+def _along_pieces(nabla: AffineConnection, curve: SampledCurve, times: Any, solver: Solver) -> Any:
+    """P (..., T, n, n) along a curve with corners: the product of the operators of its pieces.
+
+    A piece ends at each knot and each requested time. All pieces are integrated together, each in a time from
+    0 to 1, so that no step sees both sides of a corner.
+    """
+    (pieces, windows), places = curve.between(times)
+    traced = is_traced(pieces, windows)
+    numpy: Any = jnp if traced else np
+    settings, whole, longest = solver.settings, abs(times[-1] - times[0]), numpy.max(abs(windows[:, 1]))
+    first = min(1.0, settings.first_step / longest) if np.isfinite(settings.first_step) else np.inf
+    most = numpy.minimum(settings.max_step, LONGEST * whole) / longest
+    settings = settings._replace(first_step=first, max_step=most)
+    recipe = PytreePartial(_transport_flow, nabla, PiecePath(curve.frame))
+    data = Argument("curve points", pieces, pieces.shape[-2:]), Argument("curve times", windows, (2,))
+    run = _AlongCurve.of(nabla).run
+    steps = run("parallel_transport", recipe, data, np.array([0.0, 1.0]), replace(solver, settings=settings))
+    return _products(steps[..., 1, :, :], traced)[..., places, :, :]
+
+
+def _products(steps: Any, traced: bool) -> Any:
+    """1, S_0, S_1 S_0, ..., (..., R + 1, n, n), of operators S (..., R, n, n)."""
+    one, rows = np.eye(steps.shape[-1]), steps.shape[:-3]
+    if traced:
+
+        def step(before: jax.Array, here: jax.Array) -> tuple[jax.Array, jax.Array]:
+            return here @ before, here @ before
+
+        begin = jnp.broadcast_to(one, (*rows, *one.shape))
+        after = jax.lax.scan(step, begin, jnp.moveaxis(steps, -3, 0))[1]
+        return jnp.moveaxis(jnp.concatenate([begin[None], after]), 0, -3)
+    found = [np.broadcast_to(one, (*rows, *one.shape))]
+    for here in np.moveaxis(np.asarray(steps), -3, 0):
+        found.append(here @ found[-1])
+    return as_given(np.stack(found, axis=-3), steps)
 
 
 def _with_pulse_breakpoints(curve: Curve, times: Any, solver: Solver) -> Solver:
@@ -498,14 +575,14 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
         return Flow(start, rate, record, units, points=(), timed=True, conserved=kept)
 
     points = compiled(_points_and_rates_at, curve)
-    if isinstance(curve, SplinePath):
+    if isinstance(curve, SplinePath | PiecePath):
         points = partial(_spline_in_numpy, host, curve)
     motion = HostTransport(host, points, n)
     return Flow(start, rate, record, units, points=(), timed=True, conserved=kept, host=motion)
 
 
 def _spline_in_numpy(
-    host: HostMechanics, path: SplinePath, times: np.ndarray, *given: np.ndarray
+    host: HostMechanics, path: SplinePath | PiecePath, times: np.ndarray, *given: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """As `_points_and_rates_at`."""
     return host.projected(*path.values_and_rates(times, *given))

@@ -1,7 +1,7 @@
 """What linear equations say about inertial parameters: units, base parameters, least squares.
 
-The unknowns are x in theta = start + units x; the first are the ten parameters of each body, then the viscous
-and the Coulomb coefficients. Source: Gautier 1991 for base parameters.
+The unknowns are x in theta = start + units x; the first are the ten parameters of each body, others may
+follow (`further_unknowns`). Source: Gautier 1991 for base parameters.
 """
 
 from __future__ import annotations
@@ -12,18 +12,20 @@ from scipy.linalg import qr, solve_triangular
 RANK = 1e-8  # singular values of W below this share of the largest count as zero; columns in units of a kind
 
 
-def units_of(W: np.ndarray, rubbing: int) -> np.ndarray:
-    """(..., p) a unit for every unknown: for masses, moments, inertias, and both coefficients of friction.
+def units_of(W: np.ndarray, further: np.ndarray | None = None) -> np.ndarray:
+    """(..., p) a unit for every unknown: for masses, moments, inertias, and each kind of further unknowns.
 
     Columns of one kind have one unit, in which the largest has norm one. Each column in a unit of its own
-    would make the round-off in columns that vanish as large as the others. W is (..., T, nv, p).
+    would make the round-off in columns that vanish as large as the others. W is (..., T, nv, p); `further`
+    has the kinds of the last columns, counted from 0.
     """
     norms = np.sqrt(np.sum(W**2, axis=(-3, -2)))
-    inertial = norms.shape[-1] - 2 * rubbing
-    kinds = np.concatenate(
-        [np.tile([0, 1, 1, 1, 2, 2, 2, 2, 2, 2], inertial // 10), np.repeat([3, 4], rubbing)]
+    further = np.zeros(0, dtype=int) if further is None else further
+    bodies = (norms.shape[-1] - len(further)) // 10
+    kinds = np.concatenate([np.tile([0, 1, 1, 1, 2, 2, 2, 2, 2, 2], bodies), 3 + further])
+    largest = np.stack(
+        [np.max(norms[..., kinds == kind], axis=-1, initial=0.0) for kind in range(np.max(kinds) + 1)], -1
     )
-    largest = np.stack([np.max(norms[..., kinds == kind], axis=-1, initial=0.0) for kind in range(5)], -1)
     if not largest.any():
         raise ValueError("q, v: the recording has neither motion nor weight: it determines no parameter")
     units: np.ndarray = (1.0 / np.where(largest > 0.0, largest, 1.0))[..., kinds]
@@ -65,3 +67,31 @@ def base_of(R: np.ndarray, units: np.ndarray) -> tuple[np.ndarray, np.ndarray, f
     rows = np.argsort(own)
     B, own = (B * units[own, None] / units)[rows], own[rows]
     return B, own, float(singular[0] / singular[rank - 1])
+
+
+def dependence(E: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Which columns of E (m, n) are combinations of those before them, (n,) booleans, and of which, (n, n).
+
+    Row k of the second array has the coefficients of column k; it is zero if column k is independent. A
+    column of norm 1e-8 or less counts as zero.
+    """
+    triangle = np.asarray(np.linalg.qr(E, mode="r"))
+    kept: list[int] = []
+    dependent, coefficients = np.zeros(E.shape[1], dtype=bool), np.zeros((E.shape[1], E.shape[1]))
+    for k, column in enumerate(triangle.T):
+        x = np.linalg.lstsq(triangle[:, kept], column)[0] if kept else np.zeros(0)
+        if np.linalg.norm(column - triangle[:, kept] @ x) <= RANK:
+            dependent[k], coefficients[k, kept] = True, x
+        else:
+            kept.append(k)
+    return dependent, coefficients
+
+
+def determined(B: np.ndarray, own: np.ndarray, units: np.ndarray) -> np.ndarray:
+    """Which unknowns the base parameters B theta determine each by itself, (p,) booleans."""
+    rows = B * units
+    rows = np.abs(rows) / units[own, None]
+    alone = np.sum(rows > np.sqrt(RANK), axis=1) == 1
+    found = np.zeros(B.shape[1], dtype=bool)
+    found[own[alone]] = True
+    return found

@@ -1,31 +1,34 @@
-"""Inertial parameters and friction of a robot from recorded positions, velocities and torques.
+"""Inertial parameters, friction and armature of a robot from recorded positions, velocities and torques.
 
 The momentum is linear in the parameters, and so is its rate, which needs no accelerations:
 
-    d/dt (Y_p pi) = tau - F_v v - F_c sign(v) + Y_e pi.
+    d/dt (Y_p pi) = tau - F_v v - F_c sign(v) - o + Y_e pi.
 
 A low pass L with cutoff w, ydot = w (x - y), is applied to both sides. Integration by parts moves the
 derivative to the filter, L[pdot] = w (p - L_0[p]), where L_0 starts at p(t_0) and L at zero, so that
 
-    W pi + L[v] F_v + L[sign v] F_c = L[tau],      W = w (Y_p - L_0[Y_p]) - L[Y_e].
+    W pi + L[v] F_v + L[sign v] F_c + L[1] o = L[tau],      W = w (Y_p - L_0[Y_p]) - L[Y_e].
 
-Armature is not among the parameters: what the known one adds to the momentum and to its rate is subtracted
-from L[tau]. Between samples, what is filtered is a cubic spline in time, and sign(v) is linear (`low_pass`).
-A body's parameters belong to some distribution of mass if its pseudo-inertia P is positive semidefinite; so
-the estimate minimizes (`central_path`)
+What armature adds to the momentum and to its rate is that of a robot of nothing else, and a column of W; if
+armature is known, it is subtracted from L[tau]. Between samples, what is filtered is a cubic spline in time,
+and sign(v) is linear (`low_pass`). A body's parameters belong to some distribution of mass if its
+pseudo-inertia P is positive semidefinite; friction F and armature are not negative. So the estimate minimizes
+(`central_path`)
 
-    chi^2 / 2 + g sum_b (tr(P_0^-1 P) - log det(P_0^-1 P) - 4),
+    chi^2 / 2 + g sum_b (tr(P_0^-1 P) - log det(P_0^-1 P) - 4) + sum_k g_k (F_k / f_k - log(F_k / f_k) - 1),
 
-which is convex, and infinite where a P is singular; P_0 are the pseudo-inertias of a prior.
+which is convex, and infinite where a P is singular or an F is zero; P_0 are the pseudo-inertias of a prior.
+If f_k is a prior, too, g_k = g. Else g_k is so small that only the sign remains of this term, and f_k is the
+size of the least squares estimate.
 Source: Hsu, Bodson, Sastry and Paden 1987; Gautier 1991 for base parameters; Wensing, Kim and Slotine 2018
 for P; Lee, Wensing and Park 2020 for the divergence.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -41,27 +44,40 @@ from connections.checks import (
 )
 from connections.control.identification.base_parameters import (
     base_of,
+    determined,
     nearest,
     sizes_of,
     triangle_of,
     units_of,
 )
-from connections.control.identification.central_path import central_point
+from connections.control.identification.central_path import Cones, central_point
+from connections.control.identification.further_unknowns import (
+    ARMATURE,
+    COULOMB,
+    OFFSET,
+    VISCOUS,
+    FurtherUnknowns,
+    with_friction,
+)
 from connections.control.identification.low_pass import low_pass
 from connections.control.identification.standard_errors import BLOCK, standard_errors
-from connections.multibody import Free, Model, inertial_parameters, momentum_regressor
+from connections.multibody import Model, Passive, inertial_parameters, momentum_regressor
 from connections.multibody.inertia import pseudo_inertias
 from connections.multibody.model import require_model
 
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
+_SIGN = 1e-4  # g_k without a prior: a coefficient that is zero is found within a hundredth of its error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
     """What `identify` found.
 
-    The unknowns theta are the 10 N inertial parameters and, with friction, the nv viscous and the nv Coulomb
-    coefficients. Data determine only some combinations of them, the base parameters B theta.
+    The unknowns theta are the 10 N inertial parameters and, in this order and as far as asked for, the nv
+    viscous and the nv Coulomb coefficients, the armature, and the nv offsets. Armature is one number for each
+    group of velocity components that has one, in the order of `Model.armature`: for a hinge or a slide, for
+    the three angular components of a spherical or free joint, for the three linear ones. Data determine only
+    some combinations of them, the base parameters B theta.
 
     Examples
     --------
@@ -87,9 +103,17 @@ class Identification:
     combinations: np.ndarray  #: (rank, size of theta) B; row k has a 1 at the k-th independent unknown
     base: np.ndarray  #: (rank,) the least squares estimate of B theta, without prior or constraint
     standard_errors: np.ndarray  #: (rank,) of `base`, from residuals that the filter correlates; no bias
-    residual: np.ndarray  #: (nv,) rms of L[tau] minus the prediction by parameters and friction, N m and N
+    residual: np.ndarray  #: (nv,) rms of L[tau] minus the prediction by all that was found, N m and N
     condition: float  #: largest over smallest singular value that counts, columns in units of a kind
-    boundary: tuple[str, ...] = ()  #: bodies that end at the boundary of the cone of those that exist
+    boundary: tuple[
+        str, ...
+    ] = ()  #: bodies, and coefficients in words, that end at the boundary of what exists
+    armature: dict[str, np.ndarray] = field(
+        default_factory=dict
+    )  #: {joint: (nv of the joint,)}, kg m^2 and kg
+    offsets: np.ndarray = field(default_factory=lambda: np.zeros(0))  #: (nv,) of measured torques, N m and N
+    undetermined: tuple[str, ...] = ()  #: sentences about friction, armature and offsets that data do not say
+    friction: bool = False  #: whether friction was identified
 
     @property
     def rank(self) -> int:
@@ -98,12 +122,42 @@ class Identification:
 
     @cached_property
     def model(self) -> Model:
-        """The robot with these parameters; `ModelError` if, not constrained, they are of no robot."""
-        return self.prior.with_inertial_parameters(self.parameters)
+        """The robot with these parameters; `ModelError` if, not constrained, they are of no robot.
+
+        It has the armature that was found and, if friction was identified, the viscous friction as damping
+        and the Coulomb friction as friction of its `passive`: of all independent joints that are not free, in
+        place of the prior's. Where the recording does not determine them, they are the prior's. Dependent
+        joints of closed loops have none, because what was found is the friction of all. Offsets belong to the
+        sensors, not to the robot. Without friction and armature, it is
+        ``prior.with_inertial_parameters(parameters)``.
+        """
+        model = self.prior.with_inertial_parameters(self.parameters)
+        changed = {
+            name: value
+            for name, value in self.armature.items()
+            if not np.array_equal(value, model.armature[name])
+        }
+        if changed:
+            model = model.with_armature(changed)
+        return model.with_passive(self._passive()) if self.friction else model
+
+    def _passive(self) -> Passive:
+        """The prior's springs, with the friction that was found."""
+        model, rubbing = self.prior, set(with_friction(self.prior))
+        slices = {name: model.velocity_slice(name) for name in model.joint_names}
+        damping, friction = (
+            {name: value for name, value in given.items() if name in slices}
+            for given in (model.passive.damping, model.passive.friction)
+        )
+        for name, own in slices.items():
+            if own.start in rubbing:
+                damping[name], friction[name] = self.viscous[own], self.coulomb[own]
+        return replace(model.passive, damping=damping, friction=friction)
 
     def __repr__(self) -> str:
         size = self.combinations.shape[1]
         ends = f", at the boundary: {', '.join(self.boundary)}" if self.boundary else ""
+        ends += f"; {'; '.join(self.undetermined)}" if self.undetermined else ""
         return f"Identification(rank={self.rank} of {size}, condition={self.condition:.1e}{ends})"
 
 
@@ -116,7 +170,10 @@ def identify(
     *,
     cutoff: float,
     friction: bool = False,
+    armature: bool = False,
+    offsets: bool = False,
     prior: Any = None,
+    friction_prior: Any = None,
     prior_weight: float = 1.0,
     consistent: bool = True,
 ) -> Identification:
@@ -124,19 +181,25 @@ def identify(
 
     Parameters
     ----------
-    model : the robot; its inertias matter only as the prior. Its armature is taken as known.
+    model : the robot; its inertias matter only as the prior.
     q : (T, nq) configurations.
     v : (T, nv) velocities in the model's frame, rad/s and m/s.
-    tau : (T, nv) all generalized forces besides gravity and friction, N m and N.
+    tau : (T, nv) all generalized forces besides gravity and friction, N m and N; springs are among them.
     times : (T,) increasing, s; the steps may differ.
     cutoff : of the low pass, Hz. Well above the frequencies of the motion, well below those of the noise.
     friction : whether every joint but free ones has viscous and Coulomb friction, which is identified, too.
+        Of closed loops, these are the independent joints.
+    armature : whether armature is identified, too, of every joint; otherwise the model's is taken as known.
+    offsets : whether the measured torques of every joint but free ones are the true ones plus a constant
+        offset, N m or N, which is identified, too.
     prior : (N, 10) parameters towards which the estimate is drawn; None takes the model's. Of a body that
         carries a heavy payload it has to contain one of about that size (`control.with_payload`): to be
         heavier than the prior costs in proportion to the ratio, and is weighed against the noise.
+    friction_prior : (2, nv) viscous and Coulomb coefficients towards which friction is drawn, or two numbers,
+        such as those of an earlier recording. An entry that is zero has no prior. None is no prior.
     prior_weight : g > 0; a prior that is believed to a relative error e has the weight 1 / e^2.
-    consistent : whether every body's pseudo-inertia is to be positive definite. If not, the estimate is the
-        least squares solution nearest to the prior.
+    consistent : whether every body's pseudo-inertia is to be positive definite, and friction and armature
+        positive. If not, the estimate is the least squares solution nearest to the prior.
 
     Each velocity's equations are weighted by the rms of their own residual. `standard_errors` are the
     spread of `base` in repeated recordings of one motion: by noise of torques, velocities and positions,
@@ -146,12 +209,20 @@ def identify(
     make impossible or singular: there the prior decides, however small its weight. Memory holds some six
     arrays of T nv 10 N numbers; of a long recording of a robot with many joints, give every second sample.
 
+    Armature, and friction without a prior, are only positive: what data determine is not drawn anywhere. What
+    the recording says nothing about, because a joint stands still, or moves less than the noise of its
+    velocity, stays the prior's, or the model's (`Model.armature`, `Model.passive`), or zero; so does Coulomb
+    friction that is like an offset, of a joint that never turns back. `undetermined` says so, in words, and
+    names what data determine only together with parameters of bodies, as the armature of a first joint: there
+    bodies stay near their prior, and armature is the rest.
+
     Raises
     ------
     ShapeError, NonFiniteError, PointError, ClosureError.
     TypeError : an argument is of another kind, or JAX traces it.
     ValueError : times do not increase; the recording is too short; cutoff or weight are not positive; the
-        cutoff is above half the rate of the samples; there is neither motion nor weight.
+        cutoff is above half the rate of the samples; there is neither motion nor weight; a friction of the
+        prior is negative, or is given without `friction`.
     ModelError : the prior of a body, which is named, is not positive definite.
     ConvergenceError : the minimum was not found.
 
@@ -172,21 +243,30 @@ def identify(
     Source: Hsu, Bodson, Sastry and Paden 1987; Lee, Wensing and Park 2020.
     """
     require_model("identify", model)
-    require_untraced(q=q, v=v, tau=tau, times=times, prior=prior)
+    require_untraced(q=q, v=v, tau=tau, times=times, prior=prior, friction_prior=friction_prior)
     t, q, v, tau = _recording(model, q, v, tau, times)
     rate = 2.0 * np.pi * _positive("cutoff", cutoff)
     _require_long_enough(t, rate)
     weight = _positive("prior_weight", prior_weight)
-    for name, value in (("friction", friction), ("consistent", consistent)):
+    for name, value in (
+        ("friction", friction),
+        ("armature", armature),
+        ("offsets", offsets),
+        ("consistent", consistent),
+    ):
         require_bool(name, value)
-    pi_0 = _prior(model, prior, consistent)
+    pi_0, rubbing = _prior(model, prior, consistent), _friction_prior(model, friction_prior, friction)
+    further = FurtherUnknowns.of(model, t, v, rate, (friction, armature, offsets))
 
-    rubbing = _with_friction(model) if friction else np.zeros(0, dtype=int)
-    W, y = _filtered(model, t, q, v, tau, rate, rubbing)
+    first = np.concatenate([pi_0.reshape(-1), _start_of(model, rubbing, further)])
+    places = np.concatenate([np.arange(pi_0.size), pi_0.size + further.places])
+    start = first[places]
+
+    W, y = _filtered(model, t, q, v, tau, rate, further)
     if y.size < 2 * W.shape[-1]:
         what = f"{y.size} equations for {W.shape[-1]} unknowns"
         raise ValueError(f"times: {len(t)} samples are too few: {what}; at least twice as many are needed")
-    start, units = np.concatenate([pi_0.reshape(-1), np.zeros(2 * len(rubbing))]), units_of(W, len(rubbing))
+    units = units_of(W, further.kinds)
     sizes = sizes_of(W, units)  # torques do not count, so that B depends on the motion only
     R, c = triangle_of(W / sizes[:, None], y / sizes, start, units)
     B, own, condition = base_of(R, units)
@@ -195,30 +275,87 @@ def identify(
     R, c = triangle_of(A, b, start, units)
     x = nearest(R, c)
     fit = start + units * x
-    theta, pushed = fit, np.zeros(len(pi_0), dtype=bool)
+    theta, boundary = fit, cast("tuple[str, ...]", ())
+    columns = W[..., pi_0.size :] * units[pi_0.size :]
+    held, undetermined = further.held(columns, v, determined(B, own, units)[pi_0.size :])
     if consistent:
-        x, pushed = central_point(R, c, pi_0, weight, units, x)
-        theta = start + units * x
+        problem = _Problem(R, c, start, units, weight)
+        theta, boundary = problem.minimum(model, x, further, held, rubbing)
 
-    coefficients = np.zeros((2, model.nv))
-    coefficients[:, rubbing] = theta[pi_0.size :].reshape(2, -1)
-    places = np.concatenate(
-        [np.arange(pi_0.size), *(pi_0.size + k * model.nv + rubbing for k in range(2 * friction))]
-    )
-    combinations = np.zeros((len(B), pi_0.size + 2 * model.nv * friction))
+    found = first.copy()
+    found[places] = theta
+    combinations = np.zeros((len(B), first.size))
     combinations[:, places] = B
+    values = found[pi_0.size :]
     return Identification(
         prior=model,
-        parameters=theta[: pi_0.size].reshape(-1, 10),
-        viscous=coefficients[0],
-        coulomb=coefficients[1],
+        parameters=found[: pi_0.size].reshape(-1, 10),
+        viscous=further.of_velocities(VISCOUS, values),
+        coulomb=further.of_velocities(COULOMB, values),
         combinations=combinations,
         base=B @ fit,
         standard_errors=standard_errors(A[..., own], b - A @ fit, t, rate),
         residual=np.sqrt(np.mean((y - W @ theta) ** 2, axis=0)),
         condition=condition,
-        boundary=tuple(name for name, ends in zip(model.body_names, pushed, strict=True) if ends),
+        boundary=boundary,
+        armature=further.armature_of(model, values),
+        offsets=further.of_velocities(OFFSET, values),
+        undetermined=undetermined,
+        friction=friction,
     )
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """The least squares |R x - c|^2, theta = start + units x, whose solution has to exist.
+
+    Parameters
+    ----------
+    weight : of the prior.
+    """
+
+    R: np.ndarray
+    c: np.ndarray
+    start: np.ndarray
+    units: np.ndarray
+    weight: float
+
+    def minimum(
+        self, model: Model, x: np.ndarray, further: FurtherUnknowns, held: np.ndarray, rubbing: np.ndarray
+    ) -> tuple[np.ndarray, tuple[str, ...]]:
+        """Theta, and what ends at the boundary, in words; x is where the search begins.
+
+        Parameters
+        ----------
+        held : (n,) further unknowns that stay where they start.
+        rubbing : (2, nv) the prior of friction, zero where it has none.
+        """
+        bodies = len(model.body_names)
+        kept = np.flatnonzero(~np.concatenate([np.zeros(10 * bodies, dtype=bool), held]))
+        R, start, units = self.R, self.start[kept], self.units[kept]
+        if held.any():
+            R = R[:, kept]
+        cones = [Cones.of_bodies(self.start[: 10 * bodies].reshape(-1, 10), units)]
+        signed = np.flatnonzero(~held & (further.kinds != OFFSET))
+        prior = further.friction_among(rubbing, signed)
+        parts = [part for part in (signed[prior > 0.0], signed[prior == 0.0]) if len(part)]
+        for part in parts:
+            columns = np.searchsorted(kept, 10 * bodies + part)
+            sizes, share = further.friction_among(rubbing, part), 1.0
+            if not sizes.any():
+                errors = units[columns] / np.linalg.norm(R[:, columns], axis=0)
+                sizes, share = (
+                    np.abs((start + units * x[kept])[columns]) + errors,
+                    min(1.0, _SIGN / self.weight),
+                )
+            cones.append(Cones.of_numbers(columns, start[columns], sizes, units[columns], share))
+        least, pushed = central_point(R, self.c, cones, self.weight, x[kept])
+        theta = self.start.copy()
+        theta[kept] = start + units * least
+        ends = [name for name, one in zip(model.body_names, pushed[0], strict=True) if one]
+        for part, which in zip(parts, pushed[1:], strict=True):
+            ends += further.named(part[which])
+        return theta, tuple(ends)
 
 
 # --- arguments ---------------------------------------------------------------------------------------------
@@ -275,30 +412,52 @@ def _prior(model: Model, prior: Any, consistent: bool) -> np.ndarray:
     return pi
 
 
-def _with_friction(model: Model) -> np.ndarray:
-    """Numbers of the velocities that have friction."""
-    tree = model.kinematics.tree
-    kinds = dict(zip(tree.joint_names, tree.joints, strict=True))
-    slices = [model.velocity_slice(name) for name in model.joint_names if not isinstance(kinds[name], Free)]
-    return np.concatenate([np.zeros(0, dtype=int), *(np.arange(s.start, s.stop) for s in slices)])
+def _friction_prior(model: Model, given: Any, friction: bool) -> np.ndarray:
+    """(2, nv) viscous and Coulomb coefficients, zero where there is no prior."""
+    if given is None:
+        return np.zeros((2, model.nv))
+    if not friction:
+        raise ValueError("friction_prior: friction is not identified; give friction=True, too")
+    prior = np.asarray(as_array("friction_prior", given, (2,) if np.ndim(given) == 1 else (2, model.nv)))
+    if prior.shape not in ((2,), (2, model.nv)):
+        raise ShapeError("friction_prior", (2, model.nv), prior.shape)
+    require_finite("friction_prior", prior)
+    if (prior < 0.0).any():
+        raise ValueError(f"friction_prior: friction is not negative, got {prior.min():g}")
+    return np.array(np.broadcast_to(prior.reshape(2, -1), (2, model.nv)))
+
+
+def _start_of(model: Model, rubbing: np.ndarray, further: FurtherUnknowns) -> np.ndarray:
+    """The further unknowns of theta before the recording: of friction the prior's, or the model's."""
+    start = np.zeros(further.size)
+    own = with_friction(model)
+    for kind, prior, given in (
+        (VISCOUS, rubbing[0], model.passive.damping),
+        (COULOMB, rubbing[1], model.passive.friction),
+    ):
+        values = np.zeros(model.nv)
+        for name in set(given) & set(model.joint_names):
+            values[model.velocity_slice(name)] = given[name]
+        if further.slices[kind].stop > further.slices[kind].start:
+            start[further.slices[kind]][own] = np.where(prior > 0.0, prior, values)[own]
+    start[further.slices[ARMATURE]] = [model.armature[name][own[0]] for name, own in further.groups]
+    return start
 
 
 # --- equations ---------------------------------------------------------------------------------------------
 
 
 def _filtered(
-    model: Model, t: np.ndarray, q: Any, v: Any, tau: Any, rate: float, rubbing: np.ndarray
+    model: Model, t: np.ndarray, q: Any, v: Any, tau: Any, rate: float, further: FurtherUnknowns
 ) -> tuple[np.ndarray, np.ndarray]:
-    """W with friction, (T, nv, p), and L[tau], (T, nv)."""
+    """W with the further unknowns, (T, nv, p), and L[tau], (T, nv)."""
     Y_p, Y_e = momentum_regressor(model, q, v)
     rigid = rate * (Y_p - low_pass(t, Y_p, rate, Y_p[0])) - low_pass(t, Y_e, rate)
-    W = np.zeros((*v.shape, rigid.shape[-1] + 2 * len(rubbing)))
+    W = np.zeros((*v.shape, rigid.shape[-1] + len(further.kinds)))
     W[..., : rigid.shape[-1]] = rigid
-    for k, x in enumerate((v, np.sign(v))):
-        columns = rigid.shape[-1] + k * len(rubbing) + np.arange(len(rubbing))
-        W[:, rubbing, columns] = low_pass(t, x[:, rubbing], rate, smooth=k == 0)
+    W[..., rigid.shape[-1] :] = further.columns(model, t, q, v, rate)
     y = low_pass(t, tau, rate)
-    if model.kinematics.tree.armature.any():
+    if model.kinematics.tree.armature.any() and not further.groups:
         pi, system = inertial_parameters(model).reshape(-1), model.system()
         p, change = system.momentum(q, v) - Y_p @ pi, system.momentum_rate(q, v) - Y_e @ pi
         y -= rate * (p - low_pass(t, p, rate, p[0])) - low_pass(t, change, rate)

@@ -251,7 +251,7 @@ class _Search:
         center, coefficients, _ = (each[0] for each in self._within(x[None], _SAMPLES, _MORE))
         q, v, a = self._curves(center[None], coefficients[None], self._times(_SAMPLES))
         W = regressor(self.model, q[0], v[0], v[0], a[0])
-        units = units_of(W, 0)
+        units = units_of(W)
         zero = np.zeros(len(units))
         R, _ = triangle_of(W / sizes_of(W, units)[:, None], np.zeros(W.shape[:2]), zero, units)
         B, own, condition = base_of(R, units)
@@ -262,7 +262,7 @@ class _Search:
         center, coefficients, _ = self._within(drawn)
         q, v, a = self._curves(center, coefficients, self._times(_FEW * self.harmonics))
         W = regressor(self.model, q, v, v, a)
-        units = np.exp(np.mean(np.log(units_of(W, 0)), axis=0))
+        units = np.exp(np.mean(np.log(units_of(W)), axis=0))
         sizes = np.exp(np.mean(np.log(sizes_of(W, np.broadcast_to(units, (len(W), len(units))))), axis=0))
         others = B * units / units[own, None]
         return units[own] / sizes[:, None], np.linalg.cholesky(others @ others.T)

@@ -55,8 +55,9 @@ def trajectory_reference(
     ----------
     frame : the frame of the components.
     trajectory : t -> q_d (nq,), a point of the manifold at every time, JAX-traceable; or samples (t, q_d)
-        with t (S,) increasing, s, and q_d (S, nq), joined as `SampledCurve` does: of samples h apart, v_r is
-        off by O(h^5) and its rate by O(h^4). There is no reference before the first time and after the last.
+        with t (S,) increasing, s, and q_d (S, nq), or a `SampledCurve`: with samples h apart, v_r is off by
+        O(h^5) and its rate by O(h^4), and v_r jumps at breakpoints, which are found where samples have
+        corners or rest. There is no reference before the first time and after the last.
     gain : Lambda, scalar, (n,) or (n, n), positive definite, 1/s.
     error : (q, q_d) -> (n,), zero where they agree and regular there; JAX-traceable.
 

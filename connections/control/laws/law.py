@@ -18,7 +18,7 @@ from typing import Any
 import jax
 
 from connections._jax import Array
-from connections.checks import require_type
+from connections.checks import as_result, require_type
 from connections.control.laws.references import require_output
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
@@ -124,4 +124,4 @@ class FunctionLaw(ControlLaw):
 
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """The function's value (n,)."""
-        return self.function(q, v, v_r, a_r)
+        return as_result("function(q, v, v_r, a_r)", self.function(q, v, v_r, a_r))

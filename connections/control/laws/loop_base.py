@@ -10,6 +10,7 @@ import jax
 from connections.affine.motions.flow import Flow, Trajectories
 from connections.control.laws.references import Reference
 from connections.coriolis import MechanicalSystem
+from connections.coriolis.system import terms_beside
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
@@ -67,4 +68,10 @@ class Loop(Parametrized, abc.ABC):
             self._units_at,
             project=lambda y: (self.frame.project_at(y[0]), *y[1:]),
             timed=True,
+            terms=self._terms_at,
         )
+
+    def _terms_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+        """Sums of the sizes of the terms of the state's rate: the plant without the law, and the rest."""
+        rate = self._rate_at(t, y, *given)
+        return terms_beside(self.plant, t, y, rate)

@@ -24,7 +24,7 @@ from connections.checks import as_array, require_function, require_same_frame, r
 from connections.control.laws.gains import finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
-from connections.coriolis.system import FORCES
+from connections.coriolis.system import FORCES, terms_beside
 from connections.evaluation.boundary import Argument
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry import FrameField
@@ -189,6 +189,9 @@ class MomentumObserver(Parametrized):
             v_dot = plant.forward_dynamics_at(q, v, tau, t)
             return frame.matrix_at(q) @ v, v_dot, self.state_rate_at(t, q, v, tau, z)
 
+        def terms(t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, ...]:
+            return terms_beside(plant, t, y, rate(t, y, *given))
+
         def project(y: tuple[Any, ...]) -> tuple[Any, ...]:
             return frame.project_at(y[0]), *y[1:]
 
@@ -200,4 +203,4 @@ class MomentumObserver(Parametrized):
             p, r = self.model.momentum_at(q, v), self.residual_at(q, v, z)
             return ObservedMotion(t, q, v, control_at(t, q, v), p, r), q, jnp.asarray(True)
 
-        return Flow(begin, rate, record, units, project=project, timed=True)
+        return Flow(begin, rate, record, units, project=project, timed=True, terms=terms)

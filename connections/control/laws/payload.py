@@ -36,7 +36,9 @@ from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
 from connections.multibody import Model, TracedModel, inertial_parameters, regressor
 from connections.multibody.as_geometry.robot_system import RobotSystem
+from connections.multibody.definition.frames import body_of, frame_of
 from connections.multibody.inertia import InertiaWarning, body_inertia, inertia_flaw
+from connections.multibody.joints.armature import rotor_axes
 from connections.multibody.model import require_model, with_inertias
 
 PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
@@ -50,8 +52,9 @@ class UnknownInertia(Parametrization, Parametrized):
     ----------
     system : ``model.system()``, the robot as it is known, torsion included.
     bodies : names of the bodies with unknown additional inertia, in the order in which pi stacks them.
-    armature : names of joints with unknown additional armature, one number for each velocity component of the
-        joint, kg m^2 or kg; they follow the bodies.
+    armature : names of joints with unknown additional armature, kg m^2 or kg: one number for each velocity
+        component of the joint, but one for all three angular components of a spherical or free joint, and one
+        for the linear ones. They follow the bodies.
     basis : (10 B + A, p), for what is known of the unknown: pi = basis @ theta, and theta (p,) are the
         parameters. Columns of the unit matrix leave known entries out; a symmetric body, or bodies that are
         alike, have columns of several entries. None for theta = pi.
@@ -90,17 +93,21 @@ class UnknownInertia(Parametrization, Parametrized):
     def __post_init__(self) -> None:
         require_type("system", self.system, RobotSystem, "write UnknownInertia(model.system(), bodies)")
         model: Any = self.system.model
-        bodies = _names("bodies", "body", self.bodies, model.body_names)
+        bodies = _names("bodies", self.bodies)
         if not bodies:
             raise ModelError(f"bodies: expected a list of names of bodies, got {self.bodies!r}")
-        joints = _names("armature", "joint", self.armature, tuple(model.armature))
+        joints = _names("armature", self.armature)
+        for name in joints:
+            if name not in model.armature:
+                raise ModelError("armature: " + no_such("joint", name, tuple(model.armature)))
         columns: Any = np.concatenate(
-            [PARAMETERS * model.body_names.index(name) + np.arange(PARAMETERS) for name in bodies]
+            [PARAMETERS * body_of(model.kinematics.tree, name) + np.arange(PARAMETERS) for name in bodies]
         )
-        components = [(name, k) for name in joints for k in range(len(model.armature[name]))]
+        components = [(name, axes) for name in joints for axes in _rotor_axes(model, name)]
         rotors = tuple(_rotor(model, *component) for component in components)
         known = np.append(
-            inertial_parameters(model).ravel()[columns], [model.armature[name][k] for name, k in components]
+            inertial_parameters(model).ravel()[columns],
+            [model.armature[name][axes[0]] for name, axes in components],
         )
         basis = None if self.basis is None else _checked_basis(self.basis, len(known))
         for name, value in (
@@ -168,34 +175,34 @@ class UnknownInertia(Parametrization, Parametrized):
         inertias.reshape(-1)[self._columns] += added[: len(self._columns)]
         loaded = model.with_inertial_parameters(inertias)
         if self.armature:
-            more = np.split(
-                added[len(self._columns) :],
-                np.cumsum([len(model.armature[name]) for name in self.armature])[:-1],
-            )
-            loaded = loaded.with_armature(
-                {name: model.armature[name] + part for name, part in zip(self.armature, more, strict=True)}
-            )
+            armature = {name: model.armature[name].copy() for name in self.armature}
+            components = [(name, axes) for name in self.armature for axes in _rotor_axes(model, name)]
+            for (name, axes), more in zip(components, added[len(self._columns) :], strict=True):
+                armature[name][axes] += more
+            loaded = loaded.with_armature(armature)
         return cast("RobotSystem", loaded.system())
 
 
 def with_payload(
     model: Model | TracedModel, body: str, mass: float, center_of_mass: Any, inertia: Any = None
 ) -> Model:
-    """The robot with something rigidly attached to one of its bodies; loops and couplings remain.
+    """The robot with something rigidly attached to one of its frames; loops and couplings remain.
 
     Parameters
     ----------
     model : the robot.
-    body : the body that carries it.
+    body : the body that carries it, or another frame of the robot, such as a link that a fixed joint ties to
+        a body.
     mass : kg.
-    center_of_mass : (3,) m, in the axes of the body from its origin.
-    inertia : (3, 3) kg m^2 about the payload's centre of mass, in body axes; zero if None.
+    center_of_mass : (3,) m, in the axes of the body or frame from its origin.
+    inertia : (3, 3) kg m^2 about the payload's centre of mass, in the same axes; zero if None.
 
     Where JAX traces one of these, the robot is a `multibody.TracedModel`, and only shapes are checked.
 
     Raises
     ------
-    ModelError : there is no such body; the mass is negative, or a number is not finite.
+    ModelError : there is no such body or frame, or it is fixed to the ground; the mass is negative, or a
+        number is not finite.
     TypeError, ValueError : `body` is not the name of a body.
 
     Warns
@@ -220,19 +227,21 @@ def with_payload(
         require_model("with_payload", model)
     if isinstance(model, TracedModel) or is_traced(mass, center_of_mass, inertia):
         return cast("Model", _with_traced_payload(model, body, mass, center_of_mass, inertia))
-    number = _body_number(model, body)
+    number, placement = _carrier(model, body)
     inertia = np.zeros((3, 3)) if inertia is None else inertia
-    payload = body_inertia(body, mass, center_of_mass, inertia).matrix
+    payload = body_inertia(body, mass, center_of_mass, inertia)
+    if body not in model.body_names:
+        payload = payload.seen_from(placement[:3, :3], placement[:3, 3])
     flaw = inertia_flaw(np.asarray(inertia, dtype=np.float64), mass, center_of_mass)
     if flaw:
         warnings.warn(f"payload of body '{body}': inertia {flaw}", InertiaWarning, stacklevel=2)
     inertias = model.kinematics.tree.inertias.copy()
-    inertias[number] += payload
+    inertias[number] += payload.matrix
     return with_inertias(model, inertias)
 
 
 def _with_traced_payload(model: Any, body: str, mass: Any, center_of_mass: Any, inertia: Any) -> Any:
-    number = _body_number(model, body)
+    number, placement = _carrier(model, body)
     given = [
         as_array(name, value, shape)
         for name, value, shape in (
@@ -242,33 +251,40 @@ def _with_traced_payload(model: Any, body: str, mass: Any, center_of_mass: Any, 
         )
     ]
     m, c, about_center = map(jnp.asarray, given)
+    if body not in model.body_names:
+        R, p = placement[:3, :3], placement[:3, 3]
+        c, about_center = R @ c + p, R @ about_center @ R.T
     rotational = about_center + m * ((c @ c) * jnp.eye(3) - jnp.outer(c, c))
     row = jnp.concatenate([m[None], m * c, rotational[np.tril_indices(3)]])
     parameters = jnp.asarray(inertial_parameters(model)).at[number].add(row)
     return model.with_inertial_parameters(parameters)
 
 
-def _names(argument: str, kind: str, given: Any, known: tuple[str, ...]) -> tuple[str, ...]:
-    """The names as a tuple; `ModelError` if they are no list of different names of the robot."""
+def _names(argument: str, given: Any) -> tuple[str, ...]:
+    """The names as a tuple; `ModelError` if they are no list of different names."""
     if (
         isinstance(given, str)
         or not isinstance(given, Sequence)
         or not all(isinstance(x, str) for x in given)
     ):
-        what = "bodies" if kind == "body" else "joints"
+        what = "bodies" if argument == "bodies" else "joints"
         raise ModelError(f"{argument}: expected a list of names of {what}, got {given!r}")
     for name in given:
-        if name not in known:
-            raise ModelError(no_such(kind, name, known))
         if list(given).count(name) > 1:
             raise ModelError(f"{argument}: '{name}' is given twice")
     return tuple(given)
 
 
-def _rotor(model: Any, joint: str, component: int) -> RobotSystem:
-    """The robot without anything but a unit of armature at one velocity component, and without weight."""
+def _rotor_axes(model: Any, joint: str) -> list[list[int]]:
+    """The velocity components of a joint of the robot, in groups that have one armature each."""
+    tree = model.kinematics.tree
+    return rotor_axes(tree.joints[tree.joint_names.index(joint)])
+
+
+def _rotor(model: Any, joint: str, axes: list[int]) -> RobotSystem:
+    """The robot without weight and inertia, but with a unit of armature at these components of a joint."""
     armature = {name: np.zeros_like(value) for name, value in model.armature.items()}
-    armature[joint][component] = 1.0
+    armature[joint][axes] = 1.0
     alone = with_inertias(model, np.zeros_like(model.kinematics.tree.inertias)).with_armature(armature)
     return cast("RobotSystem", alone.with_gravity((0.0, 0.0, 0.0)).system())
 
@@ -284,8 +300,13 @@ def _checked_basis(basis: Any, size: int) -> np.ndarray:
     return matrix
 
 
-def _body_number(model: Model, body: str) -> int:
-    require_text("body", body)
-    if body not in model.body_names:
-        raise ModelError(no_such("body", body, model.body_names))
-    return model.body_names.index(body)
+def _carrier(model: Model | TracedModel, frame: str) -> tuple[int, np.ndarray]:
+    """The number of the body that carries a frame, and the frame's placement in it, (4, 4), m."""
+    tree = model.kinematics.tree
+    require_text("body", frame)
+    if frame not in tree.placements:
+        raise ModelError(no_such("body", frame, model.body_names))
+    number, placement = frame_of(tree, frame)
+    if number < 0:
+        raise ModelError(f"body: '{frame}' is fixed to the ground, which no payload moves")
+    return number, placement

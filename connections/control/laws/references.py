@@ -20,6 +20,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.checks import (
     ShapeError,
+    as_result,
     require_finite,
     require_function,
     require_shape,
@@ -155,11 +156,11 @@ class FieldReference(Reference):
 
     def desired_at(self, t: jax.Array) -> jax.Array | None:
         """q_d(t), (nq,)."""
-        return None if self.desired is None else self.desired(t)
+        return None if self.desired is None else as_result("desired(t)", self.desired(t))
 
     def error_at(self, t: jax.Array, q: jax.Array) -> jax.Array | None:
         """What the field drives to zero, (m,)."""
-        return None if self.error is None else self.error(t, q)
+        return None if self.error is None else as_result("error(t, q)", self.error(t, q))
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """No state: shape (0,)."""
@@ -167,7 +168,7 @@ class FieldReference(Reference):
 
     def velocity_at(self, t: jax.Array, q: jax.Array, state: jax.Array) -> jax.Array:
         """v_r(t, q), (n,)."""
-        return self.field(t, q)
+        return self._field_at(t, q)
 
     def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """d_t v_r + L_v v_r, (n,): the components' rate with qdot = X(q) v."""
@@ -178,7 +179,7 @@ class FieldReference(Reference):
     ) -> tuple[jax.Array, jax.Array]:
         """(v_r, vdot_r) by one Jacobian-vector product in (t, q)."""
         tangent = (jnp.ones_like(t), self.frame.matrix_at(q) @ v)
-        return jax.jvp(self.field, (t, q), tangent)
+        return jax.jvp(self._field_at, (t, q), tangent)
 
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """No state: shape (0,)."""
@@ -225,7 +226,10 @@ class FieldReference(Reference):
         )
 
     def _velocity_of_point_at(self, q: jax.Array, t: jax.Array) -> jax.Array:
-        return self.field(t, q)
+        return self._field_at(t, q)
+
+    def _field_at(self, t: jax.Array, q: jax.Array) -> jax.Array:
+        return as_result("field(t, q)", self.field(t, q))
 
     def _acceleration_of_point_at(self, q: jax.Array, t: jax.Array, v: jax.Array) -> jax.Array:
         return self.acceleration_at(t, q, v, jnp.zeros(0))
@@ -290,7 +294,7 @@ class AccelerationReference(Reference):
     def acceleration_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """-k (v_r - v) + a_d(t, q, v), (n,)."""
         pull: jax.Array = self.gain @ (state - v)
-        return self.acceleration(t, q, v) - pull
+        return as_result("acceleration(t, q, v)", self.acceleration(t, q, v)) - pull
 
     def state_rate_at(self, t: jax.Array, q: jax.Array, v: jax.Array, state: jax.Array) -> jax.Array:
         """vdot_r, (n,)."""

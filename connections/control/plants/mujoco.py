@@ -19,11 +19,10 @@ import numpy as np
 from connections._jax import Array
 from connections._progress import Ticks
 from connections._shown import Shown
-from connections._words import no_such, words_of
+from connections._words import words_of
 from connections.affine.motions.motion import Motion, motion_class
 from connections.checks import (
     IntegrationError,
-    ModelError,
     NonFiniteError,
     ShapeError,
     as_array,
@@ -41,6 +40,7 @@ from connections.checks import (
 )
 from connections.control.plants.mujoco_robots import MuJoCoRobot
 from connections.control.plants.sampling import too_large_gain
+from connections.multibody.definition.frames import body_of
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.joints import Free
 
@@ -55,7 +55,7 @@ class Push:
 
     Parameters
     ----------
-    body : name of a body of the model.
+    body : name of a body of the model, with all links that are fixed to it.
     force : (3,) N, in world axes; the impulse is force times duration, N s.
     start, duration : s, multiples of the plant's control period.
 
@@ -305,9 +305,8 @@ class MuJoCoPlant:
 
     def _body(self, name: str) -> int:
         """MuJoCo's number of a body."""
-        if name not in self.robot.bodies:
-            raise ModelError(no_such("body", name, tuple(self.robot.bodies)))
-        return self.robot.bodies[name]
+        tree = self.robot.model.kinematics.tree
+        return self.robot.bodies[tree.body_names[body_of(tree, name)]]
 
     def _events(self, pushes: Sequence[Push]) -> dict[int, list[tuple[int, np.ndarray]]]:
         """For a number of periods, what is then added to the forces on bodies."""
@@ -316,11 +315,24 @@ class MuJoCoPlant:
             raise TypeError(f"pushes: expected a list of pushes, got {words_of(pushes)}")
         for push in pushes:
             require_type("pushes", push, Push)
-            body, start = self._body(push.body), _multiple("start of a push", push.start, self.period)
+            start = _multiple("start of a push", push.start, self.period)
             end = start + _multiple("duration of a push", push.duration, self.period)
-            events.setdefault(start, []).append((body, push.force))
-            events.setdefault(end, []).append((body, -push.force))
+            for part, share in self._parts(push.body):
+                events.setdefault(start, []).append((part, share * push.force))
+                events.setdefault(end, []).append((part, -share * push.force))
         return events
+
+    def _parts(self, name: str) -> list[tuple[int, float]]:
+        """MuJoCo's bodies that are fixed to a body, this included, and their shares of its mass.
+
+        Forces in these shares at the centres of the parts are their sum at the centre of them all.
+        """
+        body, compiled = self._body(name), self.robot.compiled
+        parts = np.flatnonzero(compiled.body_weldid == compiled.body_weldid[body])
+        mass = compiled.body_mass[parts]
+        if not mass.any():
+            return [(body, 1.0)]
+        return list(zip(parts.tolist(), (mass / mass.sum()).tolist(), strict=True))
 
 
 class _Run:

@@ -2,8 +2,8 @@
 
 Each of our bodies becomes a body of MuJoCo with the same frame, and each elementary joint of a chain
 (universal, cylindrical, planar) a joint on it. The inertias and armatures are ours to round-off. No other
-force acts on the joints than those that are applied: no damping, no limits of positions, and no contact
-except of the given shapes with the floor. The shapes do not touch each other.
+force acts on the joints than those that are applied, and, if they are asked for, passive ones: no limits of
+positions, and no contact except of the given shapes with the floor. The shapes do not touch each other.
 
 With series elastic actuators each joint has a motor: theta is the motor's position in units of the joint's,
 
@@ -17,6 +17,7 @@ Source: MuJoCo's documentation, Modeling and Computation; [Sp].
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import ModuleType
@@ -37,15 +38,24 @@ from connections.checks import (
 )
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of, mujoco_names
 from connections.control.plants.mujoco_matching import differences
+from connections.control.plants.mujoco_passive import (
+    acting,
+    add_passive,
+    passive_differences,
+    set_passive,
+)
 from connections.control.plants.shapes import Box, Sphere
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.frames import frame_of
+from connections.multibody.description.left_out import LeftOutWarning
 from connections.multibody.description.mjcf import joint_name, mujoco_for
 from connections.multibody.joints import ElementaryJoint, Free, Prismatic, Revolute, Spherical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, require_model
 
 FLOOR, MOTOR = "floor", "{}/motor"  # names of what is not in our model
+#: (3,) m, the centre of bodies without mass: at the origin, MuJoCo refuses one that slides on the world
+_ASIDE = np.array([1.0, 0.0, 0.0])
 _COMPILES = 1.0  # kg and kg m^2: MuJoCo compiles these, and then gets the inertias of the model
 _ROBOT, _FLOOR = 2, 1  # bits of MuJoCo's contact masks: the robot touches the floor, not itself
 
@@ -134,6 +144,7 @@ class MuJoCoRobot:
         shapes: Sequence[Sphere | Box] = (),
         floor: bool = False,
         elastic: SeriesElastic | None = None,
+        passive: bool | None = None,
     ) -> MuJoCoRobot:
         """The robot of a model.
 
@@ -145,15 +156,26 @@ class MuJoCoRobot:
         floor : whether there is one, the plane z = 0.
         elastic : springs between motors and joints; None if there are none. All joints must be hinges or
             slides.
+        passive : whether the model's springs, dampers, dry friction and lift act on it, friction as MuJoCo's
+            own, which holds at rest. None is False, with a warning if the model has any.
 
         Raises
         ------
         ImportError : MuJoCo is not installed.
         ModelError : a loop, a screw, a free joint that is not on the ground, which MuJoCo's joints cannot
-            represent; a shape's frame does not exist; a spherical or free joint shall be elastic. The message
-            names the loop or joint.
+            represent; a shape's frame does not exist; a spherical or free joint shall be elastic; a lift is
+            not at its body's centre of mass. The message names the loop or joint.
+
+        Warns
+        -----
+        LeftOutWarning : the model has passive forces, and `passive` is not given.
         """
         require_model("MuJoCoRobot.of", model)
+        if passive is None and acting(model):
+            what = f"without the model's {acting(model)}; write passive=True to have them, False to have none"
+            warnings.warn(f"MuJoCoRobot.of: {what}", LeftOutWarning, stacklevel=2)
+        passive = False if passive is None else passive
+        require_bool("passive", passive)
         require_bool("floor", floor)
         if not isinstance(shapes, list | tuple):
             raise TypeError(f"shapes: expected a list of shapes, got {words_of(shapes)}")
@@ -174,6 +196,8 @@ class MuJoCoRobot:
         _add_shapes(mujoco, spec, model, made, shapes, floor)
         if elastic is not None:
             _add_motors(mujoco, spec, model, elastic)
+        if passive:
+            add_passive(spec, model, made)
         compiled = spec.compile()
         bodies = {name: compiled.body(name).id for name in tree.body_names}
         for number, name in enumerate(tree.body_names):
@@ -181,6 +205,8 @@ class MuJoCoRobot:
             compiled.body_inertia[bodies[name]] = _principal(tree.inertias[number])[2]
         robot = cls._compiled(mujoco, model, compiled, bodies, elastic)
         compiled.dof_armature[robot.coordinates.in_qvel] = tree.armature
+        if passive:
+            set_passive(model, compiled, robot.coordinates.in_qvel)
         mujoco.mj_setConst(compiled, mujoco.MjData(compiled))
         return robot
 
@@ -191,6 +217,7 @@ class MuJoCoRobot:
         model: Model,
         elastic: SeriesElastic | None = None,
         tolerance: float = 1e-6,
+        passive: bool | None = None,
     ) -> MuJoCoRobot:
         """The robot of an MJCF file, which is also that of `model`: joints are found by their names.
 
@@ -201,13 +228,19 @@ class MuJoCoRobot:
         elastic : as in `of`.
         tolerance : how far masses, centres of mass, inertias, axes, anchors and armatures may differ,
             relative to the largest mass, length or inertia of the robot.
+        passive : whether springs, dampers, dry friction and lift have to be the model's, too. The file's act
+            in any case; None warns if they differ.
 
         Raises
         ------
         ImportError : MuJoCo is not installed.
         ModelError : as in `of`; MuJoCo refuses the file; the robots differ. The message lists what does:
             joints that only one of them has, types of joints, what carries them, axes, anchors, armatures,
-            masses, centres of mass, inertias, gravity.
+            masses, centres of mass, inertias, gravity, passive forces if `passive`.
+
+        Warns
+        -----
+        LeftOutWarning : the passive forces differ, and `passive` is not given.
         """
         require_model("MuJoCoRobot.from_mjcf", model)
         mujoco = mujoco_for("MuJoCoRobot")
@@ -220,6 +253,15 @@ class MuJoCoRobot:
         wrong = differences(mujoco, model, compiled, tolerance)
         if wrong:
             raise ModelError(f"{path}: its robot is not the model's:\n  " + "\n  ".join(wrong))
+        if passive is not None:
+            require_bool("passive", passive)
+        if passive is not False:
+            other = passive_differences(mujoco, model, compiled, tolerance)
+            if other and passive:
+                raise ModelError(f"{path}: its passive forces are not the model's:\n  " + "\n  ".join(other))
+            if other:
+                hint = "passive=True makes an error of it, False is silent"
+                warnings.warn(f"{path}: {'; '.join(other)}; {hint}", LeftOutWarning, stacklevel=2)
         if elastic is not None:
             _add_motors(mujoco, spec, model, elastic)
             compiled = spec.compile()
@@ -273,7 +315,7 @@ def _refuse(model: Model) -> None:
 def _principal(inertia: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Centre of mass (3,), principal axes (3, 3) and moments (3,) of a spatial inertia (6, 6)."""
     mass, h = inertia[5, 5], np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
-    center = h / mass if mass > 0.0 else h
+    center = h / mass if mass > 0.0 else _ASIDE
     across = skew(center)
     moments, axes = np.linalg.eigh(inertia[:3, :3] + mass * across @ across)
     axes[:, 2] *= np.linalg.det(axes)
@@ -330,7 +372,7 @@ def _add_motors(mujoco: ModuleType, spec: Any, model: Model, elastic: SeriesElas
                 raise ModelError(f"joint '{element.name}': only hinges and slides can be elastic, not {kind}")
             motor = MOTOR.format(name)
             body = spec.worldbody.add_body(name=motor)
-            _with_inertia(body, np.zeros(3), np.eye(3))
+            _with_inertia(body, _ASIDE, np.eye(3))
             _add_joint(mujoco, body, motor, element.joint)
             spring = spec.add_tendon(name=motor)
             spring.wrap_joint(motor, 1.0)

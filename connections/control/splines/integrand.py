@@ -37,7 +37,7 @@ class Effort(Parametrized):
 
     def force_at(self, t: Any, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
         """tau (n,) that the control has to add for vdot = a."""
-        return self.system.inverse_dynamics_at(q, v, a) - self.system.forces_at(t, q, v)
+        return self.system.inverse_dynamics_at(q, v, a, t)
 
     def weighted_at(self, q: jax.Array, tau: jax.Array) -> jax.Array:
         """W tau, (n, ...)."""

@@ -50,6 +50,7 @@ from connections.control.whole_body.task import (
 )
 from connections.evaluation.boundary import returns_input_kind
 from connections.multibody import total_mass
+from connections.multibody.applied_forces import require_whole
 from connections.multibody.model import Model, require_model
 
 _LIGHTEST = 1e-12  # of weights of one priority; squares of smaller ones are round-off
@@ -151,6 +152,8 @@ class WholeBodyController:
     coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
         function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
     trade_off : whether tasks of one priority may depend on each other, so that their weights decide.
+    passive : whether `Model.passive_forces` act, too: motors give the rest. Springs and dampers of the robot
+        then do not enter the tasks' own.
 
     Raises
     ------
@@ -181,6 +184,7 @@ class WholeBodyController:
     give_way: bool = False
     coriolis: Coriolis = "christoffel"
     trade_off: bool = False
+    passive: bool = False
     _stack: TaskStack = field(init=False, repr=False)
     _names: list[str] = field(init=False, repr=False)
     _supports: dict[tuple[str, ...], Support] = field(init=False, repr=False)
@@ -193,6 +197,9 @@ class WholeBodyController:
         require_model("WholeBodyController", self.model)
         require_bool("give_way", self.give_way)
         require_bool("trade_off", self.trade_off)
+        require_bool("passive", self.passive)
+        if self.passive:
+            require_whole(self.model.kinematics)
         require_coriolis(self.coriolis)
         tasks = tuple(sorted(_checked(self.tasks), key=lambda task: task.priority))
         on_robot = tuple(task.on(self.model) for task in tasks)
@@ -250,7 +257,7 @@ class WholeBodyController:
         require_type("targets", targets, Mapping, "write {name of a task: Target}")
         if guess is not None:
             require_type("guess", guess, WholeBodyCommand)
-        state = RobotState(self.model, q, v, self.coriolis)
+        state = RobotState(self.model, q, v, self.coriolis, self.passive)
         tasks = self._stack.at(state, self._places(targets))
         support = self._support(require_names("lifted", lifted))
         given = self._given(state, tasks, support)

@@ -56,13 +56,16 @@ class RobotState:
     v : (nv,) velocity in the model's frame.
     coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
         function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
+    passive : whether `Model.passive_forces` act, too.
 
     Raises
     ------
     ShapeError, NonFiniteError, PointError, MetricError.
     """
 
-    def __init__(self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel") -> None:
+    def __init__(
+        self, model: Model, q: Any, v: Any, coriolis: Coriolis = "christoffel", passive: bool = False
+    ) -> None:
         require_untraced(q=q, v=v)
         self.model, self.coriolis = model, coriolis
         self.q = copied("q", coordinates_of(q, model.kinematics), (model.nq,))
@@ -70,6 +73,8 @@ class RobotState:
         #: what recursions take: q, whose loops, if there are any, are solved once for all of them
         self.at = solved(model, q) if model.closed else self.q
         self.bias = nonlinear_effects(model, self.at, self.v)  #: C v + g (nv,); it validates q and v
+        if passive:
+            self.bias -= model.passive_forces(self.at, self.v)
 
     @cached_property
     def H(self) -> np.ndarray:

@@ -19,8 +19,8 @@ This holds for the whole process, because users' functions and JAX's own ones (`
 our batches, and our functions in theirs. Private are the primitives that `jax.lax.linalg` does not name, the
 version of jaxlib, and where `jax.interpreters.mlir` finds how an operation is lowered.
 
-Batches that are cut over explicit axes of a mesh of several devices stay as they are, and may wait for ever. Over
-other axes, a larger batch is gathered; inside `jax.shard_map` each device has a loop of its own.
+Batches that are cut over explicit axes of a mesh of several devices stay as they are, and may wait for ever.
+Over other axes, a larger batch is gathered; inside `jax.shard_map` each device has a loop of its own.
 """
 
 from __future__ import annotations

@@ -117,8 +117,10 @@ class RobotSystem(ByContent, MechanicalSystem):
         """g(q), (..., n); see `MechanicalSystem`."""
         return self._by_recursion(partial(self._call, "gravity"), super().gravity, q)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any) -> Any:
-        """tau = H a + C v + g, (..., n); see `MechanicalSystem`."""
+    def inverse_dynamics(self, q: Any, v: Any, a: Any, t: Any = 0.0) -> Any:
+        """tau = H a + C v + g, (..., n); see `MechanicalSystem`. It does not depend on time."""
+        if not _is_time(t):
+            return super().inverse_dynamics(q, v, a, t)
         return self._by_recursion(
             partial(self._call, "inverse_dynamics"), super().inverse_dynamics, q, v=v, a=a
         )
@@ -160,8 +162,8 @@ class RobotSystem(ByContent, MechanicalSystem):
         """g(q), (n,)."""
         return self.model.traced("gravity", q)
 
-    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array) -> jax.Array:
-        """H a + C v + g, (n,)."""
+    def inverse_dynamics_at(self, q: jax.Array, v: jax.Array, a: jax.Array, t: Any = 0.0) -> jax.Array:
+        """H a + C v + g, (n,). It does not depend on time."""
         return self.model.traced("inverse_dynamics", q, v, a)
 
     def reference_force_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:

@@ -20,6 +20,7 @@ from connections.checks import ModelError
 from connections.multibody.assembly.assembly import assemble, assembler_of, given_configuration
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree, cluster_bodies, with_locked
+from connections.multibody.joints.keyframes import keyframes_with
 from connections.multibody.joints.motors import motors_without, passive_without
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
@@ -153,7 +154,9 @@ def _tree(spanning: Kinematics, names: set[str], q: np.ndarray) -> Tree:
             positions[spanning.joint_names[number]] = q[at_q]
     tree = spanning.tree
     motors, passive = motors_without(tree.motors, positions), passive_without(tree.passive, positions)
-    return replace(with_locked(tree, poses), motors=motors, passive=passive)
+    part = with_locked(tree, poses)
+    keyframes = keyframes_with(tree.keyframes, part.joint_names)
+    return replace(part, motors=motors, passive=passive, keyframes=keyframes)
 
 
 def _closed(kinematics: ClosedKinematics, given: Mapping[str, Any], goal: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ from connections.multibody.assembly.assembly import assemble
 from connections.multibody.definition.frames import frame_of
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import GROUND, Tree, subtree
+from connections.multibody.joints.keyframes import keyframes_with
 from connections.multibody.joints.motors import motors_without, passive_without
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
@@ -66,8 +67,10 @@ def _with_forces(whole: Tree, part: Tree, link: str) -> Tree:
     for spring in springs:
         if set(spring.joints) & set(outside):
             raise _tied("spring", spring.name, link)
-    passive = passive_without(replace(whole.passive, springs=tuple(springs)), outside)
-    return replace(part, motors=motors, passive=passive)
+    lift = {frame: value for frame, value in whole.passive.lift.items() if frame in part.placements}
+    passive = passive_without(replace(whole.passive, springs=tuple(springs), lift=lift), outside)
+    keyframes = keyframes_with(whole.keyframes, part.joint_names)
+    return replace(part, motors=motors, passive=passive, keyframes=keyframes)
 
 
 def _within(whole: Tree, part: Tree, tie: Loop | Coupling, link: str) -> bool:

@@ -15,10 +15,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from connections.checks import require_shape
 from connections.coriolis.system import Forces, MechanicalSystem
-from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, noise_at, solved_at
+from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, Search, noise_at, solved_at
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.rotations import pose_difference
@@ -85,6 +86,11 @@ class DiscreteRobot(DiscreteSystem):
         A: jax.Array = self.model.definition.maps[0](q0)
         return momenta.reshape(-1) @ A / h
 
+    def checked_momentum_at(self, q0: jax.Array, q1: jax.Array, h: jax.Array) -> jax.Array:
+        """`momentum_of_way_at`, and behind it why there is none, `TURNED` or 0, (n + 1,)."""
+        why = jnp.where(self.turns_at(q0, q1), float(TURNED), 0.0)
+        return jnp.append(self.momentum_of_way_at(q0, q1, h), why)
+
     def _ways_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
         """log(T_b(q0)^-1 T_b(q1)) of bodies and rotors, (N + R, 6)."""
         embed = self.model.definition.maps[1]
@@ -121,13 +127,24 @@ class DiscreteRobot(DiscreteSystem):
             return missing
 
         start, noisy = solve_definite(H, P), noise_at(frame, H, h, q)
-        u, good = solved_at(equations, start, size, slice(None), noisy, differentiable)
+        search = Search(start, size, size, slice(None), noisy, 1.0)
+        u, good = solved_at(equations, search, differentiable)
         end = frame.project_at(self._displaced_at(q, h * u))
         slope = jax.grad(self.action_at, argnums=1)(q, end, h)
         after = slope @ frame.matrix_at(end) + 0.5 * h * applied(t + h, end, u)
-        poses = (self.model.definition.maps[1](p).reshape(-1, 7)[:, 3:] for p in (q, end))
-        turned = jnp.any(jnp.sum(jnp.multiply(*poses), axis=1) <= 0.0)
-        return end, after, jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
+        return end, after, jnp.where(good > 0.0, jnp.where(self.turns_at(q, end), TURNED, 0), UNSOLVED)
+
+    def turns_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """Whether a body, or the angle of a joint, turns by half a turn or more from q0 to q1, (nq,) each."""
+        q1, kinematics = self.metric.frame.align_at(q1, q0), self.model.kinematics
+        poses = (self.model.definition.maps[1](q).reshape(-1, 7)[:, 3:] for q in (q0, q1))
+        bodies = jnp.any(jnp.sum(jnp.multiply(*poses), axis=1) <= 0.0)
+        if self.model.closed:
+            q0, q1, kinematics = *(kinematics.spanning_at(q) for q in (q0, q1)), kinematics.spanning
+        angles = np.array(
+            [e.q.start for e in kinematics.elements if e.joint.nq == 1 and e.joint.turns[0]], int
+        )
+        return bodies | jnp.any(jnp.abs(q1[angles] - q0[angles]) >= jnp.pi)
 
     @property
     def _inertias(self) -> jax.Array:

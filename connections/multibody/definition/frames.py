@@ -20,12 +20,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such, words_of
-from connections.checks import ModelError
+from connections.checks import ModelError, require_text
 from connections.geometry.rigid.placements import rigid_transform
 from connections.geometry.rigid.twists import adjoint
 from connections.multibody.graph import Tree
 
 AXES = ("body", "world")
+WORLD = "world"  # the frame of the ground, unless a link has this name
 
 
 class Bodies(Protocol):
@@ -62,6 +63,25 @@ def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
         raise ModelError("frame: " + no_such("frame", name, names)) from None
 
 
+def body_of(tree: Tree, name: Any) -> int:
+    """The number of a body, by its own name.
+
+    Raises
+    ------
+    ModelError : there is no body of this name; of a frame that is fixed to one, the message has its name.
+    TypeError : `name` is not text.
+    """
+    require_text("body", name)
+    if name in tree.body_names:
+        return tree.body_names.index(name)
+    text = no_such("body", name, tree.body_names)
+    if name in tree.placements:
+        carrier, _ = tree.placements[name]
+        fixed = f"'{tree.body_names[carrier]}', which is one" if carrier >= 0 else "the ground"
+        text = f"there is no body {name!r}: it is a frame fixed to {fixed}"
+    raise ModelError(text)
+
+
 def is_world(axes: Any) -> bool:
     """Whether these axes are those of the world, not of the frame.
 
@@ -75,7 +95,7 @@ def is_world(axes: Any) -> bool:
 
 
 def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
-    """The tree with further frames, {name: (frame to which it is fixed, placement in that frame)}.
+    """The tree with further frames, {name: (frame to which it is fixed or "world", placement in that frame)}.
 
     Raises
     ------
@@ -89,7 +109,8 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
         carrier, placement = fixed
         if not isinstance(name, str) or not name or name in placements:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
-        body, pose = frame_of(tree, carrier)
+        on_ground = carrier == WORLD and WORLD not in tree.placements
+        body, pose = (-1, np.eye(4)) if on_ground else frame_of(tree, carrier)
         placements[name] = body, pose @ rigid_transform(f"frame '{name}'", placement)
     return replace(tree, placements=placements)
 

@@ -377,7 +377,7 @@ def _number(what: str, value: Any) -> float:
 
 def _require_function(what: str, value: Any, form: str) -> None:
     try:
-        require_function(what, value, form, more=0)
+        require_function(what, value, form)
     except TypeError as error:
         raise ModelError(str(error)) from error
 

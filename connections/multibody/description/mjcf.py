@@ -9,17 +9,21 @@ axes], and v is the body twist [omega; v].
 
 Body axes are MuJoCo's. If a body has a hinge or ball, its origin is the anchor of the last one, which in
 MuJoCo may be away from the origin. Of k joints on a body, the first k - 1 move bodies without mass, named
-``body/joint``. Sites are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name.
+``body/joint``. Names that the reader makes are marked ``(unnamed)`` if the file has them. Sites, of the
+world, too, are frames (`Model.frame_names`), marked ``(site)`` if a body has the same name. ``<key>`` is in
+`Model.keyframes`.
 
 Armature of joints, and of actuators on joints times the square of their gear ratio, is that of the model's
 joints (`Mechanism.add_joint`). In MuJoCo it adds to the diagonal of the mass matrix, and nothing else.
 
 H, C and g have no other forces than gravity. Actuators are ``model.motors``, and springs, dampers and dry
 friction are ``model.passive`` (`mjcf_forces`). Contacts are not part of the model. Ranges of joints and their
-``actuatorfrcrange`` (of its two sides the larger) are in ``model.limits``. Active equality constraints become
-loops and couplings (`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration
-``qpos0``, in which a file is drawn. Other elements that change or couple the motion itself raise an error
-that names them, such as armature of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
+``actuatorfrcrange`` (of its two sides the larger) are in ``model.limits``. Flags that switch gravity,
+springs, dampers, friction, limits, equality constraints or actuators off do so here. What becomes of every
+element and attribute is in ``formats/mjcf.toml``. Active equality constraints become loops and couplings
+(`mjcf_equality`); the loops are assembled near MuJoCo's reference configuration ``qpos0``, in which a file is
+drawn. Other elements that change or couple the motion itself raise an error that names them, such as armature
+of tendons. Source: MuJoCo's documentation, Computation, and XML reference.
 """
 
 from __future__ import annotations
@@ -33,6 +37,7 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections._distribution import how_to_install
 from connections._shown import shown
@@ -40,6 +45,7 @@ from connections.checks import ModelError
 from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.assembly.whole_joints import Split, WholeJointError
 from connections.multibody.description.files import Text, description_of, require_few_velocities
+from connections.multibody.description.left_out import LeftOutWarning, sentence
 from connections.multibody.description.mechanism import WORLD, Mechanism, built
 from connections.multibody.description.mjcf_equality import (
     add_equalities,
@@ -48,8 +54,10 @@ from connections.multibody.description.mjcf_equality import (
     targets,
     transform,
 )
-from connections.multibody.description.mjcf_forces import LeftOutWarning, MJCFForces
+from connections.multibody.description.mjcf_forces import MJCFForces, disabled
+from connections.multibody.description.mjcf_inventory import Places
 from connections.multibody.description.mjcf_limits import files_for_mujoco, refusal, require_bounded
+from connections.multibody.description.mjcf_names import name_of, unused
 from connections.multibody.joints import (
     ElementaryJoint,
     Fixed,
@@ -60,7 +68,8 @@ from connections.multibody.joints import (
     Revolute,
     Spherical,
 )
-from connections.multibody.model import Model
+from connections.multibody.joints.keyframes import Keyframes
+from connections.multibody.model import Model, with_keyframes
 
 
 def from_mjcf(
@@ -99,7 +108,8 @@ def from_mjcf(
     -----
     AssemblyWarning : the best choice of independent joints lets others move more than twenty times as fast;
         a constraint to a mocap body is left out.
-    LeftOutWarning : an actuator, a spatial tendon or a flexible body is not in the model; no part of H is.
+    LeftOutWarning : the file has something that is not in the model, such as a spatial tendon; once, with the
+        lines of each thing. No part of H is left out.
 
     Examples
     --------
@@ -113,7 +123,7 @@ def from_mjcf(
     path = description_of(path, package_dirs)
     mujoco = mujoco_for("from_mjcf")
     try:
-        compiled = _compile(mujoco, path)
+        compiled, places = _compile(mujoco, path)
         refuse_couplings(mujoco, compiled)
         equalities = chosen_equalities(mujoco, compiled, equality)
         of_trees = np.bincount(compiled.dof_treeid).tolist()
@@ -124,7 +134,7 @@ def from_mjcf(
         namers = partial(_body_name, compiled), partial(joint_name, compiled)
         add_equalities(mujoco, compiled, mechanism, equalities, origins, *namers)
         if len(equalities) > len(held) and (reference is None or isinstance(reference, Mapping)):
-            reference = {**_drawn(mujoco, compiled, held), **(reference or {})}
+            reference = {**_drawn(mujoco, compiled, held, compiled.qpos0), **(reference or {})}
         try:
             gravity = gravity_of(compiled) if gravity is None else gravity
             model, notes = built(mechanism, gravity, reference, independent)
@@ -132,8 +142,9 @@ def from_mjcf(
             raise ModelError(f"{error.reason}. {_instead(compiled, error.split, origins)}") from error
         sites, site_names = _sites(compiled, model.frame_names, origins)
         moving = {k: joint_name(compiled, k) for k in range(compiled.njnt) if k not in held}
-        forces = MJCFForces(mujoco, compiled, moving, held, site_names)
+        forces = MJCFForces(mujoco, compiled, moving, held, site_names, origins, places)
         model = model.with_frames(sites).with_motors(forces.motors()).with_passive(forces.passive())
+        model = with_keyframes(model, _keyframes(mujoco, compiled, held))
     except ModelError as error:
         raise ModelError(f"{path}: {error}") from error
     for note in notes:
@@ -141,8 +152,8 @@ def from_mjcf(
         warnings.warn(f"{path}: {note.reason}{remedy}", AssemblyWarning, stacklevel=2)
     for reason in left_out.values():
         warnings.warn(f"{path}: {reason}", AssemblyWarning, stacklevel=2)
-    if forces.left_out():
-        warnings.warn(f"{path}: {forces.left_out()}", LeftOutWarning, stacklevel=2)
+    if forces.left_out:
+        warnings.warn(f"{path}: {sentence(forces.left_out)}", LeftOutWarning, stacklevel=2)
     return model
 
 
@@ -164,12 +175,13 @@ def _log_warning(text: str) -> None:
     logging.getLogger("connections").warning("MuJoCo: %s", shown(text))
 
 
-def _compile(mujoco: ModuleType, path: Path | Text) -> Any:
-    recoded = require_bounded(path)
+def _compile(mujoco: ModuleType, path: Path | Text) -> tuple[Any, Places]:
+    """MuJoCo's model, and where the file says what."""
+    recoded, places = require_bounded(path)
     try:
         if isinstance(path, Text):
-            return mujoco.MjModel.from_xml_string(recoded or path.content)
-        return mujoco.MjModel.from_xml_path(*files_for_mujoco(path, recoded))
+            return mujoco.MjModel.from_xml_string(recoded or path.content), places
+        return mujoco.MjModel.from_xml_path(*files_for_mujoco(path, recoded)), places
     except ValueError as error:
         raise refusal(error) from error
     except (RuntimeError, MemoryError) as error:  # "Caught an unknown exception!", if memory runs out
@@ -208,14 +220,14 @@ def _instead(compiled: Any, split: Split, origins: np.ndarray) -> str:
 def refuse_couplings(mujoco: ModuleType, compiled: Any) -> None:
     """Raise `ModelError` for the first armature in the file that couples joints."""
     for number in np.flatnonzero(compiled.tendon_armature):
-        name = compiled.tendon(number).name or f"number {number}"
+        name = name_of(compiled, "tendon", int(number))
         raise ModelError(
             f"tendon '{name}' has armature, which couples joints: not yet supported. Without it, or if\n"
             '<joint armature="..."/> of its joints stands for it, its <tendon> is written with armature="0"'
         )
     for number in np.flatnonzero(compiled.actuator_armature):
         if not _on_joint(mujoco, compiled, int(number)):
-            name = compiled.actuator(number).name or f"number {number}"
+            name = name_of(compiled, "actuator", int(number))
             raise ModelError(
                 f"actuator '{name}' has armature and does not act on a joint: couplings are not yet supported"
             )
@@ -251,9 +263,13 @@ def _mechanism(
     held : configurations of the joints that do not move, by number.
     """
     mechanism, armatures = Mechanism(), armatures_of(compiled)
+    bodies = {_body_name(compiled, body) for body in range(compiled.nbody)}
+    joints = {joint_name(compiled, number) for number in range(compiled.njnt)}
     driven = {
         int(compiled.actuator_trnid[number, 0])
-        for number in range(compiled.nu)
+        for number in range(
+            len(compiled.actuator_trntype)
+        )  # nu counts controls, of which one may have several
         if _on_joint(mujoco, compiled, number)
     }
     origins = np.zeros((compiled.nbody, 3))  # m, the origin of our frame of each body in MuJoCo's frame
@@ -273,7 +289,8 @@ def _mechanism(
             if number in held:
                 pose, kind = pose @ element.pose(held[number]), Fixed()
             joint = joint_name(compiled, number)
-            child = name if number == last else f"{name}/{joint}"
+            child = name if number == last else unused(f"{name}/{joint}", bodies)
+            bodies.add(child)
             _add_body(mechanism, compiled, child, body if number == last else None, anchor)
             inertia = 0.0 if number in held else armatures[number]
             limits = _limits(mujoco, compiled, number, kind)
@@ -281,7 +298,7 @@ def _mechanism(
             parent, pose = child, np.eye(4)
         if not compiled.body_jntnum[body]:
             _add_body(mechanism, compiled, name, body, origins[body])
-            mechanism.add_joint(f"{name} (fixed)", parent, name, Fixed(), pose)
+            mechanism.add_joint(unused(f"{name} (fixed)", joints), parent, name, Fixed(), pose)
     return mechanism, origins
 
 
@@ -315,7 +332,8 @@ def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limi
     """The range of a hinge or slide, and the largest force of actuators on it."""
     if not isinstance(kind, Prismatic | Revolute):
         return Limits()
-    lower, upper = compiled.jnt_range[number] if compiled.jnt_limited[number] else (-np.inf, np.inf)
+    limited = compiled.jnt_limited[number] and not disabled(mujoco, compiled, "LIMIT", "CONSTRAINT")
+    lower, upper = compiled.jnt_range[number] if limited else (-np.inf, np.inf)
     limited = compiled.jnt_actfrclimited[number]
     effort = np.abs(compiled.jnt_actfrcrange[number]).max() if limited else np.inf
     return Limits(lower, upper, effort=effort)
@@ -324,19 +342,18 @@ def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limi
 def _sites(
     compiled: Any, taken: Collection[str], origins: np.ndarray
 ) -> tuple[dict[str, tuple[str, np.ndarray]], dict[int, str]]:
-    """The frames of the sites on bodies and their placements there, and the frames' names by number.
+    """The frames of the sites on bodies and the world, their placements there, and their names by number.
 
     A name that is taken is marked.
     """
     frames: dict[str, tuple[str, np.ndarray]] = {}
     names: dict[int, str] = {}
-    for number in sorted(range(compiled.nsite), key=lambda k: not compiled.site(k).name):  # named ones first
-        body, name = compiled.site_bodyid[number], compiled.site(number).name or f"site {number}"
-        if body:
-            while name in taken or name in frames:
-                name += " (site)"
-            pose = transform(compiled.site_pos[number] - origins[body], compiled.site_quat[number])
-            frames[name], names[number] = (_body_name(compiled, body), pose), name
+    for number in range(compiled.nsite):
+        body, name = int(compiled.site_bodyid[number]), name_of(compiled, "site", number)
+        while name in taken or name in frames:
+            name += " (site)"
+        pose = transform(compiled.site_pos[number] - origins[body], compiled.site_quat[number])
+        frames[name], names[number] = (_body_name(compiled, body), pose), name
     return frames, names
 
 
@@ -350,24 +367,45 @@ def _add_body(mechanism: Mechanism, compiled: Any, name: str, body: int | None, 
     mechanism.add_body(name, compiled.body_mass[body], compiled.body_ipos[body] - origin, inertia)
 
 
-def _drawn(mujoco: ModuleType, compiled: Any, held: Collection[int]) -> dict[str, np.ndarray]:
-    """The configuration of every moving joint in ``qpos0``, quaternions as (x, y, z, w)."""
+def _drawn(
+    mujoco: ModuleType, compiled: Any, held: Collection[int], qpos: np.ndarray
+) -> dict[str, np.ndarray]:
+    """The configuration of every moving joint in a ``qpos``, unit quaternions as (x, y, z, w)."""
     configurations = {}
     for number in range(compiled.njnt):
         kind, start = mujoco.mjtJoint(compiled.jnt_type[number]), compiled.jnt_qposadr[number]
         size = {mujoco.mjtJoint.mjJNT_FREE: 7, mujoco.mjtJoint.mjJNT_BALL: 4}.get(kind, 1)
-        q = np.array(compiled.qpos0[start : start + size])
+        q = np.array(qpos[start : start + size])
         if size > 1:
-            q[-4:] = np.roll(q[-4:], -1)
+            q[-4:] = np.roll(q[-4:], -1) / np.linalg.norm(q[-4:])
         if number not in held:
             configurations[joint_name(compiled, number)] = q
     return configurations
 
 
+def _keyframes(mujoco: ModuleType, compiled: Any, held: Collection[int]) -> Keyframes:
+    """The keyframes of the file, by the moving joints' own coordinates and velocities."""
+    found = {}
+    for number in range(compiled.nkey):
+        configurations = _drawn(mujoco, compiled, held, compiled.key_qpos[number])
+        states = {}
+        for joint in range(compiled.njnt):
+            name, start = joint_name(compiled, joint), compiled.jnt_dofadr[joint]
+            if name not in configurations:
+                continue
+            q = configurations[name]
+            v = np.array(compiled.key_qvel[number, start : start + {7: 6, 4: 3}.get(len(q), 1)])
+            if len(q) == 7:  # its linear part is in the axes of the world there
+                v = np.concatenate([v[3:], Rotation.from_quat(q[3:]).as_matrix().T @ v[:3]])
+            states[name] = q, v
+        found[name_of(compiled, "keyframe", number)] = states
+    return found
+
+
 def _body_name(compiled: Any, number: int) -> str:
-    return WORLD if number == 0 else compiled.body(number).name or f"body {number}"
+    return WORLD if number == 0 else name_of(compiled, "body", number)
 
 
 def joint_name(compiled: Any, number: int) -> str:
     """The name of a joint, or ``joint`` and its number if the file gives none."""
-    return compiled.joint(number).name or f"joint {number}"
+    return name_of(compiled, "joint", number)

@@ -29,6 +29,7 @@ from scipy.spatial.transform import Rotation
 from connections._words import no_such
 from connections.checks import ModelError, require_names
 from connections.multibody.description.mechanism import Mechanism
+from connections.multibody.description.mjcf_names import name_of
 from connections.multibody.joints import Fixed
 from connections.multibody.loops.closures import Closure, Coincident
 
@@ -77,7 +78,7 @@ def targets(mujoco: ModuleType, compiled: Any) -> dict[int, str]:
                 while body and compiled.body_mocapid[body] < 0:
                     body = int(compiled.body_parentid[body])
                 if body:
-                    name, mocap = _name(compiled, number), compiled.body(body).name or f"number {body}"
+                    name, mocap = _name(compiled, number), name_of(compiled, "body", body)
                     found[number] = (
                         f"equality constraint '{name}' is left out: its body '{mocap}' is a mocap body, a "
                         f"target that moves. equality=[{name!r}, ...] takes it as a joint"
@@ -95,13 +96,8 @@ def _unread(mujoco: ModuleType, compiled: Any, number: int) -> str:
     if kind == kinds.mjEQ_TENDON:
         for tendon in (int(compiled.eq_obj1id[number]), int(compiled.eq_obj2id[number])):
             if tendon >= 0 and fixed_tendon(mujoco, compiled, tendon) is None:
-                return f"(tendon): its tendon '{tendon_name(compiled, tendon)}' is spatial, not fixed"
+                return f"(tendon): its tendon '{name_of(compiled, 'tendon', tendon)}' is spatial, not fixed"
     return ""
-
-
-def tendon_name(compiled: Any, number: int) -> str:
-    """The name of a tendon, or ``number`` and its number if the file gives none."""
-    return compiled.tendon(number).name or f"number {number}"
 
 
 def fixed_tendon(mujoco: ModuleType, compiled: Any, number: int) -> dict[int, float] | None:
@@ -118,7 +114,7 @@ def fixed_tendon(mujoco: ModuleType, compiled: Any, number: int) -> dict[int, fl
 
 
 def _name(compiled: Any, number: int) -> str:
-    return compiled.equality(number).name or f"number {number}"
+    return name_of(compiled, "equality", number)
 
 
 def _bodies(mujoco: ModuleType, compiled: Any, number: int) -> list[int]:

@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element
 from connections.checks import ModelError
 from connections.multibody.description.files import MOST_ASSETS, MOST_BYTES, Text, file_of, open_regular
 from connections.multibody.description.limited import MEMORY, SECONDS, run_limited
+from connections.multibody.description.mjcf_inventory import Places
 from connections.multibody.description.xml import MOST_ELEMENTS, in_utf8, parse_file
 
 MOST_DEPTH = 500  # elements inside of each other, as MuJoCo's own reader; bodies are inside of each other
@@ -62,10 +63,11 @@ class _Sizes:
     unknown: bool = False  #: whether there is something of which the text does not tell the size
     included: set[Path] = field(default_factory=set)  #: none twice, as MuJoCo
     recoded: bytes | None = None  #: the main file in UTF-8, if it is in another encoding
+    places: Places = field(default_factory=Places)  #: where it says what
 
 
-def require_bounded(path: Path | Text) -> bytes | None:
-    """The text for MuJoCo, if it is not what is in the file, because it is in another encoding than UTF-8.
+def require_bounded(path: Path | Text) -> tuple[bytes | None, Places]:
+    """The text for MuJoCo, if the file is in another encoding than UTF-8, and where the file says what.
 
     Parameters
     ----------
@@ -86,7 +88,7 @@ def require_bounded(path: Path | Text) -> bytes | None:
         or sizes.assets > UNTRIED_ASSETS
     ):
         _try(path, sizes.recoded)
-    return sizes.recoded
+    return sizes.recoded, sizes.places
 
 
 def files_for_mujoco(path: Path, recoded: bytes | None) -> tuple[bytes, dict[bytes, bytes]]:
@@ -150,8 +152,11 @@ class _Reader:
                 for name in filter(_FILES.fullmatch, element.keys()):
                     self._add_asset(element.get(name, ""), copies)
 
-    def _included(self, path: Path | Text, copies: int) -> Iterator[tuple[Element, int]]:
-        """All elements of a file and those that it includes, each with the number of its copies."""
+    def _included(self, path: Path | Text, copies: int, above: str = "") -> Iterator[tuple[Element, int]]:
+        """All elements of a file and those that it includes, each with the number of its copies.
+
+        `above` is the element of the table in which the file is included.
+        """
         if isinstance(path, Path):
             self._sizes.included.add(path.resolve())
         root, content = parse_file(path, MOST_BYTES - self._sizes.read, MOST_DEPTH)
@@ -160,20 +165,22 @@ class _Reader:
             self._recode(path, root, content)
         if root.tag != "mujoco" and path == self._path and len(self._models) <= 1:
             raise ModelError(f"not MJCF: the root element is <{root.tag}>, not <mujoco>")
-        waiting = [(root, copies)]
+        waiting = [(root, copies, above)]
         while waiting:
-            element, copies = waiting.pop()
+            element, copies, above = waiting.pop()
             element.tag = element.tag.rpartition("}")[2]  # MuJoCo knows no namespaces
+            if element is not root:  # of files that are included, a root of any name
+                above = self._sizes.places.see(path, self._sizes.main, element, above)
             if element.tag == "replicate":
                 copies *= _product(element.get("count", ""))
             self._sizes.elements += copies
             if self._sizes.elements > MOST_ELEMENTS:
                 raise ModelError(f"more than {MOST_ELEMENTS:,} elements, copies and included files counted")
             yield element, copies
-            waiting.extend((child, copies) for child in element)
+            waiting.extend((child, copies, above) for child in reversed(element))
             if element.tag == "include":
                 folder = path.parent if isinstance(path, Path) else Path()
-                yield from self._include(element.get("file", ""), folder, copies)
+                yield from self._include(element.get("file", ""), folder, copies, above)
 
     def _recode(self, path: Path | Text, root: Element, content: bytes) -> None:
         """MuJoCo reads UTF-8, whatever a file declares: the main file is given to it so."""
@@ -187,11 +194,11 @@ class _Reader:
         ):
             raise ModelError("MuJoCo reads UTF-8 only of files that others name; write this one in UTF-8")
 
-    def _include(self, name: str, folder: Path, copies: int) -> Iterator[tuple[Element, int]]:
+    def _include(self, name: str, folder: Path, copies: int, above: str) -> Iterator[tuple[Element, int]]:
         for place in self._found((self._folder, folder), (name,)):
             if place.resolve() not in self._sizes.included:
                 try:
-                    yield from self._included(file_of(place), copies)
+                    yield from self._included(file_of(place), copies, above)
                 except ModelError as error:
                     raise ModelError(f"<include file='{name[:200]}'>: {error}") from error
 

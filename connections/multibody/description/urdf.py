@@ -2,7 +2,9 @@
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
-is ignored; a missing ``<inertial>`` is zero. Elements that are not supported raise an error that names them.
+is ignored; a missing ``<inertial>`` is zero. ``<dynamics>`` is in `Model.passive`. What becomes of every
+element and attribute is in ``formats/urdf.toml``: those that are not read are an error, a `LeftOutWarning`
+with their lines, or without meaning here (`urdf_inventory`).
 
 The axis of a planar joint is the normal of its plane. The frame of its child link is turned so that z is that
 normal, by the smallest rotation; x and y of the joint's configuration are along the turned axes.
@@ -12,6 +14,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree.ElementTree import Element
@@ -22,7 +25,10 @@ from connections._words import no_such, words_of
 from connections.checks import ModelError, require_bool, require_mapping
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
 from connections.multibody.assembly.whole_joints import Note
+from connections.multibody.definition.frames import with_frames
 from connections.multibody.description.files import Text, description_of, require_few_velocities
+from connections.multibody.description.left_out import LeftOut, LeftOutWarning, sentence
+from connections.multibody.description.urdf_dynamics import read_dynamics, read_frames
 from connections.multibody.description.urdf_elements import (
     normal_turn,
     parse,
@@ -30,14 +36,20 @@ from connections.multibody.description.urdf_elements import (
     require_complete,
     require_robot,
 )
+from connections.multibody.description.urdf_inventory import left_out_of
 from connections.multibody.description.urdf_plus import read_closures
-from connections.multibody.description.urdf_transmissions import driven_joints, rotor_inertias
+from connections.multibody.description.urdf_transmissions import (
+    driven_joints,
+    rotor_inertias,
+    transmissions_left_out,
+)
 from connections.multibody.description.xml import read_root
 from connections.multibody.graph import GROUND, Edge, Link, build_tree, find_root
 from connections.multibody.inertia import NO_INERTIA, InertiaWarning, body_inertia, inertia_flaw
 from connections.multibody.joints import Fixed, Free, Joint, Limits, Planar, Prismatic, Revolute
 from connections.multibody.joints.armature import armature_of
 from connections.multibody.joints.limits import LimitsWarning
+from connections.multibody.joints.motors import Passive, passive_of
 from connections.multibody.loops.closures import Coupling, Loop
 from connections.multibody.model import DEFAULT_GRAVITY, Model
 
@@ -53,6 +65,9 @@ class _File(NamedTuple):
     #: of URDF+, mimic joints among the couplings
     loops: list[Loop]
     couplings: list[Coupling]
+    passive: Passive  #: dampers and friction of its joints
+    frames: dict[str, tuple[str, np.ndarray]]  #: Drake's, as for `Model.with_frames`
+    left_out: list[LeftOut]
     flaws: list[str]  #: messages about inertias that no distribution of mass has
     odd_limits: list[str]  #: messages about limits in the wrong order
 
@@ -89,6 +104,7 @@ def from_urdf(
         not a robot; a name is missing or appears twice; the links do not form a tree; a joint type, loop or
         coupling is not supported; a loop, coupling or mimic joint names a link or joint that does not exist,
         or contradicts others; an element occurs twice, or an attribute of an element with numbers is unknown;
+        an element or attribute stands where it has no meaning, or is one that is not read;
         the file is one for xacro, or of an unknown version; an axis or ratio is zero, a number is not finite,
         a mass is negative, an inertia is not symmetric, or a part moves negative inertia; the loops do not
         close near the reference; `armature` names no joint, or does not fit it.
@@ -100,6 +116,7 @@ def from_urdf(
     AssemblyWarning : a reference was searched for, and the loops close in another way, too; or the best
         choice of independent joints lets others move more than twenty times as fast.
     LimitsWarning : the lower limit of a joint is above the upper one.
+    LeftOutWarning : the file has something that is not in the model; once, with the lines of each thing.
 
     Examples
     --------
@@ -127,7 +144,9 @@ def from_urdf(
         trunk = Edge(
             ROOT_JOINT if floating_base else "ground to root link", GROUND, file.root, base, np.eye(4)
         )
-        tree = build_tree(file.links, [trunk, *file.edges])
+        tree = with_frames(build_tree(file.links, [trunk, *file.edges]), file.frames)
+        joints = dict(zip(tree.joint_names, tree.joints, strict=True))
+        tree = replace(tree, passive=passive_of(file.passive, joints, file.frames))
         notes: list[Note] = []
         kinematics = assemble(tree, file.loops, file.couplings, reference, notes.append, independent)
         model = Model.of(kinematics, gravity)
@@ -135,6 +154,8 @@ def from_urdf(
         raise ModelError(f"{path}: {error}") from error
     for note in notes:
         warnings.warn(f"{path}: {note}", AssemblyWarning, stacklevel=2)
+    if file.left_out:
+        warnings.warn(f"{path}: {sentence(file.left_out)}", LeftOutWarning, stacklevel=2)
     if file.flaws:
         warnings.warn(f"{path}: " + "; ".join(file.flaws), InertiaWarning, stacklevel=2)
     if file.odd_limits:
@@ -168,7 +189,12 @@ def _read(path: Path | Text, armature: Mapping[str, Any] | str | None) -> _File:
     links = [_link(link, turns) for link in robot.links]
     disorders = ((edge.name, edge.limits.disorder()) for edge in edges)
     odd_limits = [f"joint '{name}': {disorder}" for name, disorder in disorders if disorder]
-    return _File(links, edges, str(base), loops, couplings, flaws, odd_limits)
+    left_out = [*left_out_of(root), *transmissions_left_out(root, joints, armature is None)]
+    passive, more = read_dynamics(root)
+    left_out += more
+    passive = replace(passive, left_out=tuple(each.name for each in left_out if each.passive))
+    frames = read_frames(root, turns)
+    return _File(links, edges, str(base), loops, couplings, passive, frames, left_out, flaws, odd_limits)
 
 
 def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:

@@ -6,6 +6,7 @@ import difflib
 import math
 import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 from xml.etree.ElementTree import Element, SubElement
 
@@ -14,6 +15,8 @@ from scipy.spatial.transform import Rotation
 
 from connections.checks import ModelError
 from connections.geometry.rigid.placements import turn_to
+from connections.multibody.description.format_table import table_of
+from connections.multibody.description.urdf_inventory import name_of
 
 # There is one way to split a word into these parts, or the time for a long one would grow with its square.
 _NUMBER = re.compile(r"[+-]?(([0-9]+([.][0-9]*)?|[.][0-9]+)(e[+-]?[0-9]+)?|nan|inf(inity)?)", re.IGNORECASE)
@@ -23,25 +26,14 @@ _NUMBERS = {
     "origin": {"xyz": 3, "rpy": 3, "quat_xyzw": 4},
     "axis": {"xyz": 3},
     "limit": dict.fromkeys(("lower", "upper", "velocity", "effort"), 1),
+    "dynamics": {"damping": 1, "friction": 1},
     **{tag: dict.fromkeys(attributes, 1) for tag, attributes in _INERTIAL.items()},
-}
-#: All attributes of elements in which an unknown one would mean another robot.
-_ATTRIBUTES = {
-    **{tag: tuple(numbers) for tag, numbers in _NUMBERS.items() if tag != "limit"},
-    "parent": ("link",),
-    "child": ("link",),
-    "mimic": ("joint", "multiplier", "offset"),
 }
 _NO_TURN = ("rpy", "0 0 0")  # of an <axis>, as some exporters write it
 #: Elements that a link, joint or inertial has at most once.
 _ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
-#: Names that are looked for when another one may be misspelt.
-_PARTS = {
-    "link": ("inertial", "visual", "collision"),
-    "joint": ("parent", "child", "origin", "axis", "limit", "mimic", "dynamics", "calibration"),
-    "inertial": ("mass", "inertia", "origin"),
-}
-_LEFT_OUT = ("visual", "collision", "mimic")  # `urdf_plus` reads the last
+#: What yourdfpy's parser is given of a link or joint.
+_PARSED = ("inertial", "mass", "inertia", "origin", "parent", "child", "axis", "limit")
 _MOST_OFF = 1e-3  # of the norm of a quaternion from one
 _VERSIONS = (None, "1", "1.0", "1.1", "1.2")
 
@@ -115,10 +107,12 @@ def require_numbers(owner: str, element: Element) -> None:
         part = only(owner, element, tag)
         if part is None:
             continue
+        known = _attributes_of(tag)
         for attribute, value in part.items():
-            if attribute not in _ATTRIBUTES.get(tag, (attribute,)) and (attribute, value) != _NO_TURN:
-                known = ", ".join(_ATTRIBUTES[tag])
-                raise ModelError(f"{owner}: <{tag} {attribute[:80]}=...> is not known; <{tag}> has {known}")
+            if known and attribute not in known and (attribute, value) != _NO_TURN:
+                raise ModelError(
+                    f"{owner}: <{tag} {attribute[:80]}=...> is not known; <{tag}> has {', '.join(known)}"
+                )
         for attribute, count in _NUMBERS.get(tag, {}).items():
             if part.get(attribute) is not None:
                 numbers_of(owner, part, attribute, count, finite=tag != "limit")
@@ -126,12 +120,29 @@ def require_numbers(owner: str, element: Element) -> None:
             _require_rotation(owner, part)
 
 
+@cache
+def _attributes_of(tag: str) -> tuple[str, ...]:
+    """All attributes of an element in which an unknown one would mean another robot; none of others."""
+    entries = table_of("urdf").entries.values()
+    found = (each.attributes for each in entries if each.strict and each.path.endswith(f"/{tag}"))
+    return tuple(dict.fromkeys(name for attributes in found for name in attributes))
+
+
+@cache
+def _parts_of(tag: str) -> tuple[str, ...]:
+    """The names of elements in a link, joint or inertial."""
+    return table_of("urdf").inside({"inertial": "link/inertial"}.get(tag, tag))
+
+
 def _require_spelling(owner: str, element: Element) -> None:
     """Raise `ModelError` for a child that is probably one with a misspelt name; others are ignored."""
-    names = _PARTS.get(element.tag, ())
+    names = _parts_of(element.tag)
     for part in element:
-        nearest = difflib.get_close_matches(part.tag.lower(), names, n=1, cutoff=0.8)
-        if nearest and part.tag not in names:
+        name = name_of(part.tag)
+        if name in names:
+            continue
+        nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.8)
+        if nearest:
             raise ModelError(f"{owner}: <{part.tag[:80]}> is not known; did you mean <{nearest[0]}>?")
 
 
@@ -279,7 +290,7 @@ def _bare(element: Element) -> Element:
         quaternion = [float(word) for word in attributes.pop("quat_xyzw").split()]
         attributes["rpy"] = " ".join(map(repr, _roll_pitch_yaw(Rotation.from_quat(quaternion).as_matrix())))
     bare = Element(element.tag, attributes)
-    bare.extend(_bare(part) for part in element if part.tag not in _LEFT_OUT)
+    bare.extend(_bare(part) for part in element if part.tag in _PARSED)
     return bare
 
 

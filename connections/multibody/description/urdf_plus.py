@@ -13,6 +13,7 @@
 - ``<joint independent="false">``: the loops and couplings determine this joint. If no joint of a loop or
   coupling is marked in this way, independent joints are chosen.
 
+Loops in elements of Drake and Gazebo are read by `urdf_loops`.
 Source: URDF+ (arXiv 2411.19753), and the models of github.com/ROAM-Lab-ND/generalized_rbda.
 """
 
@@ -33,6 +34,7 @@ from connections.multibody.description.urdf_elements import (
     only,
     parse_frame,
 )
+from connections.multibody.description.urdf_loops import read_loops
 from connections.multibody.graph import Edge
 from connections.multibody.joints import Fixed, Planar, Prismatic
 from connections.multibody.loops.closures import Closure, Coincident, Coupling, Loop
@@ -61,6 +63,8 @@ def read_closures(
     _require_names(root)
     chains = _Chains([str(link.get("name")) for link in root.findall("link")], edges)
     loops = [_loop(element, chains, turns) for element in root.findall("loop")]
+    loops += read_loops(root, edges, turns)
+    _require_unique([loop.name for loop in loops], root)
     couplings = [_coupling(element, chains) for element in root.findall("coupling")]
     mimics = _mimics(root, chains)
     dependent = _dependent(root, chains, mimics)
@@ -243,6 +247,14 @@ def _independent(tied: Iterable[str], dependent: Collection[str]) -> tuple[str, 
     names = tuple(tied)
     free = tuple(name for name in names if name not in dependent)
     return None if len(free) == len(names) else free
+
+
+def _require_unique(names: Sequence[str], root: Element) -> None:
+    """Raise `ModelError` for a loop that has the name of another one, or of a coupling."""
+    taken = [*names, *(str(each.get("name")) for each in root.findall("coupling"))]
+    for name in names:
+        if taken.count(name) > 1:
+            raise ModelError(f"two loops or couplings have the name '{name}'")
 
 
 def _require_names(root: Element) -> None:

@@ -18,8 +18,14 @@ from xml.etree.ElementTree import Element
 
 from connections._words import no_such
 from connections.checks import ModelError
+from connections.multibody.description.left_out import LeftOut
 from connections.multibody.description.urdf_elements import number_of, number_within
+from connections.multibody.description.xml import line_of
 
+_ROTOR = (
+    "without the rotor its joint has no armature, which is part of H; "
+    'from_urdf(path, armature="transmissions") reads it'
+)
 _INSTEAD = "; give armature={joint: value} instead"
 
 
@@ -60,6 +66,21 @@ def rotor_inertias(root: Element, joints: list[str]) -> dict[str, float]:
         found[joint] = found.get(joint, 0.0) + ratio**2 * (inertias[0] or 0.0)
     if not found:
         raise ModelError(f"armature: no <transmission> has an <actuator> with <rotor_inertia>{_INSTEAD}")
+    return found
+
+
+def transmissions_left_out(root: Element, joints: list[str], unread: bool) -> list[LeftOut]:
+    """What transmissions say of joints that do not exist, and of rotors if they are not read."""
+    found = []
+    for transmission in root.findall("transmission"):
+        owner = f"transmission '{(transmission.get('name') or '')[:80]}'"
+        for joint in transmission.findall("joint"):
+            if joint.get("name") not in joints:
+                words = f"its joint '{(joint.get('name') or '')[:80]}' does not exist, nothing is made of it"
+                found.append(LeftOut(owner, words, (line_of(joint),)))
+        for actuator in transmission.findall("actuator") if unread else ():
+            if _value(owner, actuator, "rotor_inertia"):
+                found.append(LeftOut(owner, _ROTOR, (line_of(actuator),), "<rotor_inertia>"))
     return found
 
 

@@ -1,6 +1,7 @@
 """The elements of a robot description, read once and strictly, with limits before any of them is built.
 
 Text between elements has no meaning in a robot description, and is not kept, but in elements of `_WITH_TEXT`.
+Elements know their lines, for messages.
 A document type (``<!DOCTYPE>``) is refused, because it can define what attributes and entities mean, which
 other readers ignore.
 
@@ -13,6 +14,7 @@ from __future__ import annotations
 import codecs
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 from xml.parsers import expat
 
@@ -25,7 +27,10 @@ MOST_NAME = 1000  # characters of the name of an element or attribute
 MOST_VALUE = 10**4  # characters of an attribute that is not a list of numbers
 _MEGABYTES = f"{MOST_BYTES // 10**6} MB"
 MOST_TEXT = 1000  # characters between elements that are kept
-_WITH_TEXT = ("mechanicalReduction",)
+_WITH_TEXT = frozenset(
+    "mechanicalReduction parent child pose xyz use_parent_model_frame turnGravityOff gravity kinematic "
+    "static springStiffness springReference dampingFactor velocity_decay enable_wind".split()
+)  # ROS's, and those of Gazebo and SDF
 _DECLARED = re.compile(rb"""<\?xml\b[^>]*?\bencoding\s*=\s*["']([A-Za-z0-9._-]+)""")
 _NUMBERS = re.compile(r"[0-9eE+.\s-]*")
 
@@ -118,6 +123,17 @@ def parse(content: bytes, depth: int = MOST_DEPTH, encoding: str | None = None) 
     return builder.root
 
 
+class Located(ElementTree.Element):
+    """An element with the line of the file at which it begins."""
+
+    line = 0
+
+
+def line_of(element: Element) -> int:
+    """The line of the file at which an element begins; 0 if it was not read from one."""
+    return element.line if isinstance(element, Located) else 0
+
+
 class _Builder:
     """The tree, from what expat reports while it reads; an element beyond the limits ends the reading."""
 
@@ -152,7 +168,8 @@ class _Builder:
                 raise self._error(f"<{tag} {name}=...> has more than {MOST_VALUE:,} characters")
         for name in [name for name in attributes if name == "xmlns" or name.startswith("xmlns:")]:
             self._namespaces[name[6:]] = attributes.pop(name)
-        element = Element(self._name(tag), {self._name(name): value for name, value in attributes.items()})
+        element = Located(self._name(tag), {self._name(name): value for name, value in attributes.items()})
+        element.line = self.line
         if self._open:
             self._open[-1].append(element)
         else:

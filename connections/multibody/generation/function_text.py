@@ -30,7 +30,8 @@ STATUSES = {  # name -> what it means
     "NOT_FINITE": "a number is not finite, in an argument or in the result",
     "NOT_UNIT": "the norm of a quaternion in q is not one",
     "SINGULAR": "the mass matrix is singular, or nearly so",
-    "NO_STEP": "a variational step is not found, or a body turns by half a turn or more in it: h is too long",
+    "NO_STEP": "a variational step is not found, or a body or the angle of a joint turns by half a turn or "
+    "more in it",
     "NOT_CLOSED": "a loop does not close",
     "SINGULAR_LOOP": "a loop is singular, or so near to it that less than 6 digits are left, or the way to q "
     "leads through a singular configuration",
@@ -160,6 +161,7 @@ def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
     if not clear:
         results += [(f"out[{k}]", 0.0) for k in range(recorded.size) if k not in recorded.results]
     pivots = [(f"pivots[{k}]", x) for k, x in enumerate(recorded.pivots)]
+    pivots += [("excess[0]", recorded.excess)] * (recorded.excess is not None)
     body = code(recorded.record, pivots + results, real)
     before, pieces, kept = _pieces(recorded, body, name, real)
     statements = (
@@ -208,7 +210,7 @@ def _pieces(
     for number, lines in enumerate(texts):
         text = "\n".join(lines)
         arrays = [(array, False) for array in read if re.search(rf"\b{array}\[", text)]
-        arrays += [(array, True) for array in ("pivots", "kept", "out") if f"{array}[" in text]
+        arrays += [(array, True) for array in ("pivots", "excess", "kept", "out") if f"{array}[" in text]
         own = f"{name}_{recorded.function.name}_piece_{number}"
         found.append(Piece(own, tuple(arrays), tuple(lines), real))
     return before, tuple(found), kept
@@ -326,6 +328,8 @@ def _declared(recorded: Recorded, body: Code, kept: int, real: Real) -> list[str
         lines.append(f"{real.name} angles[{body.angles}], sines[{body.angles}], cosines[{body.angles}];")
     if recorded.pivots:
         lines.append(f"{real.name} pivots[{len(recorded.pivots)}];")
+    if recorded.excess is not None:
+        lines.append(f"{real.name} excess[1];")
     return lines
 
 
@@ -376,6 +380,8 @@ def _ending(recorded: Recorded, name: str, real: Real) -> list[str]:
         least = real.literal(_PIVOT_FLOAT if real.suffix else SMALLEST_PIVOT)
         lines += [f"if (!{name}_are_above(pivots, {len(recorded.pivots)}, {least})) {{"]
         lines += [f"    return {status}_SINGULAR;", "}"]
+    if recorded.excess is not None:
+        lines += [f"if (!(excess[0] < {real.literal(0.0)})) {{", f"    return {status}_NO_STEP;", "}"]
     finite = f"{name}_are_within(out, {recorded.size}, {real.largest()})"
     if _asks_results(recorded, real):
         finite = f"small || {finite}"

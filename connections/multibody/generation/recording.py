@@ -154,6 +154,7 @@ class Recorded:
     squares : the squared norms of the quaternions in q.
     pivots : of the mass matrix, relative to the terms before cancellation; empty if it is not inverted.
     limit : if no given number is larger, the result is finite, or it has pivots.
+    excess : of turns over half a turn, as `variational.excess_turn`; None if nothing turns.
     """
 
     function: Exported
@@ -164,6 +165,7 @@ class Recorded:
     squares: tuple[Any, ...]
     pivots: tuple[Any, ...]
     limit: float
+    excess: Any = None
 
     @property
     def size(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -37,7 +37,9 @@ from connections.multibody.kernels.layout import DISPLACEMENT, PARAMETERS
 from connections.multibody.kernels.layout import STEP_LINK as LINK
 from connections.multibody.kernels.reading import read_configuration
 from connections.multibody.kernels.variational import (
+    AWAY,
     CLOSE,
+    LARGE,
     MOST_ITERATIONS,
     TERMS,
     F,
@@ -46,6 +48,7 @@ from connections.multibody.kernels.variational import (
     begin_step,
     coefficients,
     end_step,
+    excess_turn,
     gather,
     move_links,
     newton_step,
@@ -72,8 +75,9 @@ def record_momentum(model: Model, function: Exported) -> Recorded:
     recording.run(armature_momenta, tree, work, h)
     recording.run(move_links, tree, work, h, False)
     results = Workspace(recording.record.unwritten)
+    excess = recording.run(excess_turn, tree, work)
     recording.run(gather, tree, work, Slots(results))
-    return _recorded(recording, dict(results), tree.nv)
+    return replace(_recorded(recording, dict(results), tree.nv), excess=excess)
 
 
 def step_function(model: Model, function: Exported, name: str, real: Real) -> CFunction:
@@ -121,6 +125,8 @@ def step_function(model: Model, function: Exported, name: str, real: Real) -> CF
         size=tree.nq + nv,
         most=MOST_ITERATIONS,
         close=real.literal(CLOSE),
+        away=real.literal(AWAY),
+        large=real.literal(LARGE),
     ).splitlines()
     arrays = len(used) + 2 * len(varying) + nv + 8
     return CFunction(
@@ -139,7 +145,7 @@ def step_function(model: Model, function: Exported, name: str, real: Real) -> CF
 
 
 _BODY = """\
-double fixed[{fixed}], own[{state}], next[{state}], ways[{nv}], energy, decrement, last = 0.0, behind;
+double fixed[{fixed}], own[{state}], next[{state}], ways[{nv}], energy, decrement, last = 0.0, excess;
 if (h[0] == 0.0) {{
     return {up}_NO_STEP;
 }}
@@ -152,13 +158,14 @@ for (int more = 1, done = 1; more; ++done) {{
     const double left = decrement > 0.0 ? decrement / (done > 1 ? last : energy) : 0.0;
     last = decrement;
     more = decrement * left > {close} * energy;
-    if (!(decrement <= DBL_MAX) || (more && done == {most})) {{
+    const int away = done > 1 && left > {away} && decrement > {large} * energy;
+    if (!(decrement <= DBL_MAX) || (more && done == {most}) || away) {{
         return {up}_NO_STEP;
     }}
 }}
-{own}_end(q, P, h, fixed, own, out, &behind);
-if (!(behind < 0.0)) {{
-    return {up}_NO_STEP; /* a body turns by half a turn or more */
+{own}_end(q, P, h, fixed, own, out, &excess);
+if (!(excess < 0.0)) {{
+    return {up}_NO_STEP; /* a body or the angle of a joint turns by half a turn or more */
 }}
 return {name}_are_within(out, {size}, DBL_MAX) ? {up}_OK : {up}_NOT_FINITE;
 """
@@ -322,7 +329,7 @@ def _move(
 
 
 def _end(model: Model, function: Exported, first: Recording, varying: dict[int, int], constant: Any) -> Block:
-    """The state at the end, and a number that is negative unless a body has turned by half a turn."""
+    """The state at the end, and what `excess_turn` says."""
     recording = _later(model, function, first, varying, constant)
     tree, work, h = recording.tree, recording.tree.work, recording.record.given("h", 0)
     state, momenta = Workspace(recording.record.unwritten), Workspace(recording.record.unwritten)
@@ -331,10 +338,11 @@ def _end(model: Model, function: Exported, first: Recording, varying: dict[int, 
     recording.run(begin_momenta, tree, Slots(state), Slots(momenta), tree.kind)
     recording.run(armature_momenta, tree, work, h)
     recording.run(move_links, tree, work, h, False)
-    behind = recording.run(end_step, tree, work, h, Slots(state), Slots(momenta), tree.kind)
+    recording.run(end_step, tree, work, h, Slots(state), Slots(momenta), tree.kind)
+    excess = recording.run(excess_turn, tree, work)
     assigned = [(f"out[{k}]", state[k]) for k in range(tree.nq + tree.nv)]
     given = ("q", "P", "h", "fixed", "own")
-    return Block("end", given, ("out", "behind"), recording.record, (*assigned, ("behind[0]", behind)))
+    return Block("end", given, ("out", "excess"), recording.record, (*assigned, ("excess[0]", excess)))
 
 
 def _recorded(recording: Recording, results: dict[int, Any], size: int) -> Recorded:

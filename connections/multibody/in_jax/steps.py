@@ -79,9 +79,11 @@ class TracedSteps:
         return q1 * alive, P1 * alive, jnp.where(why >= 0.0, why, UNSOLVED).astype(int)
 
     def momentum_at(self, q0: jax.Array, q1: jax.Array, h: Any) -> jax.Array:
-        """J(q0)^T p, (nv,), of the way from q0 to q1 (nq,)."""
-        momentum = self._definition.momentum_of_way_at if self._robot.closed else self._momentum
-        return momentum(q0, q1, jnp.reshape(h, 1))
+        """J(q0)^T p, (nv,), of the way from q0 to q1 (nq,); NaN for half a turn or more."""
+        momentum = self._definition.checked_momentum_at if self._robot.closed else self._momentum
+        found = momentum(q0, q1, jnp.reshape(h, 1))
+        why = jax.lax.stop_gradient(found[-1])
+        return found[:-1] * jnp.where(why == 0.0, 1.0, jnp.nan)
 
     @cached_property
     def _definition(self) -> DiscreteRobot:
@@ -130,14 +132,14 @@ class TracedSteps:
 
     @cached_property
     def _momentum(self) -> PlatformFunction:
-        """(q0, q1, h) -> m."""
+        """(q0, q1, h) -> m, and why there is none, in one vector."""
 
         def processor(q0: jax.Array, q1: jax.Array, h: jax.Array) -> jax.Array:
             batch, nv = h.shape[:-1], self._nv
             y = jnp.concatenate([q0, jnp.zeros((*batch, nv))], axis=-1)
             way = jnp.concatenate([q1, jnp.zeros((*batch, history_size(nv) - self._nq))], axis=-1)
             found = self._rows(-1, y, jnp.zeros((*batch, 2 * nv)), way, h)
-            return found[..., self._nq : self._nq + nv]
+            return jnp.concatenate([found[..., self._nq : self._nq + nv], found[..., -2:-1]], axis=-1)
 
         def change(at: Vectors, along: Tangents) -> jax.Array:
             (q0, q1, h), (q0_dot, q1_dot, h_dot) = at, along
@@ -148,11 +150,11 @@ class TracedSteps:
             if q1_dot is not None:
                 total = total + N @ frame.velocity_at(q1, q1_dot)
             if h_dot is not None:
-                total = total - self._momentum(*at) * h_dot / h
-            return total
+                total = total - self._momentum(*at)[:-1] * h_dot / h
+            return jnp.append(total, 0.0)
 
         return PlatformFunction(
-            "discrete_momentum", (self._nv,), processor, self._definition.momentum_of_way_at, change
+            "discrete_momentum", (self._nv + 1,), processor, self._definition.checked_momentum_at, change
         )
 
     @cached_property

@@ -21,6 +21,7 @@ from connections.multibody.joints.coordinates import (
 )
 from connections.multibody.joints.groups import Free, Spherical
 from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
+from connections.multibody.joints.keyframes import Keyframe
 from connections.multibody.joints.limits import Limits, LimitsWarning
 from connections.multibody.joints.motors import Motor, Passive, Spring
 
@@ -31,6 +32,7 @@ __all__ = [
     "Free",
     "Helical",
     "Joint",
+    "Keyframe",
     "Limits",
     "LimitsWarning",
     "Motor",

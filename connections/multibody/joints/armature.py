@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError, ShapeError, as_array, require_finite
-from connections.multibody.joints.joint import ElementaryJoint, Joint
+from connections.multibody.joints.joint import Joint
 
 
 def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
@@ -42,9 +42,9 @@ def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
     if joint.nv == 0 and given.any():
         raise ModelError(f"{what}: the joint does not move")
     components = np.array(np.broadcast_to(given, (joint.nv,)))
-    for element, own in _elements(joint, components):
-        parts = own.reshape(-1, 3) if element.quaternion is not None else own[:, None]
-        if (parts != parts[:, :1]).any():
+    for alike in rotor_axes(joint):
+        own = components[alike]
+        if (own != own[0]).any():
             raise ModelError(
                 f"{what}: expected one number for the three angular components, and one for the linear ones "
                 f"if there are any, got {own.tolist()}; a rotor that differs between axes is a body"
@@ -52,7 +52,15 @@ def armature_of(name: str, joint: Joint, armature: Any) -> np.ndarray:
     return components
 
 
-def _elements(joint: Joint, components: np.ndarray) -> list[tuple[ElementaryJoint, np.ndarray]]:
-    """The elementary joints of a chain with their components."""
-    ends = np.cumsum([element.nv for element in joint.chain])
-    return list(zip(joint.chain, np.split(components, ends[:-1]), strict=True)) if len(ends) else []
+def rotor_axes(joint: Joint) -> list[list[int]]:
+    """The velocity components of a joint in groups that have one armature each.
+
+    The three angular components of a spherical or free joint are a group, and so are the three linear ones.
+    """
+    groups: list[list[int]] = []
+    for element in joint.chain:
+        size = 3 if element.quaternion is not None else 1
+        for _ in range(element.nv // size):
+            start = len(groups) and groups[-1][-1] + 1
+            groups.append(list(range(start, start + size)))
+    return groups

@@ -113,14 +113,19 @@ class Spring:
 
 @dataclass(frozen=True, eq=False)
 class Passive:
-    """Springs, dampers and friction of a robot.
+    """Springs, dampers, friction and balancers of a robot.
 
     Parameters
     ----------
     springs : on joints, and on fixed tendons.
     damping : {joint: d, or (nv of the joint,)}, N m s/rad and N s/m: the force -d v_J on each component.
-    friction : {joint: largest dry friction, or (nv of the joint,)}, N m and N. It is data for laws and for
-        simulators, and no part of `Model.passive_forces`, because at rest it depends on the other forces.
+    friction : {joint: largest dry friction f, or (nv of the joint,)}, N m and N. At rest, dry friction
+        depends on the other forces; so it is data for laws and for simulators, and no part of
+        `Model.passive_forces`, unless there is a speed:
+    friction_speed : w, rad/s and m/s: with it, friction is the force -f tanh(v_J / w), which creeps where
+        dry friction would hold; None for none. The smaller it is, the shorter are the steps of motions.
+    lift : {frame: (4,)} mass and first moment in the axes of the frame, kg and kg m, whose weight is carried,
+        as by a balancer; MuJoCo's gravity compensation.
     left_out : what the description has besides, in words; with it, `Model.passive_forces` is an error.
 
     Examples
@@ -137,6 +142,8 @@ class Passive:
     damping: Mapping[str, Any] = field(default_factory=dict)
     friction: Mapping[str, Any] = field(default_factory=dict)
     left_out: tuple[str, ...] = ()
+    friction_speed: float | None = field(default=None, kw_only=True)
+    lift: Mapping[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.springs, list | tuple):
@@ -147,6 +154,12 @@ class Passive:
             require_mapping(name, getattr(self, name), "{joint: number}")
             for joint, value in getattr(self, name).items():
                 _array(f"passive: joint {joint!r}", name, value, ())
+        require_mapping("lift", self.lift, "{frame: (4,)}")
+        for frame, value in self.lift.items():
+            _array(f"passive: frame {frame!r}", "lift", value, (4,))
+        speed = self.friction_speed
+        if speed is not None and not as_number("friction_speed", speed) > 0.0:
+            raise ModelError(f"friction_speed: expected a positive number, or None, got {speed:g}")
         object.__setattr__(self, "left_out", require_names("left_out", self.left_out))
 
 
@@ -186,13 +199,18 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
     return tuple(found.values())
 
 
-def passive_of(passive: Passive, joints: Joints) -> Passive:
+def passive_of(passive: Passive, joints: Joints, frames: Collection[str]) -> Passive:
     """The same with arrays, validated.
+
+    Parameters
+    ----------
+    joints : the joints of the tree, by name.
+    frames : names of the frames.
 
     Raises
     ------
-    ModelError : there is no such joint, it has several coordinates and a spring, a friction is negative, or a
-        number is not finite or of another shape. The message names the joint or spring.
+    ModelError : there is no such joint or frame, a joint has several coordinates and a spring, a friction is
+        negative, or a number is not finite or of another shape. The message names the joint or spring.
     """
     springs = tuple(_spring_of(spring, joints) for spring in passive.springs)
     damping = _of_joints("passive", "damping", passive.damping, joints)
@@ -200,7 +218,11 @@ def passive_of(passive: Passive, joints: Joints) -> Passive:
     for name, value in friction.items():
         if (value < 0.0).any():
             raise ModelError(f"joint '{name}': friction is negative: {value.min():g}")
-    return Passive(springs, damping, friction, passive.left_out)
+    lift = {name: _array("passive", "lift", value, (4,)) for name, value in passive.lift.items()}
+    for name in lift:
+        if name not in frames:
+            raise ModelError("lift: " + no_such("frame", name, tuple(frames)))
+    return replace(passive, springs=springs, damping=damping, friction=friction, lift=lift)
 
 
 def motors_without(motors: Sequence[Motor], locked: Collection[str]) -> tuple[Motor, ...]:
@@ -230,7 +252,7 @@ def passive_without(passive: Passive, locked: Mapping[str, np.ndarray]) -> Passi
         {name: value for name, value in given.items() if name not in locked}
         for given in (passive.damping, passive.friction)
     )
-    return Passive(tuple(springs), damping, friction, passive.left_out)
+    return replace(passive, springs=tuple(springs), damping=damping, friction=friction)
 
 
 def _spring_of(spring: Spring, joints: Joints) -> Spring:

@@ -227,6 +227,17 @@ def displace_further(kind, k, x, E):
 
 
 @inlined
+def turn_of_displacement(kind, E):
+    """The size of the change of a joint's angle by a displacement, rad; zero for joints without one.
+
+    It counts whole turns, which rotations do not.
+    """
+    if kind == REVOLUTE or kind == HELICAL:
+        return abs(load(E, DISPLACEMENT.way))
+    return 0.0
+
+
+@inlined
 def displace_coordinates(kind, q, E):
     """Move the coordinates q of a joint by E."""
     if kind == REVOLUTE or kind == HELICAL or kind == PRISMATIC:

@@ -61,7 +61,9 @@ from connections.multibody.kernels.loop_continuation import (
 )
 from connections.multibody.kernels.reading import reduce_coordinates
 from connections.multibody.kernels.variational import (
+    AWAY,
     CLOSE,
+    LARGE,
     MOST_ITERATIONS,
     SLOW,
     TURNED,
@@ -69,6 +71,7 @@ from connections.multibody.kernels.variational import (
     armature_momenta,
     begin_momenta,
     end_step,
+    excess_turn,
     gather,
     move_links,
     potential_energy,
@@ -230,7 +233,7 @@ def loop_step(tree, reduced, numbers, h, state, history, forces, known, asked, c
     place_tree(tree, reduced, work)
     if stepping:
         _begin(tree, reduced, work, h, state, history, forces)
-    more, sloped, done, last = True, True, 0, math.inf
+    more, sloped, away, done, last = True, True, False, 0, math.inf
     while True:
         if stepping:
             displace(tree, reduced, work, columns, changes, q)
@@ -248,6 +251,8 @@ def loop_step(tree, reduced, numbers, h, state, history, forces, known, asked, c
         if sloped:
             put_newton_matrix(tree, reduced, work, h, M)
         if count == -1 or count == -2:
+            if count == -1 and not (excess_turn(tree, work) < 0.0):
+                return TURNED, done
             if count == -2:
                 _multiply(nv, work, M, beyond(state, nq), p)
             for j in range(nv):
@@ -276,8 +281,10 @@ def loop_step(tree, reduced, numbers, h, state, history, forces, known, asked, c
         energy = abs(energy) + decrement
         left = decrement / min(last, energy) if decrement > 0.0 else 0.0
         more = decrement * left > CLOSE * energy and not small
+        away |= done > 1 and decrement > AWAY * last and decrement > LARGE * energy
         sloped, last = left > SLOW, decrement
-        if not (decrement < math.inf) or (more and done == MOST_ITERATIONS):
+        # A search that leaves goes on: it may say that loops do not close where it leads.
+        if not (decrement < math.inf) or (more and done == MOST_ITERATIONS) or (away and not more):
             return UNSOLVED, done
     return _end(tree, reduced, h, state, history) if stepping else 0.0, done
 
@@ -339,13 +346,15 @@ def _end(tree, reduced, h, state, history):
             store(momenta, s, own[j])
             store(momenta, nv_s + s, own[nv + j])
             store(work, changes + j, load(work, ways + s))
-    behind = end_step(tree, work, h, beyond(work, reduced.state), momenta, kinds)
+    if not (excess_turn(tree, work) < 0.0):
+        return TURNED
+    end_step(tree, work, h, beyond(work, reduced.state), momenta, kinds)
     project(tree, reduced, work, reduced.there, reduced.state + tree.nq, P)
-    good = behind < 0.0
+    good = True
     for j in range(nv):
         good &= abs(load(work, P + j)) < math.inf
     if not good:
-        return TURNED if behind >= 0.0 else UNSOLVED
+        return UNSOLVED
     for i in range(nq):
         store(state, i, load(work, reduced.step + i))
     for j in range(nv):

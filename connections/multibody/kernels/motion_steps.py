@@ -138,7 +138,8 @@ def judge(found, state, scales, lengths, limits, out):
             units = found[4, row, i] * (elapsed if i < points else 1.0)
             here, reach = out[2, row, i], min(out[3, row, i], out[4, row, i] * units)
             tolerance = atol * reach + rtol * min(reach, max(state[2, row, i], here))
-            noise = max(max(grown, scales[1, row, i]) * units, abs(found[0, row, i]))
+            changed = scales[1, row, i] * step * found[4, row, i] * (step if i < points else 1.0)
+            noise = max(grown * units, changed, abs(found[0, row, i]))
             tolerance = max(tolerance, round_off * noise)
             clock = grain * min(abs(state[1, row, i]), abs(found[1, row, i]))
             tolerance = max(tolerance, clock) + least_tolerance

@@ -18,7 +18,12 @@ moved ones Phi' on the right:
 
 Terms of fourth order in x are left out of K, not of p. The momentum of a free base is not read from the
 equations, which hold as far as Newton's method is followed: it is what the base sees of its spatial momentum.
-Source: [LLPS], with [W] VI-B in one frame; [MW] section 3.
+
+The equations see angles up to whole turns, so that a long step has other solutions, far off. A step is the
+one that goes on from where the search begins: no joint's angle changes by half a turn, no body turns by half
+a turn, and Newton's method contracts. With two of its steps, a and b, |b| <= w |a|^2 / 2, and by
+Kantorovich's theorem there is one solution near the beginning if w |a| <= 1/2; so |b| > |a| / 4 says that
+there may be none, or several. Source: [LLPS], with [W] VI-B in one frame; [MW] section 3; [D] section 2.1.
 """
 
 import math
@@ -58,6 +63,7 @@ from connections.multibody.kernels.elementary_joints import (
     is_wide,
     put_displacement,
     put_way,
+    turn_of_displacement,
 )
 from connections.multibody.kernels.layout import APART, DISPLACEMENT, KEPT, PARAMETERS, POSE, unpack_tree
 from connections.multibody.kernels.layout import STEP_COLUMN as COLUMN
@@ -77,6 +83,7 @@ MOST_ITERATIONS = 30
 CLOSE = 1e-28  # the energy of the error that is left, over the kinetic energy; its root is relative to V
 SLOW = 1e-9  # if more of the error's energy is left by a step, the next one has a matrix of its own
 LEFT_OUT = 1 / 90  # of the largest turn's fourth power: bounds what K leaves out, relative to it
+AWAY, LARGE = 1 / 16, 1e-3  # the error's energy that a step of a search near its solution leaves; over this
 UNSOLVED, TURNED = 1.0, 2.0  # as in `coriolis.variational`
 TERMS, FEW, NEAR = 26, 9, 0.25  # of the series below: for half a turn, and for squared angles up to NEAR
 
@@ -368,16 +375,13 @@ def carried(turn, shift, p):
 def end_step(tree, work, h, state, momenta, kinds):
     """Write q_{k+1} and P_{k+1} to `state`, after `move_links`.
 
-    Returns a number that is negative unless a link has turned by half a turn or more.
-
     momenta : slots of the spatial momenta of free bases, as `begin_momenta`.
     kinds : as `is_base`.
     """
-    links, k, P, behind = tree.per_link, tree.parameters, tree.vectors, -1.0
+    links, k, P = tree.per_link, tree.parameters, tree.vectors
     for i in range(1, tree.links + 1):
         slot = links + i * LINK.size
         turn, shift = take(work, slot + LINK.turn, 4), take(work, slot + LINK.shift, 3)
-        behind = max(behind, -turn[3])
         inertia = take(work, slot + LINK.inertia, 10)
         moved = add3(turned_by(turn, (inertia[1], inertia[2], inertia[3])), scale3(shift, inertia[0]))
         put(work, slot + LINK.weight, _weight(k, inertia[0], moved))
@@ -407,7 +411,20 @@ def end_step(tree, work, h, state, momenta, kinds):
             _push(tree, work, i, 0.5 * h, (other, own, reference))
         add_wrench(tree, work, i, links, LINK.size, LINK.force)
         add_wrench(tree, work, i, links, LINK.size, LINK.weight)
-    return behind
+
+
+@inlined
+def excess_turn(tree, work):
+    """A number that is negative unless a link, or the angle of a joint, turns by half a turn or more.
+
+    It is for what `move_links` has left.
+    """
+    excess = -1.0
+    for i in range(1, tree.links + 1):
+        slot = tree.per_link + i * LINK.size
+        angle = turn_of_displacement(tree.kind[i], beyond(work, slot + LINK.own))
+        excess = max(max(excess, -load(work, slot + LINK.turn + 3)), angle - math.pi)
+    return excess
 
 
 @inlined
@@ -516,16 +533,17 @@ def step(tree, work, h, state, velocities, count, iterations):
             further = min(left, max(left**2, least)) if sloped else left
         sloped, last, done = left > SLOW, decrement, done + 1
         more = decrement * further > CLOSE * energy and stepping
-        if not (decrement < math.inf) or (more and done == MOST_ITERATIONS):
+        away = done > 1 and left > AWAY and decrement > LARGE * energy
+        if not (decrement < math.inf) or (more and done == MOST_ITERATIONS) or away:
             return UNSOLVED
         if not stepping:
             break
     result = 0.0
     if stepping:
         store(iterations, 0, load(iterations, 0) + done)
-        behind = end_step(tree, work, h, state, beyond(velocities, KEPT * nv), tree.kind)
-        if behind >= 0.0:
-            result = TURNED
+        if not (excess_turn(tree, work) < 0.0):
+            return TURNED
+        end_step(tree, work, h, state, beyond(velocities, KEPT * nv), tree.kind)
         read_velocities(tree, work, tree.scratch)
         remember(work, tree.scratch, nv, h, velocities)
     elif count == 0:
@@ -537,7 +555,7 @@ def step(tree, work, h, state, velocities, count, iterations):
         slope_product(tree, work, h, tree.vectors + nv, velocities)
         weights(tree, work, beyond(velocities, nv))
         store(iterations, 0, potential_energy(tree, work))
-        if not (widest_turn(tree, work) < math.inf):
+        if not (excess_turn(tree, work) < 0.0):
             result = TURNED
     return result
 

@@ -76,6 +76,34 @@ MUTANTS = (
         "the sign of a second variation is stated where it is within its error",
     ),
     Mutant(
+        "identify-offset-sign",
+        "control/identification/further_unknowns.py",
+        "(OFFSET, np.ones_like(v))",
+        "(OFFSET, -np.ones_like(v))",
+        (
+            "control/test_identification_of_joints.py::test_exact_recordings_give_friction_armature_and_offsets_back",
+        ),
+        "offsets of torques have the other sign",
+    ),
+    Mutant(
+        "identify-armature-rate",
+        "control/identification/further_unknowns.py",
+        "- low_pass(t, change, rate)",
+        "+ low_pass(t, change, rate)",
+        (
+            "control/test_identification_of_joints.py::test_exact_recordings_give_friction_armature_and_offsets_back",
+        ),
+        "C^T v of armature has the other sign",
+    ),
+    Mutant(
+        "identify-dependent-friction-is-not-held",
+        "control/identification/further_unknowns.py",
+        "held, partners = dependent | silent,",
+        "held, partners = silent,",
+        ("control/test_identification_of_joints.py::test_a_joint_that_never_turns_back",),
+        "Coulomb friction that is like an offset is drawn to anything",
+    ),
+    Mutant(
         "lqr-path-weight",
         "control/linear/riccati.py",
         "R = problem.Q * np.outer(x, x) / rate, problem.R * np.outer(u, u) / rate",
@@ -145,8 +173,8 @@ MUTANTS = (
     Mutant(
         "identification-no-floor",
         "control/identification/central_path.py",
-        "floor = weight * np.swapaxes(G, 1, 2) @ G",
-        "floor = weight * G @ np.swapaxes(G, 1, 2)",
+        "floor = [w * np.swapaxes(g, 1, 2) @ g for",
+        "floor = [w * g @ np.swapaxes(g, 1, 2) for",
         ("control/test_identification.py::test_clean_and_noisy_recordings_of_a_payload",),
         "the scaling of the prior's weight is transposed",
     ),
@@ -177,8 +205,8 @@ MUTANTS = (
     Mutant(
         "identification-never-at-the-boundary",
         "control/identification/central_path.py",
-        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(1.0 - eigenvalues))",
-        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(eigenvalues - 1.0))",
+        "dx = equations.solved(np.zeros(len(self._R)), self._push(eigenvalues))",
+        "dx = -equations.solved(np.zeros(len(self._R)), self._push(eigenvalues))",
         ("control/test_identification.py::test_bodies_that_end_at_the_boundary_of_the_cone_are_named",),
         "how eigenvalues fall with the prior's weight has the other sign",
     ),

@@ -12,6 +12,22 @@ MUTANTS = (
         "a step's momenta are seen from the wrong ends, which a chart does not notice",
     ),
     Mutant(
+        "variational-clock-of-parts",
+        "coriolis/variational.py",
+        "return (t + share * h, q, P, jnp.where(why > 0, why, failed)), None",
+        "return (t, q, P, jnp.where(why > 0, why, failed)), None",
+        ("coriolis/test_variational.py::test_suzukis_composition_has_forces_at_the_times_of_its_parts",),
+        "all parts of a step of order four have the forces of its beginning",
+    ),
+    Mutant(
+        "variational-other-side",
+        "coriolis/variational.py",
+        "& (sign * side > 0.0)",
+        "& (sign * side < 2.0)",
+        ("coriolis/test_variational.py::test_a_long_step_of_a_disc_does_not_roll_it_backwards",),
+        "a step is a solution that no short step leads to",
+    ),
+    Mutant(
         "variational-legendre-ends-exchanged",
         "coriolis/variational.py",
         "legendre = 0.5 * (B_minus.T @ before + B_plus.T @ after)",

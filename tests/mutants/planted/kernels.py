@@ -17,6 +17,22 @@ MUTANTS = (
         "the momentum of a step is that of its end: order one, with spatial momenta kept",
     ),
     Mutant(
+        "kernel-turn-of-a-joint-unseen",
+        _K + "variational.py",
+        "excess = max(max(excess, -load(work, slot + LINK.turn + 3)), angle - math.pi)",
+        "excess = max(max(excess, -load(work, slot + LINK.turn + 3)), -angle)",
+        ("multibody/test_variational.py::test_a_joint_that_turns_against_its_parent_is_seen",),
+        "a step may move the angle of a joint by half a turn and more",
+    ),
+    Mutant(
+        "kernel-search-that-leaves",
+        _K + "variational.py",
+        "away = done > 1 and left > AWAY and decrement > LARGE * energy",
+        "away = done > 1 and left < -AWAY and decrement > LARGE * energy",
+        ("multibody/test_variational.py::test_random_motions_of_an_arm_are_right_or_refused",),
+        "a step is any solution of its equations, however far from where the search begins",
+    ),
+    Mutant(
         "kernel-moved-columns",
         _K + "variational.py",
         "u = add3(turned_by(turn, (Phi[3], Phi[4], Phi[5])), cross3(shift, w))",

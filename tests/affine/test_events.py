@@ -1,0 +1,389 @@
+"""Events: one for each time a function comes to zero, also at steps' ends, in touches, and in short hops."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import connections as cn
+from connections import control
+from connections import multibody as mb
+from connections.affine.motions.bracketing import Sample, lowest_between, root_between, stays_above
+from connections.checks import NonFiniteError
+
+GRAVITY = 9.81
+LINE = cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1))
+BODY = cn.MechanicalSystem(LINE)
+BALL = cn.MechanicalSystem(LINE, lambda q: GRAVITY * q[0])
+SLOPE = 0.3  # sine of its angle
+HALF_PLANE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2))
+
+
+def event(function, terminal=False, direction=0.0):
+    def own(t, q, v):
+        return function(t, q, v)
+
+    own.terminal, own.direction = terminal, direction
+    return own
+
+
+def times_of(function, times=(0.0, 1.0), **more):
+    """When q = 2 t comes to the zeros of a function, to an array."""
+    return np.asarray(BODY.simulate([0.0], [2.0], times, events=function, **more).event_times[0])
+
+
+# --- one event for each root
+
+#: Functions of x with the only zero x = 0.
+ROOTS = {
+    "line": lambda x: x,
+    "square": lambda x: x**2,
+    "negative square": lambda x: -(x**2),
+    "cube": lambda x: x**3,
+    "fourth power": lambda x: x**4,
+    "ninth power": lambda x: x**9,
+    "kink": abs,
+    "x |x|": lambda x: x * abs(x),
+    "jump": lambda x: np.copysign(1.0, x),
+    "tiny": lambda x: 1e-200 * x,
+    "huge": lambda x: 1e200 * x**3,
+}
+
+
+@pytest.mark.parametrize("name", ROOTS)
+def test_a_root_is_one_event(name):
+    """Of any multiplicity, where a step ends (also at a breakpoint) and within it; it is counted once."""
+    for clock, options in (
+        ((0.0, 1.0), {}),
+        ((0.0, 0.5, 1.0), {}),
+        ((0.0, 1.0), {"breakpoints": [0.25, 0.5]}),
+        ((0.0, 0.5), {}),
+        ((0.1, 0.1 + 0.2, 0.5, 0.7), {}),
+    ):
+        root = event(lambda t, q, v: ROOTS[name](t - 0.5), terminal=2)
+        found = times_of(root, clock, **options)
+        np.testing.assert_allclose(found, [0.5], rtol=1e-7 if name == "fourth power" else 1e-8)
+        place = event(lambda t, q, v, end=2.0 * (0.5 - clock[0]): ROOTS[name](q[0] - end), terminal=2)
+        motion = BODY.simulate([0.0], [2.0], clock, events=place, **options)
+        np.testing.assert_allclose(motion.event_times[0], [0.5], rtol=1e-7)
+        assert np.isfinite(motion.q).all()  # it came once, and does not end
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_directions(sign):
+    """Upwards is from below, in the order of the motion; a touch has the direction in which it is reached."""
+    for function, up, down in (
+        (lambda t: t - sign * 0.5, sign * 0.5, None),
+        (lambda t: (t - sign * 0.5) ** 2, None, sign * 0.5),
+        (lambda t: -((t - sign * 0.5) ** 2), sign * 0.5, None),
+        (lambda t: -abs(t - sign * 0.5), sign * 0.5, None),
+    ):
+        if sign < 0.0 and up is not None and function(-1.0) * function(0.0) < 0.0:
+            up, down = down, up  # the line falls on the way back
+        for clock in ((0.0, sign), (0.0, sign * 0.5, sign)):
+            for direction, expected in ((1.0, up), (-1.0, down), (3.0, up)):
+                found = times_of(event(lambda t, q, v, f=function: f(t), direction=direction), clock)
+                np.testing.assert_allclose(found, [] if expected is None else [expected], rtol=1e-7)
+
+
+def test_what_stays_at_zero_came_once():
+    """When it comes; leaving is no event, a start there is none, and coming again is one."""
+    for clock in ((0.0, 1.0), (0.0, 0.4, 1.0), np.linspace(0.0, 1.0, 21)):
+        assert len(times_of(lambda t, q, v: 0.0, clock)) == 0
+        np.testing.assert_allclose(times_of(lambda t, q, v: max(0.4 - t, 0.0), clock), [0.4], rtol=1e-12)
+        left = times_of(lambda t, q, v: max(0.4 - t, 0.0) + min(0.6 - t, 0.0), clock)
+        np.testing.assert_allclose(left, [0.4], rtol=1e-12)
+    again = times_of(lambda t, q, v: max(t - 0.5, 0.0) * (t - 0.77), np.linspace(0.0, 1.0, 21))
+    np.testing.assert_allclose(again, [0.77], rtol=1e-12)
+    resting = BALL.simulate(
+        [0.0], [0.0], [0.0, 1.0], lambda t, q, v: np.array([GRAVITY]), events=lambda t, q, v: q[0]
+    )
+    assert len(resting.event_times[0]) == 0
+
+
+def test_two_crossings_in_one_step():
+    """A throw passes a height up and down; none if it does not reach it, one where it just does."""
+    v0 = 5.0
+    top = v0**2 / (2.0 * GRAVITY)
+    for below in (0.5, 1e-3, 1e-9):
+        apart = np.sqrt(2.0 * below * top / GRAVITY)
+        for direction, expected in ((0.0, [-apart, apart]), (1.0, [-apart]), (-1.0, [apart])):
+            height = event(lambda t, q, v, h=top * (1.0 - below): q[0] - h, direction=direction)
+            found = BALL.simulate([0.0], [v0], [0.0, 1.0], events=height).event_times[0]
+            np.testing.assert_allclose(found, v0 / GRAVITY + np.array(expected), rtol=1e-6)
+    for over in (1e-9, 0.1):
+        missed = BALL.simulate([0.0], [v0], [0.0, 1.0], events=lambda t, q, v, h=top * (1.0 + over): q[0] - h)
+        assert len(missed.event_times[0]) == 0
+    touched = BALL.simulate([0.0], [v0], [0.0, 1.0], events=lambda t, q, v: q[0] - top)
+    np.testing.assert_allclose(touched.event_times[0], [v0 / GRAVITY], rtol=1e-6)
+
+
+@pytest.mark.parametrize("through_jax", [False, True])
+def test_simultaneous_events_are_all_reported(through_jax):
+    """In any order, and by two motions of a batch; what comes later than a terminal one is not."""
+    number = jnp.float64 if through_jax else float
+    ends = event(lambda t, q, v: number(q[0] - 1.0), terminal=True)
+    beside = (
+        event(lambda t, q, v: number((q[0] - 1.0) ** 3)),
+        event(lambda t, q, v: number(t - 0.5 + 0.0 * q[0])),
+    )
+    later = event(lambda t, q, v: number(t - 0.5 - 1e-9))
+    for order in ((ends, *beside, later), (*beside, later, ends)):
+        for clock in ((0.0, 1.0), (0.0, 0.5, 1.0)):
+            motion = BODY.simulate([0.0], [[2.0], [2.0]], clock, events=order)
+            counts = [int(np.isfinite(times).sum()) for times in motion.event_times]
+            assert counts == [0 if function is later else 2 for function in order]
+            assert not np.isfinite(motion.q[:, -1]).any()
+
+
+# --- hops from a surface
+
+
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+@pytest.mark.parametrize("v0", [5.0, 0.1, 1e-4, 1e-9])
+def test_a_hop_ends_on_the_floor(v0, sign):
+    """After 2 v / g, however short it is; a start on the floor to round-off is no event, also backwards."""
+    for start in (0.0, 1e-17, -1e-17):
+        for floor in (event(lambda t, q, v: q[0], terminal=True), event(lambda t, q, v: q[0] ** 3, True)):
+            motion = BALL.simulate([start], [sign * v0], [0.0, sign * 2.0], events=floor)
+            np.testing.assert_allclose(motion.event_times[0], [sign * 2.0 * v0 / GRAVITY], rtol=1e-8)
+    gone = BALL.simulate([0.0], [-sign * v0], [0.0, sign * 2.0], events=lambda t, q, v: q[0])
+    assert len(gone.event_times[0]) == 0  # control: it falls at once
+    flat = cn.MechanicalSystem(LINE, lambda q: -GRAVITY * q[0])
+    assert (
+        len(flat.simulate([0.0], [sign * v0], [0.0, sign * 2.0], events=lambda t, q, v: q[0]).event_times[0])
+        == 0
+    )
+
+
+def test_a_floor_somewhere_else():
+    """At a height of one, whose round-off is larger than the hops of events at zero."""
+    for start in (1.0, np.nextafter(1.0, 2.0), np.nextafter(1.0, 0.0)):
+        motion = BALL.simulate([start], [1e-3], [0.0, 2.0], events=event(lambda t, q, v: q[0] - 1.0, True))
+        np.testing.assert_allclose(motion.event_times[0], [2e-3 / GRAVITY], rtol=1e-8)
+
+
+def test_a_start_at_rest_that_comes_back():
+    """q = x t^2 (1 - t) / 2: its rate is zero where it begins."""
+
+    def push(t, q, v):
+        return jnp.array([1.0 - 3.0 * t])
+
+    for factor in (1.0, -1.0):
+        motion = BODY.simulate([0.0], [0.0], [0.0, 2.0], push, events=lambda t, q, v, f=factor: f * q[0])
+        np.testing.assert_allclose(motion.event_times[0], [1.0], rtol=1e-9)
+
+
+# --- twenty-five bounces, on every kind of motion
+
+BOUNCES, KEPT = 25, 0.8
+
+
+def bounce(simulate, q, v, reflected, floor, whole):
+    """The times between bounces (BOUNCES, ...); every flight begins where the one before it ended."""
+    flights, ground = [], event(floor, terminal=True, direction=-1.0)
+    for _ in range(BOUNCES):
+        motion = simulate(q, v, [0.0, whole], events=ground)
+        assert motion.event_times[0].shape[-1] == 1
+        flights.append(np.asarray(motion.event_times[0])[..., 0])
+        q, v = (np.asarray(part)[..., 0, :] for part in motion.event_states[0])
+        v = reflected(v)
+    return np.array(flights)
+
+
+def skate_on_a_slope():
+    """A blade that points up the slope, whose motion is that of a ball."""
+    metric = cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3]))
+    along = lambda q: jnp.array([[jnp.cos(q[2]), 0.0], [jnp.sin(q[2]), 0.0], [0.0, 1.0]])  # noqa: E731
+    forms = lambda q: jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), 0.0 * q[2]])[None]  # noqa: E731
+    blade = cn.ConstrainedConnection(metric, along, forms=forms)
+    return cn.NonholonomicSystem(blade, potential=lambda q: 2.0 * GRAVITY * SLOPE * q[1])
+
+
+def closed_loop():
+    """A body that a law holds up against nothing: the force is the weight."""
+
+    def weight(t, q, v, *more):
+        return -GRAVITY * jnp.ones(1)
+
+    reference = control.trajectory_reference(BODY.frame, lambda t: jnp.zeros(1) * t, gain=1.0)
+    return control.ClosedLoop(BODY, control.FunctionLaw(BODY.frame, weight), reference)
+
+
+def lift():
+    """A robot whose joint slides upwards."""
+    robot = mb.Mechanism()
+    robot.add_body("load", mass=2.0, inertia=np.eye(3))
+    robot.add_joint("slide", "world", "load", mb.Prismatic((0, 0, 1)))
+    return robot.build(gravity=(0, 0, -GRAVITY)).system()
+
+
+def vertical_throw(simulate, q, v, weight=GRAVITY, up=0):
+    flights = bounce(simulate, q, v, lambda w: -KEPT * w, lambda t, q, w: q[up], 1.0)
+    first = 2.0 * np.linalg.norm(v, axis=-1) / weight
+    np.testing.assert_allclose(flights, np.multiply.outer(KEPT ** np.arange(BOUNCES), first), rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "kind", ["chart", "batch", "backward", "geodesic", "robot", "robots", "nonholonomic", "closed loop"]
+)
+def test_bounces_of_a_ball(kind):
+    """2 v / g and four fifths of the one before, until the 25th, which lasts 5 ms."""
+    if kind == "chart":
+        vertical_throw(BALL.simulate, [0.0], [3.0])
+    elif kind == "batch":
+        vertical_throw(BALL.simulate, np.zeros((3, 1)), np.array([[3.0], [1.0], [0.01]]))
+    elif kind == "backward":
+
+        def back(q, v, times, **options):
+            motion = BALL.simulate(q, -np.asarray(v), -np.array(times), **options)
+            (q, v), came = motion.event_states[0], -motion.event_times[0]
+            return cn.Motion(motion.times, motion.q, motion.v, event_times=(came,), event_states=((q, -v),))
+
+        vertical_throw(back, [0.0], [3.0])
+    elif kind == "geodesic":
+        nabla = cn.LeviCivita(LINE)
+        falling = lambda t, q, v: jnp.array([-GRAVITY])  # noqa: E731
+        vertical_throw(lambda *given, **options: cn.geodesic(nabla, *given, falling, **options), [0.0], [3.0])
+    elif kind in ("robot", "robots"):
+        v0 = [3.0] if kind == "robot" else [[3.0], [0.5]]
+        vertical_throw(lift().simulate, np.zeros_like(v0), v0)
+    elif kind == "nonholonomic":
+        upwards = [0.3, 0.0, 0.5 * np.pi], [1.0, 0.0]
+        vertical_throw(skate_on_a_slope().simulate, *upwards, weight=GRAVITY * SLOPE, up=1)
+    else:
+        vertical_throw(closed_loop().simulate, [0.0], [3.0])
+
+
+def test_bounces_of_geodesics():
+    """Of the half plane, on a floor at height 1, at an angle a to it: each is 2 arsinh(tan a) long."""
+    angles = np.array([1.2, 0.3, 0.01])
+    v0 = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    mirror = np.array([1.0, -1.0])
+    q0 = np.broadcast_to([0.0, 1.0], (3, 2))
+    flights = bounce(
+        lambda *given, **options: cn.geodesic(HALF_PLANE, *given, **options),
+        q0,
+        v0,
+        lambda v: v * mirror,
+        lambda t, q, v: q[1] - 1.0,
+        20.0,
+    )
+    np.testing.assert_allclose(
+        flights, np.broadcast_to(2.0 * np.arcsinh(np.tan(angles)), flights.shape), rtol=1e-8
+    )
+
+
+def test_bounces_of_a_mechanism_with_a_loop():
+    """Of a four-bar, on its first angle: it comes back as fast as it went, and takes as long again."""
+    model = mb.example("four_bar")
+    system, q0 = model.system(), np.asarray(model.neutral())
+    falls = -1.0 if float(system.forward_dynamics(q0, np.zeros(1), np.zeros(1))[0]) > 0.0 else 1.0
+    v0 = np.array([falls * 1e-3])
+    ground = event(lambda t, q, v: falls * (q[0] - q0[0]), terminal=True, direction=-1.0)
+    q, v, flights = q0, v0, []
+    for _ in range(5):
+        motion = system.simulate(q, v, [0.0, 3.0], events=ground)
+        flights.append(float(motion.event_times[0][0]))
+        q, v = (part[0] for part in motion.event_states[0])
+        np.testing.assert_allclose(v, -v0, rtol=1e-9)
+        v = -v
+    np.testing.assert_allclose(flights, flights[0], rtol=1e-9)
+    assert flights[0] < 0.3  # within the first step
+
+
+# --- values that are no numbers, attributes, shapes
+
+
+def test_values_that_are_not_finite():
+    """At a state of the motion they are refused by name; where only a rate is looked for, they are not."""
+    for bad in (np.nan, np.inf):
+        for broken in (lambda t, q, v, bad=bad: bad if t > 0.4 else 1.0, lambda t, q, v, bad=bad: bad):
+            with pytest.raises(NonFiniteError, match=r"events\[1\]"):
+                BODY.simulate([0.0], [2.0], [0.0, 1.0], events=[lambda t, q, v: 1.0, broken])
+    ends = event(lambda t, q, v: np.sqrt(1.0 - t) if t <= 1.0 else np.nan)
+    np.testing.assert_array_equal(times_of(ends), [1.0])
+    begins = event(lambda t, q, v: t * (t - 0.6) if t == 0.0 or t > 1e-6 else np.nan)
+    np.testing.assert_allclose(times_of(begins), [0.6])
+
+
+@pytest.mark.parametrize(
+    "attribute, value, error",
+    [
+        ("terminal", -1, ValueError),
+        ("terminal", 1.5, ValueError),
+        ("terminal", np.nan, ValueError),
+        ("terminal", "no", TypeError),
+        ("terminal", [1], ValueError),
+        ("direction", np.nan, ValueError),
+        ("direction", np.inf, ValueError),
+        ("direction", "no", TypeError),
+        ("direction", 1j, TypeError),
+        ("direction", [1.0], ValueError),
+    ],
+)
+def test_attributes_that_cannot_be_used(attribute, value, error):
+    wrong = event(lambda t, q, v: q[0] - 1.0)
+    setattr(wrong, attribute, value)
+    for simulate in (BODY.simulate, lambda *given, **more: cn.geodesic(cn.LeviCivita(LINE), *given, **more)):
+        with pytest.raises(error, match=rf"events\[1\]\.{attribute}"):
+            simulate([0.0], [2.0], [0.0, 1.0], events=[lambda t, q, v: 1.0, wrong])
+
+
+@pytest.mark.parametrize(
+    "terminal, count",
+    [(None, 3), (False, 3), (0, 3), (True, 1), (np.bool_(True), 1), (np.int64(2), 2), (2.0, 2)],
+)
+def test_attributes_as_scipy_has_them(terminal, count):
+    wave = event(lambda t, q, v: np.cos(3.0 * np.pi * t), terminal=terminal, direction=None)
+    found = times_of(wave, np.linspace(0.0, 1.0, 8))
+    np.testing.assert_allclose(found, (np.arange(count) + 0.5) / 3.0, rtol=1e-12)
+
+
+def test_shapes_of_what_did_not_come():
+    """As if it had come: K is zero, the other axes are those of q and v."""
+    never = [lambda t, q, v: 1.0, event(lambda t, q, v: q[0] - 9.0, terminal=True)]
+    plane = cn.MechanicalSystem(cn.ConstantMetric(cn.SO3Frame(), np.eye(3)))
+    q0, v0 = np.array([0.0, 0.0, 0.0, 1.0]), np.ones(3)
+    for batch in ((), (2,), (2, 3), (0,), (3, 0)):
+        for clock in ([0.0, 1.0], [0.0]):
+            motion = plane.simulate(np.broadcast_to(q0, (*batch, 4)), v0, clock, events=never)
+            assert [times.shape for times in motion.event_times] == [(*batch, 0)] * 2
+            shapes = [tuple(part.shape for part in pair) for pair in motion.event_states]
+            assert shapes == [((*batch, 0, 4), (*batch, 0, 3))] * 2
+
+
+# --- the searches
+
+
+def counted(function):
+    def own(x, *more):
+        own.calls += 1
+        return function(x, *more)
+
+    own.calls = 0
+    return own
+
+
+@pytest.mark.parametrize("root", [1e-12, 0.3, 0.999])
+@pytest.mark.parametrize("name", ["line", "cube", "ninth power", "x |x|", "jump", "tiny", "huge"])
+def test_a_root_is_bracketed(name, root):
+    """To the last digits, in not many more evaluations than those of bisection, whatever the function."""
+    function = counted(lambda x: float(ROOTS[name](x - root)))
+    found = root_between(function, (0.0, 1.0), (function(0.0), function(1.0)), lambda x: 1e-15 * x)
+    assert abs(found - root) <= 2e-15 * root
+    assert function.calls < 140
+
+
+def test_tangents_that_meet_above_zero():
+    """x^2 + c: its tangents at -1/2 and 1 meet at c - 1/2; where that is too low, the minimum is sought."""
+
+    for gap, above, low in ((1.3, True, None), (0.2, False, None), (0.0, False, 0.0), (-0.01, False, -0.01)):
+
+        def sample(x, back=1e-9, gap=gap):
+            return Sample(x, x**2 + gap, 2.0 * x)
+
+        a, b = sample(-0.5), sample(1.0)
+        assert stays_above(a, b) == above
+        found = lowest_between(sample, a, b, 1e-15, 1e-8, lambda x: 1e-16)
+        assert (found is None) == (low is None)
+        assert found is None or low - 1e-15 <= found.value <= 1e-15

@@ -1,0 +1,38 @@
+"""The pages of the readers' tables are those that the tables give, and name each element that is not read."""
+
+import importlib.util
+
+from pages import ROOT
+
+from connections.multibody.description.format_table import FATES, table_of
+
+DOCS = ROOT / "docs"
+_spec = importlib.util.spec_from_file_location("format_tables", DOCS / "format_tables.py")
+assert _spec is not None and _spec.loader is not None
+pages = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pages)
+
+
+def test_the_pages_are_up_to_date():
+    for file, make in ((pages.PAGE, pages.elements), (pages.OTHERS, pages.coming_from)):
+        text = file.read_text(encoding="utf8")
+        assert make(text) == text, "run: python docs/format_tables.py"
+        assert make(text.replace("`body`", "`bodies`")) != text.replace("`body`", "`bodies`")
+
+
+def test_every_row_is_on_the_page():
+    text = (DOCS / "elements.md").read_text(encoding="utf8")
+    for name in ("urdf", "mjcf"):
+        for path, entry in table_of(name).entries.items():
+            assert f"| `{path}` | {pages.NAMES[entry.row.fate]} |" in text
+            assert all(f"`{attribute}`" in text for attribute in entry.attributes)
+            assert entry.row.fate in FATES
+
+
+def test_what_others_read_is_on_the_page_of_others():
+    text = (DOCS / "coming_from.md").read_text(encoding="utf8")
+    for name in ("urdf", "mjcf"):
+        for entry in table_of(name).entries.values():
+            for row in (entry.row, *entry.attributes.values()):
+                if row.fate not in ("read", "none"):
+                    assert f"{pages.NAMES[row.fate]}: {row.words.replace('<', '&lt;')} |" in text

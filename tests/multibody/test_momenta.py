@@ -1,0 +1,125 @@
+"""Kinetic energy, centroidal momentum and wrenches from outside, against Pinocchio's and differences."""
+
+import jax
+import numpy as np
+import pytest
+
+from connections import multibody as mb
+from connections.checks import ModelError, NonFiniteError, ShapeError
+
+
+@pytest.fixture(scope="module", params=["quadruped", "arm", "four_bar"])
+def robot(request):
+    return mb.example(request.param)
+
+
+def of_bodies(model, q, v):
+    """[k; l] by the velocities of all bodies' parts: each body as its pseudo-inertia's sum of points."""
+    poses, twists = mb.forward_kinematics(model, q), (mb.body_jacobians(model, q) @ v).reshape(-1, 6)
+    c, h = mb.center_of_mass(model, q), np.zeros(6)
+    for pose, twist, row in zip(poses, twists, mb.inertial_parameters(model), strict=True):
+        m, first = row[0], row[1:4]
+        xx, xy, yy, xz, yz, zz = row[4:]
+        inertia = np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
+        R, p = pose[:3, :3], pose[:3, 3]
+        along = R @ (m * twist[3:] + np.cross(twist[:3], first))
+        about = R @ (inertia @ twist[:3] + np.cross(first, twist[3:]))
+        h += np.r_[about + np.cross(p - c, along), along]
+    return h
+
+
+def test_centroidal_momentum_is_the_sum_over_bodies(robot, rng):
+    q, v = np.stack([robot.random(rng) for _ in range(3)]), rng.standard_normal((3, robot.nv))
+    h = mb.centroidal_momentum(robot, q, v)
+    for k in range(3):
+        want = of_bodies(robot, q[k], v[k])
+        np.testing.assert_allclose(h[k], want, atol=1e-11 * np.abs(want).max())
+    A = mb.centroidal_momentum_matrix(robot, q)
+    np.testing.assert_allclose(np.einsum("kij,kj->ki", A, v), h, atol=1e-12)
+    inside = jax.jit(lambda q, v: mb.centroidal_momentum(robot, q, v))(q[0], v[0])
+    np.testing.assert_allclose(inside, h[0], atol=1e-11)
+    energy = mb.kinetic_energy(robot, q, v)
+    H = mb.mass_matrix(robot, q)
+    np.testing.assert_allclose(energy, np.einsum("ki,kij,kj->k", v, H, v) / 2, rtol=1e-12)
+
+
+def test_its_rate_is_a_difference(robot, rng):
+    q, v, h = robot.random(rng), rng.standard_normal(robot.nv), 1e-5
+    rate = mb.centroidal_momentum_matrix_rate(robot, q, v)
+    ahead, behind = (mb.centroidal_momentum_matrix(robot, mb.displace(robot, q, s * h * v)) for s in (1, -1))
+    scale = np.abs(mb.centroidal_momentum_matrix(robot, q)).max()
+    np.testing.assert_allclose(rate, (ahead - behind) / (2 * h), atol=1e-7 * scale)
+    assert np.abs(rate).max() > 1e-3 * scale  # negative control
+    inside = jax.jit(lambda q, v: mb.centroidal_momentum_matrix_rate(robot, q, v))(q, v)
+    np.testing.assert_allclose(inside, rate, atol=1e-10 * scale)
+
+
+def test_of_a_floating_base_it_changes_by_what_acts_from_outside(rng):
+    """Newton and Euler: kdot = n + (p - c) x f, ldot = f + m g, whatever the joints do."""
+    robot = mb.example("quadruped")
+    frame = robot.frame_names[-1]
+    q, v, tau = robot.random(rng), rng.standard_normal(18), np.r_[np.zeros(6), rng.standard_normal(12)]
+    wrench = rng.standard_normal(6)
+    for axes in ("body", "world"):
+        a = mb.forward_dynamics(robot, q, v, tau, wrenches={frame: wrench}, axes=axes)
+        rate = mb.centroidal_momentum_matrix(robot, q) @ a
+        rate += mb.centroidal_momentum_matrix_rate(robot, q, v) @ v
+        pose = mb.frame_pose(robot, q, frame)
+        R = pose[:3, :3] if axes == "body" else np.eye(3)
+        n, f = R @ wrench[:3], R @ wrench[3:]
+        arm = pose[:3, 3] - mb.center_of_mass(robot, q)
+        weight = mb.total_mass(robot) * np.array(robot.gravity)
+        np.testing.assert_allclose(rate, np.r_[n + np.cross(arm, f), f + weight], atol=1e-9)
+        again = mb.inverse_dynamics(robot, q, v, a, wrenches={frame: wrench}, axes=axes)
+        np.testing.assert_allclose(again, tau, atol=1e-10)
+
+        def pushed(w, axes=axes):
+            return mb.forward_dynamics(robot, q, v, tau, wrenches={frame: w}, axes=axes)
+
+        np.testing.assert_allclose(jax.jit(pushed)(wrench), a, atol=1e-9)
+    rows = mb.forward_dynamics(robot, q, v, tau, wrenches={frame: np.stack([wrench, 0 * wrench])}, axes=axes)
+    np.testing.assert_allclose(rows, [a, mb.forward_dynamics(robot, q, v, tau)], atol=1e-10)
+
+
+def test_of_loops_wrenches_do_the_same_work(rng):
+    robot = mb.example("four_bar")
+    frame, q, v = robot.frame_names[-1], robot.random(rng), np.ones(1)
+    wrench = rng.standard_normal(6)
+    tau = mb.inverse_dynamics(robot, q, v, v, wrenches={frame: wrench}, passive=False)
+    power = wrench @ mb.frame_jacobian(robot, q, frame) @ v
+    np.testing.assert_allclose(mb.inverse_dynamics(robot, q, v, v) @ v - tau @ v, power, atol=1e-12)
+    assert abs(power) > 1e-3
+
+
+def test_wrong_wrenches_are_refused_by_name():
+    robot = mb.example("arm")
+    q = robot.neutral()
+    for wrenches, error, named in (
+        ({"tol": np.zeros(6)}, ModelError, "no frame 'tol'; did you mean tool"),
+        ({"tool": np.zeros(3)}, ShapeError, "frame 'tool'"),
+        ({"tool": np.full(6, np.nan)}, NonFiniteError, "frame 'tool'"),
+        ([np.zeros(6)], TypeError, "wrenches"),
+    ):
+        with pytest.raises(error, match=named):
+            mb.forward_dynamics(robot, q, q, q, wrenches=wrenches)
+    with pytest.raises(ValueError, match="axes"):
+        mb.inverse_dynamics(robot, q, q, q, wrenches={"tool": np.zeros(6)}, axes="base")
+
+
+def test_pinocchios_are_the_same(rng):
+    """Ag, dAg and the kinetic energy of Pinocchio, linear part first there."""
+    pin = pytest.importorskip("pinocchio")
+    from robots import robot_path
+
+    path = robot_path("ur5")
+    theirs, ours = pin.buildModelFromUrdf(str(path)), mb.from_urdf(path)
+    data = theirs.createData()
+    q, v = ours.random(rng), rng.standard_normal(ours.nv)
+    pin.dccrba(theirs, data, q, v)
+    swap = np.r_[3:6, 0:3]
+    np.testing.assert_allclose(mb.centroidal_momentum_matrix(ours, q), data.Ag[swap], atol=1e-12)
+    np.testing.assert_allclose(
+        mb.centroidal_momentum_matrix_rate(ours, q, v) @ v, (data.dAg @ v)[swap], atol=1e-11
+    )
+    energy = pin.computeKineticEnergy(theirs, data, q, v)
+    np.testing.assert_allclose(mb.kinetic_energy(ours, q, v), energy, rtol=1e-12)
