@@ -18,6 +18,8 @@ import networkx as nx
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from connections._shown import shown
+from connections._words import no_such
 from connections.checks import ModelError, is_traced
 from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix, require_sums
@@ -77,6 +79,20 @@ class FixedJoint:
         return inertia_of_matrix(self.inertia).seen_from(pose[:3, :3], pose[:3, 3]).matrix
 
 
+def no_joint(tree: Tree, name: Any, names: Sequence[str], kind: str = "joint") -> str:
+    """Why there is no joint of this name among those of these names, in words.
+
+    Parameters
+    ----------
+    tree : of the robot; a fixed joint of it is told to be one.
+    kind : of the joints, in the singular.
+    """
+    if any(joint.name == name for joint in tree.fixed):
+        others = ", ".join(map(shown, names))
+        return f"joint {shown(repr(name))} is fixed: it has no coordinates. The joints are {others}"
+    return no_such(kind, name, names)
+
+
 @dataclass(frozen=True, eq=False)
 class Tree:
     """N moving bodies in depth-first order; joint i moves body i."""
@@ -127,7 +143,7 @@ class Tree:
                 number = int(np.searchsorted(starts, body, side="right")) - 1
                 placements[number][link] = body - int(starts[number]), pose
         columns = np.cumsum([0, *(joint.nv for joint in self.joints)])
-        trees = []
+        trees: list[Tree] = []
         for start, stop, links in zip(starts, [*starts[1:], len(self.parents)], placements, strict=True):
             bodies = slice(start, stop)
             trees.append(

@@ -419,7 +419,7 @@ class _Bounds(NamedTuple):
 
     def within(self, q: np.ndarray) -> np.ndarray:
         """The nearest configurations (k, nq) of a tree within its limits."""
-        there = np.clip(q, self.own_lower, self.own_upper)
+        there: np.ndarray = np.clip(q, self.own_lower, self.own_upper)
         axes, angles = self._vectors(q)
         for ball, start in enumerate(self.balls):
             beyond = angles[:, ball] > self.angles[ball]

@@ -13,6 +13,7 @@ from robots import robot_path
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.checks import ModelError
 
 TOL = 1e-8
 
@@ -305,6 +306,12 @@ def test_locked_joints_transmit_what_they_do_at_rest():
     assert set(expected) == set(found)
     for name, wrench in expected.items():
         np.testing.assert_allclose(found[name], wrench, rtol=1e-9, atol=1e-9, err_msg=name)
+    with pytest.raises(ModelError, match="joint 'seam' is fixed"):
+        robot.velocity_slice("seam")
+    with pytest.raises(ModelError, match="armature: joint 'seam' is fixed"):
+        robot.with_armature({"seam": 1.0})
+    with pytest.raises(ModelError, match="joint 'seam' is fixed"):
+        robot.with_locked({"seam": []})
     shelf = robot.subtree("stand")
     assert set(mb.joint_forces(shelf, q, v, a)) == set(expected) - {"base"}
 

@@ -30,20 +30,26 @@ _MOST = 100  # points that are looked at
 
 @contextmanager
 def broken_symmetry_told(
-    name: str, metric: Metric, potential: Callable[[jax.Array], Any] | None, action: GroupAction, q0: Any
+    name: str,
+    metric: Metric | None,
+    potential: Callable[[jax.Array], Any] | None,
+    action: GroupAction,
+    q0: Any,
 ) -> Iterator[None]:
     """What is done here fails with the reason, if a momentum drifts because the system lacks the symmetry.
 
     Parameters
     ----------
     name : of the function that is called.
-    metric, potential : of the system; q -> J, or None for none.
+    metric, potential : of the system; q -> J, or None for none. Without a metric nothing is said.
     action : the group of the symmetry.
     q0 : (..., nq) where the motions start.
     """
     try:
         yield
     except IntegrationError as error:
+        if metric is None:
+            raise
         reason = _reason(metric, potential, action, _points(error, q0)) if MOMENTUM in str(error) else ""
         if not reason:
             raise
@@ -90,7 +96,7 @@ def _points(error: IntegrationError, q0: Any) -> np.ndarray:
     if "stopped" in vars(error):
         points = np.concatenate([points, vars(error)["stopped"][None, :size]])
     points = points[np.isfinite(points).all(axis=1)]
-    return points[:: max(1, len(points) // _MOST)]
+    return np.asarray(points[:: max(1, len(points) // _MOST)])
 
 
 def _reason(

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_names
 from connections.control.contacts import Contacts
 from connections.control.whole_body.tasks import slots
 from connections.multibody import Free, Limits
+from connections.multibody.graph import no_joint
 from connections.multibody.model import Model
 
 
@@ -91,7 +91,7 @@ def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:
     names = require_names("actuated", actuated)
     for name in names:
         if name not in model.joint_names:
-            raise ModelError(f"actuated: {no_such('joint', name, model.joint_names)}")
+            raise ModelError(f"actuated: {no_joint(model.kinematics.tree, name, model.joint_names)}")
     if len(set(names)) < len(names):
         raise ModelError("actuated: a joint is named twice")
     return names
