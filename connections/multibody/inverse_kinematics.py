@@ -406,12 +406,16 @@ class _Bounds(NamedTuple):
 
     def ranges(self, spanning: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Bounded values (k, b) at configurations (k, nq_s), and their limits (b,), angles last."""
+        if not self.balls.size:
+            return spanning[:, self.places], self.lower, self.upper
         values = np.concatenate([spanning[:, self.places], self._vectors(spanning)[1]], axis=1)
         lower = np.concatenate([self.lower, np.full(len(self.angles), -np.inf)])
         return values, lower, np.concatenate([self.upper, self.angles])
 
     def rates(self, spanning: np.ndarray, G: np.ndarray) -> np.ndarray:
         """The rows (k, b, nv) of the rates of the bounded values, of G (k, nv_s, nv)."""
+        if not self.balls.size:
+            return G[:, self.columns]
         axes, _ = self._vectors(spanning)
         of_balls = G[:, self.turns[:, None] + np.arange(3)]
         turning = np.einsum("kmi,kmin->kmn", axes, of_balls)
@@ -420,7 +424,7 @@ class _Bounds(NamedTuple):
     def within(self, q: np.ndarray) -> np.ndarray:
         """The nearest configurations (k, nq) of a tree within its limits."""
         there: np.ndarray = np.clip(q, self.own_lower, self.own_upper)
-        axes, angles = self._vectors(q)
+        axes, angles = self._vectors(q) if self.balls.size else (q, q)
         for ball, start in enumerate(self.balls):
             beyond = angles[:, ball] > self.angles[ball]
             turned = Rotation.from_rotvec(self.angles[ball] * axes[beyond, ball]).as_quat()
@@ -429,8 +433,6 @@ class _Bounds(NamedTuple):
 
     def _vectors(self, spanning: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Axes (k, m, 3) and angles (k, m) of bounded ball joints; the axis of no turn is zero."""
-        if not self.balls.size:
-            return np.zeros((len(spanning), 0, 3)), np.zeros((len(spanning), 0))
         quaternions = spanning[:, self.balls[:, None] + np.arange(4)]
         w = Rotation.from_quat(quaternions.reshape(-1, 4)).as_rotvec().reshape(*quaternions.shape[:2], 3)
         angles = np.linalg.norm(w, axis=2)
@@ -507,9 +509,10 @@ class _Search:
         )
         motions = [element.joint.motion for element in model.kinematics.elements]
         self._turning = np.concatenate([motion[:3].any(axis=0) for motion in motions])
-        #: the velocity that is a velocity of the spanning tree
-        self._columns = np.zeros(model.spanning_tree.nv, dtype=int)
-        self._columns[_independent(model)[1]] = np.arange(model.nv)
+        #: rows of the velocities that are velocities of the spanning tree
+        columns = np.zeros(model.spanning_tree.nv, dtype=int)
+        columns[_independent(model)[1]] = np.arange(model.nv)
+        self._units = np.eye(model.nv)[columns]
 
     def from_starts(self, q: np.ndarray, spanning: np.ndarray | None) -> _Found:
         """Where the search ends that starts at these rows (k, nq), near spanning configurations (k, nq_s)."""
@@ -570,8 +573,7 @@ class _Search:
         if bounds.dependent:
             G = np.asarray(model.program.solution(points).G)
         else:
-            own = np.eye(model.nv)[self._columns]
-            G = np.broadcast_to(own, (len(q), *own.shape))
+            G = np.broadcast_to(self._units, (len(q), *self._units.shape))
         rates = bounds.rates(q if spanning is None else spanning, G)
         found = [goal.at(model, points, rows) for goal in self._goals]
         error, J = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
