@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array
-from connections._words import no_such, words_of
+from connections._words import words_of
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -54,7 +54,7 @@ from connections.multibody.definition.frames import (
 )
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
-from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.graph import ClusterTree, Tree, no_joint
 from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw, require_sums
 from connections.multibody.inventory import inventory
@@ -599,7 +599,7 @@ class Model(ByContent):
         tree, found = self.kinematics.tree, dict(self.armature)
         for name, value in armature.items():
             if name not in found:
-                raise ModelError("armature: " + no_such("joint", name, tree.joint_names))
+                raise ModelError("armature: " + no_joint(tree, name, tree.joint_names))
             found[name] = armature_of(name, tree.joints[tree.joint_names.index(name)], value)
         changed = replace(tree, armature=np.concatenate(list(found.values())))
         return _of_tree(self, changed)
@@ -713,7 +713,7 @@ class Model(ByContent):
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         require_text("joint", joint)
         if joint not in self.joint_names:
-            raise ModelError(no_such("joint", joint, self.joint_names))
+            raise ModelError(no_joint(self.kinematics.tree, joint, self.joint_names))
         number = self.joint_names.index(joint)
         return slice(int(starts[number]), int(starts[number + 1]))
 

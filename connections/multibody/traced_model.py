@@ -16,8 +16,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array
+from connections.multibody.graph import no_joint
 from connections.multibody.program.table import RECURSIONS
 
 
@@ -187,7 +187,7 @@ class TracedModel:
         starts = np.cumsum([0, *(joint.nv for joint in tree.joints)])
         for name, value in armature.items():
             if name not in tree.joint_names:
-                raise ModelError("armature: " + no_such("joint", name, tree.joint_names))
+                raise ModelError("armature: " + no_joint(tree, name, tree.joint_names))
             number = tree.joint_names.index(name)
             own = slice(int(starts[number]), int(starts[number + 1]))
             given = jnp.asarray(as_array("armature", value, ()))

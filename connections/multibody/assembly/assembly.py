@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from connections._shown import Shown
-from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array, require_names
 from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.assembly.carried_frames import CarriedFrames
@@ -28,7 +27,7 @@ from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.graph import Tree, cluster_bodies
+from connections.multibody.graph import Tree, cluster_bodies, no_joint
 from connections.multibody.joints import Fixed, Helical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
@@ -293,7 +292,9 @@ def _chosen(spanning: Kinematics, names: Any) -> np.ndarray:
     found = []
     for name in require_names("independent", names):
         if name not in spanning.joint_names:
-            raise ModelError(f"independent: {no_such('moving joint', name, spanning.joint_names)}")
+            raise ModelError(
+                f"independent: {no_joint(spanning.tree, name, spanning.joint_names, 'moving joint')}"
+            )
         found.append(spanning.joint_names.index(name))
     return np.array(found, dtype=np.int64)
 
@@ -354,7 +355,7 @@ def given_configuration(
     q = spanning.neutral() if others is None else others.copy()
     for name, value in given.items():
         if name not in spanning.joint_names:
-            raise ModelError(f"{what}: {no_such('moving joint', name, spanning.joint_names)}")
+            raise ModelError(f"{what}: {no_joint(spanning.tree, name, spanning.joint_names, 'moving joint')}")
         number = spanning.joint_names.index(name)
         joint, start = spanning.joints[number], spanning.q_starts[number]
         try:
