@@ -1,7 +1,7 @@
 """Predictions to a tolerance: the state, Phi, and the covariance P of errors over a step.
 
 The first try is one step, judged by the last term of Phi that it has. Where its error is larger than the
-tolerance, steps with exponentials follow, whose lengths are chosen by the difference of two methods; where
+tolerance, steps with exponentials follow, whose lengths are chosen by how two halves differ from one; where
 errors are differences of coordinates, a linear system's exact step is tried before. The errors are
 
     of the state, (dx^T P^-1 dx)^(1/2),    of the covariance, trace((P^-1 dP)^2)^(1/2),
@@ -124,23 +124,33 @@ def _step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predi
 
 
 def _exact_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
-    """One step with Phi and S that are exact for A and Q that do not change."""
+    """Two halves of a step with Phi and S that are exact for A and Q that do not change.
+
+    They are judged by the whole step, which knows A and Q at every other place only.
+    """
     even = space.even_course_at(x, u, h)
     if even is not None:
         found = of_generator(even.a, even.q)
         late = _late(found.spread.after(P), even.a, even.q)
         return _judged(even.end, found.spread, P, None, lambda inverse: _relative(inverse, late))
-    course = space.course_at(x, u, t, h)
-    inner = _inside(course, P)
-    found, other = of_course(course.A, course.Q, h)
-    end = found.spread.after(inner)
-    wrong = jax.lax.stop_gradient(_outside(course, end - other.after(inner)))
-    late = _outside(course, _late(end, h * course.A[2], h * course.Q[2]))
+    half = 0.5 * h
+    first = space.course_at(x, u, t, half)
+    second = space.course_at(first.end, u, t + half, half)
+    both = second._replace(before=first.before)
+    A, Q = ((*begin, *end[1:]) for begin, end in ((first.A, second.A), (first.Q, second.Q)))
+    whole, early, later = of_course(A, Q, h)
+    found, inner = early.then(later), _inside(both, P)
+    end = found.after(inner)
+    wrong = jax.lax.stop_gradient(_outside(both, end - whole.after(inner)))
+    late = _outside(both, _late(end, h * second.A[2], h * second.Q[2]))
+    gap = None
+    if first.gap is not None and second.gap is not None:
+        gap = _in_frame(second, later).Phi @ first.gap + second.gap
 
     def spread(inverse: jax.Array) -> jax.Array:
         return _relative(inverse, wrong) + _relative(inverse, late)
 
-    return _judged(course.end, _in_frame(course, found.spread), P, course.gap, spread)
+    return _judged(both.end, _in_frame(both, found), P, gap, spread)
 
 
 def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
