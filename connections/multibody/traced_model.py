@@ -346,10 +346,11 @@ class TracedModel:
         ModelError : a name is taken, or there is no frame to which it is fixed. ShapeError, TypeError.
         """
         require_mapping("frames", frames, "{name: (frame, placement)}")
-        model = self
+        further, carriers = dict(self.further_frames), self.carriers
         for name, fixed in frames.items():
-            model = model._with_frame(name, fixed)
-        return model
+            carrier, pose = self._placed_frame(name, fixed)
+            further[name], carriers = pose, (*carriers, (name, carrier))
+        return replace(self, further_frames=further, carriers=carriers)
 
     def with_motors(self, motors: Sequence[Motor]) -> TracedModel:
         """The same robot with these motors in place of those that it has, as `Model.with_motors`.
@@ -512,7 +513,8 @@ class TracedModel:
             return robot
         return replace(robot, kinematics=with_traced_placements(robot.kinematics, self.joint_placements))
 
-    def _with_frame(self, name: Any, fixed: Any) -> TracedModel:
+    def _placed_frame(self, name: Any, fixed: Any) -> tuple[str | None, jax.Array]:
+        """The frame of the model to which a new one is fixed, None for the ground, and where it is in it."""
         if not isinstance(fixed, tuple | list) or len(fixed) != 2:
             raise TypeError(f"frames: expected (frame, placement) for {name!r}, got {words_of(fixed)}")
         carrier, placement = fixed
@@ -526,8 +528,7 @@ class TracedModel:
             if carrier in self.further_frames:
                 pose = self.further_frames[carrier] @ pose
                 carrier = dict(self.carriers)[carrier]
-        frames = {**self.further_frames, name: pose}
-        return replace(self, further_frames=frames, carriers=(*self.carriers, (name, carrier)))
+        return carrier, pose
 
     def _of_frame(self, name: str, given: tuple[Any, ...], frame: str, *axes: str) -> jax.Array:
         """A recursion of a frame."""
