@@ -36,7 +36,6 @@ from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.content import ByContent
 from connections.geometry import FrameField, Metric
-from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.applied_forces import (
     PassiveLaw,
     lifted_inertias,
@@ -69,7 +68,7 @@ from connections.multibody.passive_forces import passive_forces, passive_slopes_
 from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
 from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
-from connections.multibody.traced_model import TracedModel
+from connections.multibody.traced_model import TracedModel, placement_of_joint
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -553,7 +552,7 @@ class Model(ByContent):
         for name, given in placements.items():
             if name not in before:
                 raise ModelError("placements: " + no_such("joint", name, tree.joint_names))
-            placement = rigid_transform(f"joint '{name}'", given)
+            placement = placement_of_joint(name, given)
             if (placement != before[name]).any():
                 number = tree.joint_names.index(name)
                 quaternions[number] = Rotation.from_matrix(placement[:3, :3]).as_quat()

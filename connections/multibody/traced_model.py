@@ -331,7 +331,7 @@ class TracedModel:
         for name, placement in placements.items():
             if name not in names:
                 raise ModelError("placements: " + no_such("joint", name, names))
-            changed = changed.at[names.index(name)].set(_rigid(f"joint '{name}'", placement))
+            changed = changed.at[names.index(name)].set(placement_of_joint(name, placement))
         return replace(self, joint_placements=changed)
 
     def with_frames(self, frames: Mapping[str, tuple[str, Any]]) -> TracedModel:
@@ -521,7 +521,7 @@ class TracedModel:
         if not isinstance(name, str) or not name or name in self.frame_names:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
         pose = _rigid(f"frame '{name}'", placement)
-        if carrier == WORLD and WORLD not in self.frame_names:
+        if isinstance(carrier, str) and carrier == WORLD and WORLD not in self.frame_names:
             carrier = None
         else:
             self.fixed(carrier)
@@ -590,6 +590,19 @@ class _Functions(Mapping[str, Callable[..., jax.Array]]):
 def _names_of(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
     """The name of a frame, and the axes if they are chosen."""
     return tuple(chosen[0]) if len(chosen) == 1 and isinstance(chosen[0], tuple) else chosen
+
+
+def placement_of_joint(name: str, placement: Any) -> Any:
+    """A placement (4, 4) of a joint: for JAX if it traces it, in NumPy otherwise.
+
+    Raises
+    ------
+    ModelError : it is no proper rigid transform. ShapeError : JAX traces an array of another shape.
+    """
+    what = f"placements: joint '{name}'"
+    if placement is None:
+        raise ModelError(f"{what}: expected a (4, 4) homogeneous transform, got None")
+    return _rigid(what, placement) if is_traced(placement) else rigid_transform(what, placement)
 
 
 def _rigid(owner: str, placement: Any) -> jax.Array:

@@ -455,7 +455,7 @@ def test_names_and_shapes_are_checked():
     for words, function in wrong.items():
         with pytest.raises(ModelError, match=words):
             traced(function)
-    with pytest.raises(ShapeError, match="joint 'lift': its placement"):
+    with pytest.raises(ShapeError, match="placements: joint 'lift': its placement"):
         traced(lambda d: model.with_placements({"lift": d * jnp.eye(3)}))
     with pytest.raises(ShapeError, match="frame 't': its placement"):
         traced(lambda d: model.with_frames({"t": ("tool", d * jnp.eye(3))}))

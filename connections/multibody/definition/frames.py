@@ -109,7 +109,7 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
         carrier, placement = fixed
         if not isinstance(name, str) or not name or name in placements:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
-        on_ground = carrier == WORLD and WORLD not in tree.placements
+        on_ground = isinstance(carrier, str) and carrier == WORLD and WORLD not in tree.placements
         body, pose = (-1, np.eye(4)) if on_ground else frame_of(tree, carrier)
         placements[name] = body, pose @ rigid_transform(f"frame '{name}'", placement)
     return replace(tree, placements=placements)
