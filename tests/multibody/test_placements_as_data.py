@@ -55,15 +55,15 @@ def moved(T, x):
     return T @ (jnp.eye(4) + twist_matrix(x)) if isinstance(x, jax.Array) else T @ expm(twist_matrix(x))
 
 
-def slopes(function, x):
+def slopes(function, x, step=STEP):
     """Derivatives (..., k) of a function of x (k,) outside of JAX, by differences of sixth order."""
     return np.stack(
         [
             sum(
-                w * (np.asarray(function(x + k * STEP * unit)) - np.asarray(function(x - k * STEP * unit)))
+                w * (np.asarray(function(x + k * step * unit)) - np.asarray(function(x - k * step * unit)))
                 for k, w in WEIGHTS.items()
             )
-            / STEP
+            / step
             for unit in np.eye(len(x))
         ],
         axis=-1,
@@ -76,9 +76,9 @@ def close(found, expected, tolerance):
     )
 
 
-def derivatives_are_right(function, x, tolerance=1e-9, modes=(jax.jacrev, jax.jacfwd)):
+def derivatives_are_right(function, x, tolerance=1e-9, modes=(jax.jacrev, jax.jacfwd), step=STEP):
     """Values and Jacobians inside JAX of x -> array against those of the same function outside."""
-    expected, by_differences = np.asarray(function(x)), slopes(function, x)
+    expected, by_differences = np.asarray(function(x)), slopes(function, x, step)
     close(jax.jit(function)(jnp.asarray(x)), expected, 1e-12)
     for mode in modes:
         found = jax.jit(mode(function))(jnp.asarray(x))
@@ -314,7 +314,8 @@ BY_DEFAULT = ("forward_kinematics", "frame_jacobian", "forward_dynamics")
 @pytest.mark.parametrize(
     ("name", "of"),
     [(name, "two joints") for name in BY_DEFAULT]
-    + [further(name, of) for name in RECURSIONS for of in ("two joints", "tree", "arm with a tip")],
+    + [further(name, "tree") for name in RECURSIONS]
+    + [further(name, "arm with a tip") for name in ("forward_dynamics", "frame_jacobian_rate")],
 )
 def test_placements(name, of, rng):
     """Values and derivatives by where every joint is."""
@@ -328,7 +329,8 @@ def test_placements(name, of, rng):
         placed = {joint: moved(T, own) for (joint, T), own in zip(joints.items(), twists, strict=True)}
         return RECURSIONS[name](model.with_placements(placed), *at_point)
 
-    derivatives_are_right(function, np.zeros(6 * len(joints)), 1e-8, modes=[jax.jacrev])
+    step = 2e-3 if of == "arm with a tip" else STEP  # its wrist is light
+    derivatives_are_right(function, np.zeros(6 * len(joints)), 1e-8, modes=[jax.jacrev], step=step)
 
 
 def test_robots_whose_placements_differ(rng):
