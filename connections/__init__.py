@@ -3,7 +3,9 @@
 Importing sets two things for the whole process, unless the environment says otherwise: JAX computes in
 float64 (``JAX_ENABLE_X64``), and compiled functions are kept in the user's cache folder
 (``JAX_COMPILATION_CACHE_DIR``, ``JAX_ENABLE_COMPILATION_CACHE``). The logger ``connections`` says so at its
-level INFO. No module of the package holds tests, so pytest is to leave it as it is: PYTEST_DONT_REWRITE.
+level INFO. On processors, batches of LAPACK (`jax.numpy.linalg`) wait for no other thread
+(`engines/internals/lapack_batches.py`). No module of the package holds tests, so pytest is to leave it as it
+is: PYTEST_DONT_REWRITE.
 """
 
 # The first import, so that nothing else is searched in the current folder.
@@ -54,6 +56,7 @@ from connections.coriolis import (
     connection_from_coriolis,
     coriolis_matrix,
 )
+from connections.engines.internals import lapack_batches  # noqa: F401  (before anything is compiled)
 from connections.geometry import (
     ConstantMetric,
     CoordinateFrame,

@@ -182,6 +182,7 @@ def test_private_names_of_libraries_are_in_one_place() -> None:
     found = {path: private_names(path.read_text()) for path in PACKAGE.rglob("*.py")}
     assert {path.name for path, names in found.items() if names and path.parent == INTERNALS} == {
         "jax_names.py",
+        "lapack_batches.py",
         "numba_import.py",
         "numba_inlining.py",
         "numba_names.py",

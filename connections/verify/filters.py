@@ -21,7 +21,7 @@ from connections.estimation.displacements import GeodesicDisplacements, GroupDis
 from connections.estimation.estimate import Estimate
 from connections.estimation.predictions import predicted_at
 from connections.estimation.sensor import Sensor
-from connections.estimation.spaces import Points
+from connections.estimation.spaces import Phase, Points, linearized_at
 from connections.estimation.updates import Settings, updated_at
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry import CoordinateFrame, MatrixFrame
@@ -187,6 +187,47 @@ def _transition_at(system: MechanicalSystem, q: jax.Array, numbers: Any, time: A
 
 def _velocity_at(alone: bool, q: jax.Array, numbers: Any, t: Any) -> Any:
     return _field(jnp, alone, q, *numbers)
+
+
+@proposition(
+    "F damped", "errors of vdot = -Gamma(v,v) - H^-1 D v spread by its own derivative", riemannian=True
+)
+def damped(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: half of H^-1 D taken for a part of Gamma(., v)."""
+    at, q, numerics = Sampled.of(subject, sample.q, bent=False), sample.q, subject.numerics
+    (v, eta, dv, _), n, spray = at.vectors, subject.n, spray_of(at.Gamma)
+    time, R = 0.5 * _TIME * min(1.0, subject.room), subject.rng("F damped").normal(size=(n, n))
+    D = at.L @ (np.eye(n) + R @ R.T / n) @ at.L.T / _TIME
+
+    def slowed(p: Array, w: Array) -> Array:
+        rate: Array = np.linalg.solve(subject.H(p), D @ w)
+        return rate
+
+    def carried(p: Array, w: Array, eta: Array, dv: Array) -> Array:
+        """(eta, dv + Gamma(eta, w))."""
+        turned = np.einsum("ijk,j,k->i", at.Gamma(p), eta, w)
+        half = np.linalg.solve(subject.H(p), D @ eta) / 2.0 if wrong else 0.0
+        return np.concatenate([eta, dv + turned + half])
+
+    p, w, *ends = numerics.neighbours(lambda p, w: spray(p, w) + slowed(p, w), q, v, eta, dv, time)
+    Phi = np.asarray(subject.compiled(_damped_at)(q, v, D, time))
+    L = np.kron(np.eye(2), np.linalg.cholesky(subject.H(p)))
+    expected = L.T @ carried(p, w, *ends)
+    return largest(L.T @ Phi @ carried(q, v, eta, dv) - expected), largest(expected)
+
+
+def _damped_at(system: MechanicalSystem, q: jax.Array, v: jax.Array, D: jax.Array, time: Any) -> jax.Array:
+    slowed = MechanicalSystem(
+        system.metric, forces=PytreePartial(_slowed_at, D), connection=system.connection
+    )
+    space = Phase(slowed, PytreePartial(linearized_at, slowed), jnp.zeros(D.shape))
+    start = Estimate(q, jnp.eye(2 * len(D)), v)
+    transition: jax.Array = predicted_at(space, start, None, time, 2 * _SHORT_PARTS)[1]
+    return transition
+
+
+def _slowed_at(D: jax.Array, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
+    return -D @ v
 
 
 @proposition("F members", "on a group D exp = (1 - exp(-ad_e))/ad_e, Pi = exp(-(1/2 + beta) ad_e)", _is_group)

@@ -39,7 +39,8 @@ ORDER = (
     "LKP cone", "LKP frames", "LKP rate", "LKP dual",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",
     "Weyl", "dual", "dual R", "parts", "AN alpha", "AN flat", "AN Pythagoras",
-    "F exp", "F reset", "F mean", "F spread", "F members", "F affine", "F drift", "F shift", "F Kalman",
+    "F exp", "F reset", "F mean", "F spread", "F damped", "F members",
+    "F affine", "F drift", "F shift", "F Kalman",
 )  # fmt: skip
 
 #: Propositions of [Z], about systems with nonholonomic constraints.

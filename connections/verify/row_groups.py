@@ -67,7 +67,8 @@ GROUPS = (
     ),
     Group("other families: Weyl, dual, parts of T, Q", ("Weyl", "dual", "dual R", "parts")),
     Group("densities: dually flat, Pythagoras", ("AN alpha", "AN flat", "AN Pythagoras")),
-    Group("filters: exp, resets, means, spreading", ("F exp", "F reset", "F mean", "F spread", "F members")),
+    Group("filters: exp, resets, means, members", ("F exp", "F reset", "F mean", "F members")),
+    Group("filters: spreading, with dampers, too", ("F spread", "F damped")),
     Group("filters: affine flows, drift, Kalman's", ("F affine", "F drift", "F shift", "F Kalman")),
     Group(
         "constraint forces and motions",

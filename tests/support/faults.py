@@ -164,6 +164,7 @@ FAULTS = {
     "F reset": [Fault(filters, "_bent_coefficients_at")],
     "F mean": [Fault(filters, "_bent_coefficients_at")],
     "F spread": [Fault(filters, "_transition_at")],
+    "F damped": [Fault(filters, "_damped_at")],
     "F members": [
         Fault(filters, "_group_slope_at"),
         Fault(displacements, "adjoint_of_exponential_at"),

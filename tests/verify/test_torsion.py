@@ -16,7 +16,7 @@ METRIC = cn.MatrixMetric(
 )
 FAMILY = cn.ContorsionFamily(METRIC)
 RIEMANNIAN = {"Thm III.1", "Koszul", "(5)", "(8)", "(9)", "Prop V.3", "Remark 7", "(29)", "(30)", "(31)"}
-RIEMANNIAN |= {"R symmetries", "Jacobi", "F drift", "F shift"}
+RIEMANNIAN |= {"R symmetries", "Jacobi", "F damped", "F drift", "F shift"}
 
 
 def subject_of(connection: cn.AffineConnection):

@@ -116,7 +116,8 @@ class FurtherUnknowns:
         for kind, x in ((VISCOUS, v), (COULOMB, np.sign(v)), (OFFSET, np.ones_like(v))):
             own = np.flatnonzero(self.kinds == kind)
             joints = self.numbers[own]
-            W[:, joints, own] = low_pass(t, x[:, joints], rate, smooth=kind == VISCOUS)
+            if len(own):
+                W[:, joints, own] = low_pass(t, x[:, joints], rate, smooth=kind == VISCOUS)
         for column in np.flatnonzero(self.kinds == ARMATURE):
             rotor = _rotor(model, *self.groups[self.numbers[column]]).system()
             p, change = np.asarray(rotor.momentum(q, v)), np.asarray(rotor.momentum_rate(q, v))

@@ -139,8 +139,10 @@ def _require_spelling(owner: str, element: Element) -> None:
     names = _parts_of(element.tag)
     for part in element:
         name = name_of(part.tag)
+        if name in names:
+            continue
         nearest = difflib.get_close_matches(name.lower(), names, n=1, cutoff=0.8)
-        if nearest and name not in names:
+        if nearest:
             raise ModelError(f"{owner}: <{part.tag[:80]}> is not known; did you mean <{nearest[0]}>?")
 
 

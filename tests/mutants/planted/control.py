@@ -173,8 +173,8 @@ MUTANTS = (
     Mutant(
         "identification-no-floor",
         "control/identification/central_path.py",
-        "floor = weight * np.swapaxes(G, 1, 2) @ G",
-        "floor = weight * G @ np.swapaxes(G, 1, 2)",
+        "floor = [w * np.swapaxes(g, 1, 2) @ g for",
+        "floor = [w * g @ np.swapaxes(g, 1, 2) for",
         ("control/test_identification.py::test_clean_and_noisy_recordings_of_a_payload",),
         "the scaling of the prior's weight is transposed",
     ),
@@ -205,8 +205,8 @@ MUTANTS = (
     Mutant(
         "identification-never-at-the-boundary",
         "control/identification/central_path.py",
-        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(1.0 - eigenvalues))",
-        "dx = equations.solved(nothing, np.sqrt(self._weight) * _diagonal(eigenvalues - 1.0))",
+        "dx = equations.solved(np.zeros(len(self._R)), self._push(eigenvalues))",
+        "dx = -equations.solved(np.zeros(len(self._R)), self._push(eigenvalues))",
         ("control/test_identification.py::test_bodies_that_end_at_the_boundary_of_the_cone_are_named",),
         "how eigenvalues fall with the prior's weight has the other sign",
     ),
