@@ -134,9 +134,9 @@ def _exact_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) ->
     """
     even = space.even_course_at(x, u, h)
     if even is not None:
-        found = of_generator(even.a, even.q)
-        late = _late(found.spread.after(P), even.a, even.q)
-        return _judged(even.end, found.spread, P, None, lambda inverse: _relative(inverse, late))
+        exact = of_generator(even.a, even.q).spread
+        late = _late(exact.after(P), even.a, even.q)
+        return _judged(even.end, exact, P, None, lambda inverse: _relative(inverse, late))
     half = 0.5 * h
     first = space.course_at(x, u, t, half)
     second = space.course_at(first.end, u, t + half, half)
@@ -181,7 +181,8 @@ def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -
             turned = [product(A, L) for L in factors]
             return _relative(inverse, Q) + sum(jnp.sqrt(jnp.sum(T * product(inverse, T))) for T in turned)
 
-        return _relative(inverse, late) + h * jnp.sum(jax.vmap(of_node)(A, Q))
+        size: jax.Array = _relative(inverse, late) + h * jnp.sum(jax.vmap(of_node)(A, Q))
+        return size
 
     # What the rates miss is carried to the end, where fast modes have forgotten it.
     gap = h * jnp.abs(found.B) @ jnp.sum(jnp.abs(rates), axis=0)

@@ -337,6 +337,24 @@ def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinemati
     return replace(kinematics, clusters=replace(clusters, independent=independent))
 
 
+def assembled_again(kinematics: ClosedKinematics, tree: Tree) -> Kinematics | ClosedKinematics:
+    """The same mechanism with a tree whose joints are elsewhere; loops close near the reference.
+
+    Raises
+    ------
+    ModelError : the loops do not close near the reference, or the independent joints do not determine the
+        others there.
+    """
+    spanning = kinematics.spanning
+    ends = zip(spanning.q_starts, spanning.q_starts[1:], strict=False)
+    reference = {
+        name: kinematics.reference[slice(*own)] for name, own in zip(spanning.joint_names, ends, strict=True)
+    }
+    loops = [tie for tie in kinematics.ties if isinstance(tie, Loop)]
+    couplings = [tie for tie in kinematics.ties if isinstance(tie, Coupling)]
+    return assemble(tree, loops, couplings, reference, chosen=list(kinematics.joint_names))
+
+
 def given_configuration(
     spanning: Kinematics, what: str, given: Mapping[str, Any], others: np.ndarray | None = None
 ) -> np.ndarray:

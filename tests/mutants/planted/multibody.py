@@ -4,6 +4,46 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "data-fixed-frame-lever",
+        "multibody/in_jax/placed_recursions.py",
+        "Ad = adjoint(R.T, -R.T @ placement[:3, 3])",
+        "Ad = adjoint(R.T, R.T @ placement[:3, 3])",
+        ("multibody/test_placements_as_data.py::test_frames",),
+        "a frame that is data has its lever backwards",
+    ),
+    Mutant(
+        "data-fixed-frame-turns",
+        "multibody/in_jax/placed_recursions.py",
+        "rate + _turned(skew(w), J)",
+        "rate - _turned(skew(w), J)",
+        ("multibody/test_placements_as_data.py::test_frames",),
+        "the rate of a Jacobian in world axes turns the other way",
+    ),
+    Mutant(
+        "data-lift-at-the-frame",
+        "multibody/applied_forces.py",
+        "@ h + m * placement[:3, 3]",
+        "@ h - m * placement[:3, 3]",
+        ("multibody/test_placements_as_data.py::test_passive_forces",),
+        "what a balancer carries is on the other side of the body",
+    ),
+    Mutant(
+        "data-quaternion-of-a-half-turn",
+        "geometry/rigid/rotations.py",
+        "xw, yw, zw = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]",
+        "xw, yw, zw = R[1, 2] - R[2, 1], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]",
+        ("multibody/test_placements_as_data.py::test_joints_that_are_turned_by_half_a_turn",),
+        "quaternions of placements turn about x the other way",
+    ),
+    Mutant(
+        "data-levers-of-joints",
+        "multibody/definition/kinematics.py",
+        "on_ground[self.tree.parents < 0, :3, 3] = True",
+        "on_ground[self.tree.parents >= 0, :3, 3] = True",
+        ("multibody/test_placements_as_data.py::test_placements",),
+        "joints between bodies have no lever, those on the ground have one",
+    ),
+    Mutant(
         "data-acceleration-of-the-slope",
         "multibody/in_jax/data_tangents.py",
         "return -by_data(AS_FORCES[name], of, (*at[:-1], of(name, *at)), along, ())",
