@@ -13,7 +13,7 @@ towards zero where it does. Between the ends g is computed at the ends of shorte
 beginning, so that an event is as accurate as the motion. A zero at the end of a step belongs to this step,
 and the next one begins at zero. That is no event, and neither is the first time.
 
-A value is zero if it cannot be told from zero by the function's round-off at that place, whatever the function is
+A value is zero if it cannot be told from zero by the function's round-off at that place, whatever its values
 elsewhere. A place from which a function is not finite matters only if no event ends the motion before.
 """
 
