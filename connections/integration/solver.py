@@ -139,14 +139,14 @@ class Solver:
     ----------
     settings : the numbers.
     breakpoints : (b,) times at which steps end.
-    events : functions (t, q, v) -> number, with what is asked of them.
+    events : functions (t, q, v) -> number, with what is asked of them; None if there is no such argument.
     allow_partial : whether a motion that fails is NaN from there on.
     estimate : whether the difference to a more accurate solution is wanted.
     """
 
     settings: Settings = field(default_factory=Settings)
     breakpoints: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    events: tuple[Event, ...] = ()
+    events: tuple[Event, ...] | None = None
     allow_partial: bool = False
     estimate: bool = False
 
@@ -193,7 +193,9 @@ class Solver:
     def closer(self) -> Solver:
         """The same with a hundredth of the tolerances, for an estimate."""
         rtol, atol = self.settings.rtol / 100.0, self.settings.atol / 100.0
-        return replace(self, settings=self.settings._replace(rtol=rtol, atol=atol), events=(), estimate=False)
+        return replace(
+            self, settings=self.settings._replace(rtol=rtol, atol=atol), events=None, estimate=False
+        )
 
     def require_within(self, times: NDArray[np.float64]) -> None:
         """Raise `ValueError` for a step or a breakpoint that does not fit between the first and last time."""
@@ -248,9 +250,12 @@ def _times(breakpoints: Any) -> NDArray[np.float64]:
     return np.unique(times)
 
 
-def _events(events: Any) -> tuple[Event, ...]:
+def _events(events: Any) -> tuple[Event, ...] | None:
     if events is None:
-        return ()
+        return None
+    if isinstance(events, Iterable) and not isinstance(events, list | tuple) and not callable(events):
+        kind = type(events).__name__
+        raise TypeError(f"events: expected a function {EVENT}, or a list or tuple of them, got {kind}")
     functions = tuple(events) if isinstance(events, list | tuple) else (events,)
     for i, function in enumerate(functions):
         require_function(f"events[{i}]", function, EVENT)

@@ -135,6 +135,74 @@ def test_simultaneous_events_are_all_reported(through_jax):
             assert not np.isfinite(motion.q[:, -1]).any()
 
 
+FALLS = {
+    "below zero": (lambda q: np.exp(-100.0 * q) - 1e-20, [0.2 * np.log(10.0)]),
+    "never": (lambda q: np.exp(-100.0 * q), []),
+    "never, from small": (lambda q: np.exp(100.0 * (q - 1.0)), []),
+    "a hill": (lambda q: np.exp(-(((q - 0.5) / 0.05) ** 2)), []),
+    "a valley": (lambda q: np.exp(1000.0 * (q - 0.5) ** 2), []),
+    "a valley, touched": (lambda q: np.exp(1000.0 * (q - 0.5) ** 2) - 1.0, [0.5]),
+    "a valley, just above": (lambda q: (q - 0.5) ** 2 + 1e-20, []),
+    "a valley, just below": (lambda q: (q - 0.5) ** 2 - 1e-20, [0.5 - 1e-10, 0.5 + 1e-10]),
+    "a kink, just above": (lambda q: abs(q - 0.5) + 1e-12, []),
+    "with a root": (lambda q: np.exp(-100.0 * q) * (q - 0.6), [0.6]),
+    "steep": (lambda q: (q - 0.4) ** 21, [0.4]),
+}
+
+
+@pytest.mark.parametrize("name", FALLS)
+def test_functions_that_fall_far(name):
+    """By more than round-off in one step; only their own round-off, where they are, is like zero."""
+    function, expected = FALLS[name]
+    accuracy = 1e-8 if "touched" in name else 1e-12
+    for sign in (1.0, -1.0):
+        height = lambda t, q, v, sign=sign: sign * function(q[0])  # noqa: E731
+        found = BODY.simulate([0.0], [1.0], [0.0, 1.0], events=height).event_times[0]
+        np.testing.assert_allclose(found, expected, rtol=accuracy)
+        back = BODY.simulate([1.0], [-1.0], [0.0, 1.0], events=height).event_times[0]
+        np.testing.assert_allclose(1.0 - back[::-1], expected, rtol=accuracy)
+
+
+#: Functions of (x, c) that touch zero at x = c, but for the round-off of their terms.
+TOUCHES = {
+    "expanded": lambda x, c: x * x - 2.0 * c * x + c * c,
+    "cosine": lambda x, c: 1.0 - np.cos(3.0 * (x - c)),
+    "cosine above": lambda x, c: 0.3 * np.cos(x - c) - 0.1 * 3.0,
+}
+
+
+@pytest.mark.parametrize("name", TOUCHES)
+def test_a_touch_of_values_with_round_off(name):
+    """Is one event, also of values that are a unit in the last place of their terms away from zero."""
+    for c in np.linspace(0.15, 0.9, 12):
+        for place in (lambda t, q, v, c=c: TOUCHES[name](t, c), lambda t, q, v, c=c: TOUCHES[name](q[0], c)):
+            found = BODY.simulate([0.0], [1.0], [0.0, 1.0], events=place).event_times[0]
+            np.testing.assert_allclose(found, [c], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["square", *TOUCHES])
+def test_what_comes_with_a_touch(name):
+    """Is simultaneous with it, whose time is less certain; both orders, and each of them ends the motion."""
+    touch = TOUCHES.get(name) or (lambda x, c: (x - c) ** 2)
+    for c in (0.3, 0.5, 0.55, 0.8):
+        for ends in (0, 1):
+            touches = event(lambda t, q, v, c=c: touch(t, c), terminal=ends == 0)
+            passes = event(lambda t, q, v, c=c: t - c, terminal=ends == 1)
+            later = event(lambda t, q, v, c=c: t - c - 1e-5)
+            for order in ((touches, passes, later), (later, passes, touches)):
+                motion = BODY.simulate([0.0], [1.0], [0.0, 1.0], events=order)
+                assert [len(times) for times in motion.event_times] == [int(e is not later) for e in order]
+
+
+def test_the_top_of_a_throw():
+    """The body touches its height where its speed is zero, which ends the motion."""
+    top = lambda t, q, v: q[0] - 2.0**2 / (2.0 * GRAVITY)  # noqa: E731
+    still = event(lambda t, q, v: v[0], terminal=True)
+    motion = BALL.simulate([0.0], [2.0], [0.0, 1.0], events=[top, still])
+    for times in motion.event_times:
+        np.testing.assert_allclose(times, [2.0 / GRAVITY], rtol=1e-6)
+
+
 # --- hops from a surface
 
 
@@ -306,6 +374,36 @@ def test_values_that_are_not_finite():
     np.testing.assert_allclose(times_of(begins), [0.6])
 
 
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_after_the_end(bad):
+    """Of a motion is not asked for, within the same step; what comes before is found."""
+    lands = event(lambda t, q, v: q[0], terminal=True)
+    half = lambda t, q, v: np.sqrt(q[0]) - 0.5 if q[0] >= 0.0 else bad  # noqa: E731
+    fall, quarter = np.sqrt(2.0 / GRAVITY), np.sqrt(1.5 / GRAVITY)
+    for order in ([lands, half], [half, lands]):
+        for batch in ((), (2,)):
+            motion = BALL.simulate(np.ones((*batch, 1)), [0.0], [0.0, 1.0], events=order)
+            for function, times in zip(order, motion.event_times, strict=True):
+                expected = fall if function is lands else quarter
+                np.testing.assert_allclose(times, np.full((*batch, 1), expected), rtol=1e-12)
+    itself = BALL.simulate([1.0], [0.0], [0.0, 1.0], events=event(half, terminal=True))
+    np.testing.assert_allclose(itself.event_times[0], [quarter], rtol=1e-12)
+    hole = lambda t, q, v: (q[0] - 0.5) ** 2 if not -0.9 < q[0] < -0.1 else bad  # noqa: E731
+    found = BALL.simulate([1.0], [0.0], [0.0, 0.7], events=[hole, lands]).event_times
+    np.testing.assert_allclose(found, [[np.sqrt(1.0 / GRAVITY)], [fall]], rtol=1e-6)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_what_is_not_finite_before_the_end(bad):
+    """Is refused, at the time from which the function is not finite, and also without an end."""
+    lands = event(lambda t, q, v: q[0], terminal=True)
+    broken = event(lambda t, q, v: q[0] + 1.0 if q[0] > 0.5 else bad, terminal=True)
+    for order in ([lands, broken], [broken, lands], [broken]):
+        name = rf"events\[{order.index(broken)}\]\(t, q, v\) is {bad} at t = {np.sqrt(1.0 / GRAVITY):.6g}"
+        with pytest.raises(NonFiniteError, match=name):
+            BALL.simulate([1.0], [0.0], [0.0, 1.0], events=order)
+
+
 @pytest.mark.parametrize(
     "attribute, value, error",
     [
@@ -337,6 +435,18 @@ def test_attributes_as_scipy_has_them(terminal, count):
     wave = event(lambda t, q, v: np.cos(3.0 * np.pi * t), terminal=terminal, direction=None)
     found = times_of(wave, np.linspace(0.0, 1.0, 8))
     np.testing.assert_allclose(found, (np.arange(count) + 0.5) / 3.0, rtol=1e-12)
+
+
+def test_no_events_in_a_list():
+    """The results are as many as the functions: none. Without the argument there are no results."""
+    for batch in ((), (2,), (0,)):
+        for nothing in ([], ()):
+            motion = BODY.simulate(np.zeros((*batch, 1)), [1.0], [0.0, 1.0], events=nothing)
+            assert motion.event_times == motion.event_states == ()
+        assert BODY.simulate(np.zeros((*batch, 1)), [1.0], [0.0, 1.0]).event_times is None
+    for wrong in ((f for f in (abs,)), {abs}, {"a": abs}, np.zeros(2), "floor"):
+        with pytest.raises(TypeError, match="events: .*list or tuple"):
+            BODY.simulate([0.0], [1.0], [0.0, 1.0], events=wrong)
 
 
 def test_shapes_of_what_did_not_come():
@@ -384,6 +494,6 @@ def test_tangents_that_meet_above_zero():
 
         a, b = sample(-0.5), sample(1.0)
         assert stays_above(a, b) == above
-        found = lowest_between(sample, a, b, 1e-15, 1e-8, lambda x: 1e-16)
+        found = lowest_between(sample, a, b, lambda x: 1e-15, 1e-8, lambda x: 1e-16)
         assert (found is None) == (low is None)
         assert found is None or low - 1e-15 <= found.value <= 1e-15

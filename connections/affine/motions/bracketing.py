@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _INWARDS = 0.2  # the paper's kappa_1, over the first bracket; its kappa_2 is two
+_SMALL = 1e-4  # of the larger value at the ends of a bracket: whether a smaller one is round-off is asked
 
 
 def sign(x: float) -> int:
@@ -103,7 +104,7 @@ def lowest_between(
     sample: Callable[[float, float], Sample],
     a: Sample,
     b: Sample,
-    error: float,
+    error: Callable[[float], float],
     near: float,
     resolution: Callable[[float], float],
 ) -> Sample | None:
@@ -116,11 +117,12 @@ def lowest_between(
     ----------
     sample : (x, back) -> the function at x, with its mean rate from x - back to x.
     a, b : where it is positive and falls, and where it is positive and rises.
-    error : a value that is not larger is zero but for round-off.
+    error : x -> the round-off of the function at x: a value that is not larger is zero.
     near : how far back rates are looked for; in shorter brackets a quarter of them, so that kinks are found.
     resolution : as of `root_between`.
     """
     touch, turn, steepest = None, 0, max(abs(a.rate), abs(b.rate))
+    small = _SMALL * max(a.value, b.value)
     while b.x - a.x > (near if touch else resolution(b.x)):
         if min(a.value, b.value) > 4.0 * near * steepest and stays_above(a, b):
             return None
@@ -130,7 +132,7 @@ def lowest_between(
         if not a.x + back < x < b.x:
             x = 0.5 * (a.x + b.x)
         here = sample(x, back)
-        if abs(here.value) <= error:
+        if here.value <= small and abs(here.value) <= error(here.x):
             touch = here
         elif here.value < 0.0:
             return here

@@ -12,6 +12,9 @@ So everything is found if the rate of g changes its sign at most once within a s
 towards zero where it does. Between the ends g is computed at the ends of shorter steps from the same
 beginning, so that an event is as accurate as the motion. A zero at the end of a step belongs to this step,
 and the next one begins at zero. That is no event, and neither is the first time.
+
+A value is zero if it cannot be told from zero by the function's round-off at that place, whatever its values
+elsewhere. A place from which a function is not finite matters only if no event ends the motion before.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from numpy.typing import NDArray
 from connections.affine.motions.bracketing import Sample, lowest_between, root_between, sign, stays_above
 from connections.affine.motions.host_motions import numbers_on_host
 from connections.checks import NonFiniteError
-from connections.integration.solver import Event
+from connections.integration.solver import Event as Asked
 
 Array = NDArray[np.float64]
 #: (motion, w times, states (w, k)) -> q (w, nq), v (w, n)
@@ -38,7 +41,9 @@ SIMULTANEOUS = (
 )
 NEAR = math.sqrt(EPS)  # of a step: how far its rate is looked for from its end
 LATER = 1e-3  # of a step: how far the side is looked for on which g leaves zero with its rate zero
-ROUND_OFF = 64.0 * EPS  # relative, of times, states and values
+ROUND_OFF = 64.0 * EPS  # relative, of times and states
+SHARES = np.array([-0.25, -0.13, 0.17, 0.25])  # of it, by which t and states are changed
+WIDER = 4.0  # by this factor distances grow at which a function is looked for that is not zero
 SHORTER = 16.0  # by this factor distances shrink at which that side is looked for
 SMALLEST = 1e-300  # distance
 CLOSE = 1e-4  # of the larger value at the ends of a step: whether a smaller one is round-off is asked
@@ -64,6 +69,37 @@ class Watched(NamedTuple):
     look: Look
     zeros: frozenset[int]
     first: bool
+
+
+class Came(NamedTuple):
+    """A function that comes to zero at a distance from the beginning of a step.
+
+    Parameters
+    ----------
+    distance : the distance.
+    side : the sign that it had before.
+    round_off : of the function there, if it may have been zero before and after; None of a simple root.
+    """
+
+    distance: float
+    side: int
+    round_off: float | None = None
+
+
+class Event(NamedTuple):
+    """An event in a step: its time, the number of its function, and the round-off of a touch (`Came`)."""
+
+    at: float
+    i: int
+    round_off: float | None
+
+
+class Hole(Exception):  # noqa: N818 - it is no error before the motion is known to come there
+    """A function that is not finite at a distance from the beginning of a step."""
+
+    def __init__(self, distance: float, value: float) -> None:
+        super().__init__(distance, value)
+        self.distance, self.value = distance, value
 
 
 class Step(NamedTuple):
@@ -110,7 +146,7 @@ class Events:
 
     def __init__(
         self,
-        events: tuple[Event, ...],
+        events: tuple[Asked, ...],
         attempts: Callable[..., Array],
         states_of: StatesOf,
         t0: float,
@@ -130,17 +166,20 @@ class Events:
         step = Step(motion, s, later, before, after)
         watched = self._watched.get(motion) or self._at_start(step)
         look, zeros = self._look(step, later, after, -NEAR), []
-        came: list[tuple[float, int]] = []
+        came: list[Event] = []
+        holes: list[tuple[int, Hole]] = []
         for i, (a, b) in enumerate(zip(watched.look.values, look.values, strict=True)):
-            if abs(b) <= CLOSE * abs(a) and self._is_round_off(step, i, b, abs(a), True):
+            rates = watched.look.rates[i], look.rates[i]
+            if abs(b) <= CLOSE * abs(a) and self._is_zero(step, i, (a, b), True):
                 zeros.append(i)
-            elif (
-                a * b > 0.0 and i not in watched.zeros and not _turns(a, watched.look.rates[i], look.rates[i])
-            ):
+            elif 0.0 < a * b < math.inf and i not in watched.zeros and not _turns(a, *rates):
                 continue
-            came += [(at, i) for at in self._times(step, i, watched, look, i in zeros)]
+            ends = Sample(0.0, a, rates[0]), Sample(step.size, b, rates[1])
+            found, hole = self._until_hole(step, i, ends, (i in watched.zeros, i in zeros), watched.first)
+            came += found
+            holes += [] if hole is None else [(i, hole)]
         self._watched[motion] = Watched(look, frozenset(zeros), False)
-        return self._recorded(step, came) if came else None
+        return self._recorded(step, came, holes) if came or holes else None
 
     def results(self) -> tuple[tuple[Array, ...], tuple[tuple[Array, Array], ...]]:
         """Of each function the times (m, K), and q (m, K, nq) and v (m, K, n); NaN where there are fewer."""
@@ -182,8 +221,7 @@ class Events:
         ahead = share * (step.later - step.s)
         pairs = self._values(step.motion, [s, s + ahead], _moved(state, ahead))
         distance, look = math.copysign(ahead, share), Look([], [])
-        for i, (here, then) in enumerate(pairs):
-            self._require_finite(i, s, here)
+        for here, then in pairs:
             look.values.append(here)
             look.rates.append((then - here) / distance)
         return look
@@ -192,7 +230,8 @@ class Events:
         """A function at a distance from the beginning of a step."""
         at = step.time(distance)
         value = self._values(step.motion, [at], self._state(step, at)[:1], i)[0][0]
-        self._require_finite(i, at, value)
+        if not math.isfinite(value):
+            raise Hole(distance, value)
         return value
 
     def _sample(self, step: Step, i: int, side: int, distance: float, back: float) -> Sample:
@@ -200,7 +239,8 @@ class Events:
         at, behind = step.time(distance), -math.copysign(back, step.length)
         states = _moved(self._state(step, at), behind)
         here, then = self._values(step.motion, [at, at + behind], states, i)[0]
-        self._require_finite(i, at, here)
+        if not math.isfinite(here):
+            raise Hole(distance, here)
         return Sample(distance, side * here, side * (here - then) / back)
 
     def _state(self, step: Step, at: float) -> Array:
@@ -211,53 +251,124 @@ class Events:
         state: Array = self._attempts(np.array([step.motion]), *times, step.before[:, None], np.zeros(1))
         return state[:-1, 0]
 
-    def _require_finite(self, i: int, s: float, value: float) -> None:
-        if not math.isfinite(value):
-            raise NonFiniteError(f"{_name(i)} is {value} at t = {self._t0 + s:.6g}")
+    def _round_off(self, step: Step, i: int, distance: float, sizes: Array | None = None) -> float:
+        """The round-off of a function in a step: its change with that of t and of the state's components.
 
-    def _round_off(self, step: Step, i: int, late: bool) -> float:
-        """The round-off of a function at an end of a step: its change with that of t and each component."""
-        s, y = (step.later, step.after[0]) if late else (step.s, step.before[0])
-        states = np.concatenate([y[None], y[None], y + np.diag(ROUND_OFF * y)])
-        times = [s] * len(states)
-        times[1] += ROUND_OFF * (self._t0 + s)
+        Parameters
+        ----------
+        step, i, distance : the step, the function, and where.
+        sizes : (1 + k,) of which t and the components have round-off; by default their own values there.
+        """
+        at = step.time(distance)
+        y = self._state(step, at)[0]
+        sizes = np.concatenate([[self._t0 + at], y]) if sizes is None else sizes
+        changes = np.multiply.outer(SHARES * ROUND_OFF, np.diag(sizes)).reshape(-1, len(sizes))
+        changes = np.concatenate([np.zeros_like(changes[:1]), changes])
+        values = np.array(self._values(step.motion, list(at + changes[:, 0]), y + changes[:, 1:], i)[0])
+        apart = np.abs(values[1:] - values[0]).reshape(len(SHARES), -1)
+        return float(np.max(np.where(np.isfinite(apart), apart, 0.0), axis=0).sum() / SHARES.max())
+
+    def _error(self, step: Step, i: int, steepest: float, distance: float) -> float:
+        """The round-off of a function in a step, whose state may have come there from larger numbers.
+
+        Where its rate is zero the values have to tell it: their third differences over lengths of NEAR do,
+        because those of a smooth function are still smaller. At a kink they are not, and do not count.
+
+        Parameters
+        ----------
+        step, i, distance : the step, the function, and where.
+        steepest : the function's rate elsewhere in the step.
+        """
+        ends = np.array([[self._t0 + step.s, *step.before[0]], [self._t0 + step.later, *step.after[0]]])
+        error, apart = self._round_off(step, i, distance, np.abs(ends).max(axis=0)), NEAR * step.size
+        middle = min(max(distance, 3.0 * apart), step.size - 3.0 * apart)
+        times = [step.time(middle + place * apart) for place in range(-3, 4)]
+        states = np.array([self._state(step, at)[0] for at in times])
         values = np.array(self._values(step.motion, times, states, i)[0])
-        return float(np.nansum(np.abs(values[1:] - values[0])))
+        is_flat = np.abs(np.diff(values)).max() <= CLOSE * steepest * apart
+        return error + float(np.abs(np.diff(values, 3)).max()) if is_flat else error
 
-    def _is_round_off(self, step: Step, i: int, value: float, other: float, late: bool) -> bool:
-        """Whether a value at an end of a step cannot be told from zero; `other` is that at the other end."""
-        return abs(value) <= ROUND_OFF * other or abs(value) <= self._round_off(step, i, late)
+    def _is_zero(self, step: Step, i: int, values: tuple[float, float], late: bool) -> bool:
+        """Whether a function cannot be told from zero at an end of a step, of its values at both."""
+        value, other = (abs(value) for value in (values[::-1] if late else values))
+        if value > CLOSE * other:
+            return False
+        return value <= self._error(step, i, other / step.size, step.size if late else 0.0)
 
     # --- events in a step -----------------------------------------------------------------------------------
 
     def _at_start(self, step: Step) -> Watched:
         """A motion before its first step."""
         look = self._look(step, step.s, step.before, NEAR)
+        for i, value in enumerate(look.values):
+            if not math.isfinite(value):
+                raise self._not_finite(i, step.s, value)
         ends = self._values(step.motion, [step.later], step.after[:1])
         zeros = [
             i
             for i, (a, (b,)) in enumerate(zip(look.values, ends, strict=True))
-            if abs(a) <= CLOSE * abs(b) and self._is_round_off(step, i, a, abs(b), False)
+            if self._is_zero(step, i, (a, b), False)
         ]
         return Watched(look, frozenset(zeros), True)
 
-    def _times(self, step: Step, i: int, watched: Watched, look: Look, zero_end: bool) -> list[float]:
-        """The times in a step at which a function comes to zero in the direction that is asked for."""
-        from_zero = i in watched.zeros
-        if from_zero and look.values[i] == look.rates[i] == 0.0:  # it stays there
+    def _until_hole(
+        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool], first: bool
+    ) -> tuple[list[Event], Hole | None]:
+        """The events of a function in a step, or until a place from which it is not finite; and that place.
+
+        Parameters
+        ----------
+        step, i : the step and the function.
+        ends : the function at both ends.
+        zero : whether it is zero there.
+        first : whether it is the first step.
+        """
+        hole = None
+        while True:
+            try:
+                if not math.isfinite(ends[1].value):
+                    raise Hole(step.size, ends[1].value)
+                return self._events_of(step, i, ends, zero, first), hole
+            except Hole as met:
+                last, hole = self._last_finite(step, i, met)
+            if last == 0.0:
+                return [], hole
+            at = step.time(last)
+            step = step._replace(later=at, after=self._state(step, at))
+            end = self._sample(step, i, 1, step.size, NEAR * step.size)
+            ends = ends[0], end
+            zero = zero[0], self._is_zero(step, i, (ends[0].value, end.value), True)
+
+    def _last_finite(self, step: Step, i: int, hole: Hole) -> tuple[float, Hole]:
+        """A distance where a function is finite, and the next one, where it is not; `hole` is after both."""
+        last = 0.0
+        while hole.distance - last > step.resolution(hole.distance):
+            x = 0.5 * (last + hole.distance)
+            try:
+                self._value(step, i, x)
+                last = x
+            except Hole as met:
+                hole = met
+        return last, hole
+
+    def _events_of(
+        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool], first: bool
+    ) -> list[Event]:
+        """The events of a function in a step, in the direction that is asked for."""
+        if zero[0] and ends[1].value == ends[1].rate == 0.0:  # it stays there
             return []
-        start = Sample(0.0, watched.look.values[i], watched.look.rates[i])
-        end = Sample(step.size, look.values[i], look.rates[i])
-        came = self._coming_to_zero(step, i, (start, end), (from_zero, zero_end))
-        nearest = SIMULTANEOUS * self._whole if watched.first and not from_zero else -1.0
-        times = [(step.time(distance), side) for distance, side in came]
-        direction = self._events[i].direction
-        return [at for at, side in times if side * direction <= 0.0 and abs(at - step.s) > nearest]
+        nearest = SIMULTANEOUS * self._whole if first and not zero[0] else -1.0
+        direction, found = self._events[i].direction, []
+        for distance, side, round_off in self._coming_to_zero(step, i, ends, zero):
+            at = step.time(distance)
+            if side * direction <= 0.0 and abs(at - step.s) > nearest:
+                found.append(Event(at, i, round_off))
+        return found
 
     def _coming_to_zero(
         self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool]
-    ) -> list[tuple[float, int]]:
-        """Distances at which a function comes to zero, with the sign that it had before.
+    ) -> list[Came]:
+        """Places in a step at which a function comes to zero.
 
         Parameters
         ----------
@@ -271,15 +382,20 @@ class Events:
         side, last = sign(begin[1]), self._last_side(step, i, end, zero[1])
         if side == last != 0 and not zero[1]:
             return [] if zero[0] else self._dip(step, i, ends, side)
-        if side in (0, last):
-            return [(end.x, last)] if zero[1] and last else []
-        stop = (end.x, end.value - level)
-        if zero[1] and last:  # it comes to zero, and again at the end
+        if side in (0, last) and (zero[0] or sign(end.value) != -side):
+            return [self._at_end(step, i, ends, last)] if zero[1] and last else []
+        stop, twice = (end.x, end.value - level), zero[1] and last == -side
+        if twice:  # it comes to zero, and again at the end
             stop = (1.0 - NEAR) * end.x, self._value(step, i, (1.0 - NEAR) * end.x) - level
         if sign(stop[1]) == side:
-            return [(end.x, side)]
-        came = [(self._root(step, i, level, begin, stop), side)]
-        return [*came, (end.x, last)] if zero[1] and last else came
+            return [self._at_end(step, i, ends, side)]
+        came = [Came(self._root(step, i, level, begin, stop), side)]
+        return [*came, self._at_end(step, i, ends, last)] if twice else came
+
+    def _at_end(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> Came:
+        """A function that is zero at the end of a step, and has had a sign before."""
+        error = self._error(step, i, abs(ends[0].value) / step.size, step.size)
+        return Came(step.size, side, error)
 
     def _leaving(self, step: Step, i: int, level: float) -> tuple[float, float]:
         """A distance soon after the beginning, where a function is `level`, and its value there minus that.
@@ -287,7 +403,7 @@ class Events:
         The value is 0 if the function stays there, as far as can be seen.
         """
         s, (y, rate) = step.s, step.before[:2]
-        error, size = self._round_off(step, i, False), step.size
+        error, size = self._round_off(step, i, 0.0), step.size
         for share in (NEAR, LATER):
             ahead = share * step.length
             change = self._values(step.motion, [s + ahead], (y + ahead * rate)[None], i)[0][0] - level
@@ -307,7 +423,7 @@ class Events:
         if not zero:
             return sign(end.value)
         before = -NEAR * step.size * end.rate
-        return sign(before) if abs(before) > self._round_off(step, i, True) else 0
+        return sign(before) if abs(before) > self._round_off(step, i, step.size) else 0
 
     def _root(
         self, step: Step, i: int, level: float, begin: tuple[float, float], stop: tuple[float, float]
@@ -318,33 +434,73 @@ class Events:
             lambda distance: self._value(step, i, distance) - level, (lo, hi), (at_lo, at_hi), step.resolution
         )
 
-    def _dip(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> list[tuple[float, int]]:
+    def _dip(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> list[Came]:
         """As `_coming_to_zero`, of a function that begins and ends on one side of zero, and turns between."""
         a, b = (Sample(end.x, side * end.value, side * end.rate) for end in ends)
         if stays_above(a, b):
             return []
-        error = max(ROUND_OFF * max(a.value, b.value), self._round_off(step, i, True))
-        sample = partial(self._sample, step, i, side)
+        steepest = max(abs(a.rate), abs(b.rate))
+        sample, error = partial(self._sample, step, i, side), partial(self._error, step, i, steepest)
         low = lowest_between(sample, a, b, error, NEAR * step.size, step.resolution)
         if low is None:
             return []
-        if abs(low.value) <= error:
-            return [(low.x, side)]
+        round_off = error(low.x)
+        if abs(low.value) <= round_off:
+            return [Came(low.x, side, round_off)]
         places = [(p.x, side * p.value) for p in (a, low, b)]
-        return [(self._root(step, i, 0.0, *places[:2]), side), (self._root(step, i, 0.0, *places[1:]), -side)]
+        return [
+            Came(self._root(step, i, 0.0, *places[:2]), side),
+            Came(self._root(step, i, 0.0, *places[1:]), -side),
+        ]
 
-    def _recorded(self, step: Step, came: list[tuple[float, int]]) -> float | None:
-        """Record events (time, function) of a step; the time at which one ends the motion, or None."""
-        end: float | None = None
-        for at, i in sorted(came, key=lambda event: (abs(event[0] - step.s), event[1])):
-            if end is not None and abs(at - end) > SIMULTANEOUS * self._whole:
-                break
+    # --- the end of a motion --------------------------------------------------------------------------------
+
+    def _recorded(self, step: Step, came: list[Event], holes: list[tuple[int, Hole]]) -> float | None:
+        """Record the events of a step; the time at which one ends the motion, or None.
+
+        Raises
+        ------
+        NonFiniteError : a function is not finite before.
+        """
+        end: Event | None = None
+        for event in sorted(came, key=lambda event: (abs(event.at - step.s), event.i)):
+            if end is not None and not self._together(step, end, event):
+                continue
+            at, i, _ = event
             q, v = self._states_of(step.motion, [self._t0 + at], self._state(step, at)[:1])
             self._found[step.motion][i].append((self._t0 + at, q[0], v[0]))
             self._left[step.motion][i] -= 1.0
             if self._left[step.motion][i] <= 0.0 and end is None:
-                end = at
-        return end
+                end = event
+        for i, hole in sorted(holes, key=lambda hole: hole[1].distance):
+            if end is None or hole.distance < abs(end.at - step.s) - SIMULTANEOUS * self._whole:
+                raise self._not_finite(i, step.time(hole.distance), hole.value)
+        return None if end is None else end.at
+
+    def _together(self, step: Step, end: Event, later: Event) -> bool:
+        """Whether an event that is found after the end of a motion cannot be told from being there."""
+        apart = abs(later.at - end.at)
+        return apart <= SIMULTANEOUS * self._whole or any(
+            apart <= self._width(step, *event) for event in (end, later)
+        )
+
+    def _width(self, step: Step, at: float, i: int, round_off: float | None) -> float:
+        """The distance from an event at which its function is not zero on either side; 0 of a simple root."""
+        if round_off is None:
+            return 0.0
+        x = abs(at - step.s)
+        reach = step.resolution(x)
+        while reach < step.size:
+            around = [step.time(place) for place in (x - reach, x + reach) if 0.0 <= place <= step.size]
+            states = [self._state(step, at)[0] for at in around]
+            values = self._values(step.motion, around, np.array(states), i)[0] if around else []
+            if not any(abs(value) <= round_off for value in values):
+                break
+            reach *= WIDER
+        return reach
+
+    def _not_finite(self, i: int, s: float, value: float) -> NonFiniteError:
+        return NonFiniteError(f"{_name(i)} is {value} at t = {self._t0 + s:.6g}")
 
 
 def _moved(state: Array, by: float) -> Array:

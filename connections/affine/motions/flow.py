@@ -325,7 +325,8 @@ class Trajectories(Parametrized):
             if not is_traced(times, since):
                 solver.require_within(np.asarray(times) + since)
             traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver, since)
-            return traced[0], {} if traced[1] is None else {"drift": traced[1]}
+            more = {} if traced[1] is None else {"drift": traced[1]}
+            return traced[0], more | _no_events(solver)
         first = arguments[0].name if arguments else ""
         solver.require_within(np.asarray(times) + since)
         given = tuple(item.value for item in arguments)
@@ -355,7 +356,7 @@ class Trajectories(Parametrized):
             if not count:
                 values = motions.nothing(rows, times)
                 if not solver.events:
-                    return values, {}
+                    return values, _no_events(solver)
                 came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
                 return values, dict(zip(("event_times", "event_states"), came, strict=True))
         else:
@@ -398,6 +399,7 @@ class Trajectories(Parametrized):
         values, points, good = _recorded(motions, times, found.states[:, places], started.given, reached)
         kept = flow.conserved is not None or flow.momenta is not None
         more: dict[str, Any] = {"drift": found.drift[:, places]} if kept else {}
+        more |= _no_events(solver)
         if events is not None:
             more["event_times"], more["event_states"] = events.results()
             for ended, end in found.ended.items():
@@ -596,6 +598,11 @@ def _states_of(
         return motions.instants(times, y, own[motion])
 
     return states_of
+
+
+def _no_events(solver: Solver) -> dict[str, Any]:
+    """The fields of a motion whose list of events is empty; none if there is no such list."""
+    return {} if solver.events is None else {"event_times": (), "event_states": ()}
 
 
 def _recorded(

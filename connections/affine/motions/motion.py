@@ -66,7 +66,7 @@ class Motion:
     drift: Array | None = field(default=None, kw_only=True)
     """(..., T) relative change of what the motion conserves, <v, v> or the energy; None if it does not."""
     event_times: Any = field(default=None, kw_only=True)
-    """Of each event the times (..., K), NaN where a motion of a batch has fewer; None without events."""
+    """Of each event the times (..., K), NaN where a motion has fewer; None without `events`."""
     event_states: Any = field(default=None, kw_only=True)
     """Of each event q (..., K, nq) and v (..., K, n) at these times."""
     estimate: Any = field(default=None, kw_only=True)
