@@ -75,18 +75,31 @@ class Stopped(NamedTuple):
     ----------
     s, y : its last time and state (k,).
     why : what happened, in words.
-    beyond : the state (k,) extrapolated to a little later.
+    rate : (k,) of the last state; zero if it is not known.
+    whole : how long the motion was to last, with its sign.
     """
 
     s: float
     y: Array
     why: str
-    beyond: Array
+    rate: Array
+    whole: float
 
     @classmethod
     def at(cls, s: float, state: Array, why: str, whole: float) -> Stopped:
         """At the time s and in the state (STATE, k); the motion was to last for `whole`, with its sign."""
-        return cls(s, state[0].copy(), why, state[0] + _BEYOND * whole * state[1])
+        return cls(s, state[0].copy(), why, state[1].copy(), whole)
+
+    def later(self, step: float) -> Array:
+        """The state (k,) extrapolated over a step."""
+        if not np.isfinite(self.rate).all():
+            return self.y
+        return self.y + step * self.rate
+
+    @property
+    def beyond(self) -> Array:
+        """The state (k,) extrapolated to a little later."""
+        return self.y + _BEYOND * self.whole * self.rate
 
 
 class Followed(NamedTuple):
@@ -458,7 +471,7 @@ def stop_at_drifts(
         at = int(np.argmax(drift[row] > most))
         why = drift_in_words(name, value[row, 0], value[row, at], drift[row, at], most)
         y = found.states[row, at].copy()
-        found.stopped[int(row)] = Stopped(float(clock[at]), y, why, y)
+        found.stopped[int(row)] = Stopped(float(clock[at]), y, why, np.zeros_like(y), 0.0)
         found.last[row] = clock[at - 1]
         found.states[row, at:] = found.drift[row, at:] = np.nan
 

@@ -33,8 +33,10 @@ from connections.affine.motions.jax_motions import (
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
     IntegrationError,
+    NonFiniteError,
     ShapeError,
     as_array,
+    finite_results,
     is_traced,
     keep_motion,
     kept_as,
@@ -52,12 +54,14 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FrameField
-from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
+from connections.integration.driver import TOO_SHORT, Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
 from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held
 from connections.integration.traced import solve
 
+#: Of the whole time: how far beyond its stop a motion's rate is looked at. Steps that short were refused.
+_BEYOND = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
 Recipe = Callable[[], Any]  # () -> the flow
 State = tuple[jax.Array, jax.Array]  # (q, v)
@@ -452,7 +456,7 @@ class Trajectories(Parametrized):
         if at == 0 and self.begin_at_a_point:
             require_admissible(self.owner, first, given[0])
         failed = _failed(name, since + times[at])
-        if np.isfinite(points[at]).all():
+        if np.isfinite(points[at]).all() and (at or stop is None):  # at first, what is recorded is not finite
             self._raise_at(failed, points[at])
         known = [(times[at - 1], points[at - 1])] if at else []
         if not at and self.begin_at_a_point:
@@ -461,10 +465,42 @@ class Trajectories(Parametrized):
         if stop is None:
             reason = f": {refused}" if refused else ""
             raise IntegrationError(f"{failed}{where}{reason}") from refused
-        refused = refused or self._refused_beyond(flow, stop, times[at], given)
-        reason = f"{stop.why}, because {refused}" if refused else stop.why
+        reason, refused = self._why(flow, stop, refused, (times[0], times[at], times[-1]), given, since)
         more = f"it cannot be followed beyond t = {since + times[0] + stop.s:.6g}: {reason}"
         raise IntegrationError(f"{failed}{where}; {more}") from refused
+
+    def _why(
+        self,
+        flow: Flow[Any],
+        stop: Stopped,
+        refused: ValueError | None,
+        times: tuple[float, float, float],
+        given: tuple[np.ndarray, ...],
+        since: Any,
+    ) -> tuple[str, ValueError | None]:
+        """Why the integration of one motion stopped early, and the error that says it, or None.
+
+        What a user's function returns at the last state comes first, then what the point there is, then what
+        such a function returns a little later, where the state may be none.
+
+        Parameters
+        ----------
+        refused : the error that refused its last step, or None.
+        times : the first, the one that was not reached, and the last.
+        """
+        first, t, last = times
+        refused_at = partial(_rate_refused, flow, first, stop, given, since)
+        here = refused_at(0.0, True) if stop.why == TOO_SHORT else None
+        if here is not None:
+            return str(here), here
+        refused_there = None if refused else self._refused_beyond(flow, stop, t, given)
+        if refused_there is None and stop.why == TOO_SHORT:
+            rates = (refused_at(share * (last - first), refused is None) for share in _BEYOND)
+            beyond = next((error for error in rates if error is not None), None)
+            if beyond is not None:
+                return str(beyond), beyond
+        refused = refused or refused_there
+        return f"{stop.why}, because {refused}" if refused else stop.why, refused
 
     def _refused_beyond(
         self, flow: Flow[Any], stop: Stopped, t: float, given: tuple[np.ndarray, ...]
@@ -531,6 +567,38 @@ def _traced_rows_at(
     trajectories: Trajectories, recipe: Recipe, chosen: Any, times: jax.Array, *rows: jax.Array
 ) -> Any:
     return jax.vmap(lambda *row: _traced_at(trajectories, recipe, chosen, times, *row))(*rows)
+
+
+def _rate_refused(
+    flow: Flow[Any],
+    t0: float,
+    stop: Stopped,
+    given: tuple[np.ndarray, ...],
+    since: Any,
+    step: float,
+    whole: bool,
+) -> NonFiniteError | None:
+    """The error of the first user's function that is not finite a step after the stop, or None.
+
+    Parameters
+    ----------
+    whole : whether it is also an error if only the rate is not finite, as with an infinite derivative.
+    """
+    y, t = stop.later(step), t0 + stop.s + step
+    state = flow.state_at(jnp.asarray(y), given)
+    if flow.host is not None:  # whose functions need not know JAX's arrays
+        state = jax.tree_util.tree_map(np.array, state)
+    try:
+        with finite_results():
+            rate = ravel_pytree(flow.rate(t, state, *given))[0]
+        if whole:
+            require_finite("rate", rate)
+    except NonFiniteError as error:
+        what = str(error).removesuffix(": every number must be finite")
+        return NonFiniteError(f"{what} at t = {since + t:.6g}")
+    except (ArithmeticError, TypeError, ValueError):  # the state a step later may be none
+        return None
+    return None
 
 
 def motions_with_progress(
