@@ -184,7 +184,7 @@ class Solver:
             rtol=_positive("rtol", options.get("rtol"), tolerance),
             atol=_positive("atol", options.get("atol"), tolerance, zero=True),
             first_step=_positive("first_step", options.get("first_step"), np.inf),
-            max_step=_positive("max_step", options.get("max_step"), np.inf),
+            max_step=_longest(options.get("max_step")),
             max_steps=_count("max_steps", options.get("max_steps")),
         )
         flags = (_flag(option, options.get(option, False)) for option in ("allow_partial", "estimate"))
@@ -223,6 +223,11 @@ def _positive(name: str, value: Any, default: float, zero: bool = False) -> floa
         expected = "a number that is not negative" if zero else "a positive number"
         raise ValueError(f"{name}: expected {expected}, got {value}")
     return float(array)
+
+
+def _longest(step: Any) -> float:
+    """The longest step; infinite for no bound, as SciPy's is by default."""
+    return np.inf if isinstance(step, float) and step == np.inf else _positive("max_step", step, np.inf)
 
 
 def _count(name: str, value: Any) -> float:

@@ -772,7 +772,9 @@ def as_times(times: Any) -> Any:
     require_finite("times", times)
     steps = np.diff(np.asarray(times))
     if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
-        raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
+        at = int(np.argmin(np.sign(steps) == (np.sign(steps[0]) or 1.0)))
+        pair = f"times[{at}] = {times[at]:.17g} before times[{at + 1}] = {times[at + 1]:.17g}"
+        raise ShapeError("times", "(T,) of strictly increasing or strictly decreasing values", pair)
     return times
 
 
