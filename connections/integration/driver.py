@@ -26,6 +26,7 @@ from connections.integration.tolerances import (
     NO_LONGER,
     SHORTEST,
     SUSPECT,
+    across,
     at_beginning,
     clock_counts,
     is_taken,
@@ -174,7 +175,7 @@ def follow(
     whole, places = abs(float(clock[-1])), min(places, m)
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift if looked_at else math.inf
-    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
+    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found, settings.gap)
     with (
         kept_on_interrupt(found),
         np.errstate(all="ignore"),
@@ -208,6 +209,7 @@ class _Run(NamedTuple):
     conserved: str
     tick: Tick | None
     found: Followed
+    gap: float
 
 
 class _Lanes(NamedTuple):
@@ -329,12 +331,21 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         s, h, goal, target, before, rest, which, state = lanes
         # Try a step. One that would pass the next requested time, or end just before it, ends there.
         left = goal - s
-        ends = h >= NO_LONGER * left
+        ends, crosses = h >= NO_LONGER * left, False
+        if run.gap:
+            crosses = left <= run.gap
+            ends = ends | crosses
         length = of.where(ends, left, h)
         grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
         tried = attempts(which, of.row(sign * s), of.row(sign * length), state, grain)
+        if run.gap and of.any(crosses):
+            moved = across(tried, state, sign * of.column(length))
+            tried = np.where(of.column(crosses), moved, tried)
         # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
         error = of.fmin(of.numbers(np.maximum.reduce(tried[-1], axis=-1, initial=0.0)), math.inf)
+        if run.gap and of.any(crosses):
+            sound = of.numbers(np.isfinite(tried[:2]).all(axis=(0, -1)))
+            error = of.where(crosses, of.where(sound, 0.0, math.inf), error)
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken, again = length <= shortest, False, None
         if of.any(length <= suspect):

@@ -59,6 +59,7 @@ class Settings(NamedTuple):
     first_step : length of the first step; infinite for the default.
     max_step, share : no step is longer than `max_step`, or this share of the whole time; infinite for any.
     max_steps : steps, accepted or not, after which a motion ends.
+    gap : an interval between two times that is as short lies around a breakpoint, where the rate may jump.
     """
 
     rtol: Any = RTOL
@@ -67,6 +68,7 @@ class Settings(NamedTuple):
     max_step: Any = np.inf
     share: Any = np.inf
     max_steps: Any = float(MAX_STEPS)
+    gap: Any = 0.0
 
     @property
     def drift(self) -> Any:

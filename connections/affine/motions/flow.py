@@ -62,6 +62,8 @@ from connections.integration.traced import solve
 
 #: Of the whole time: how far beyond its stop a motion's rate is looked at. Steps that short were refused.
 _BEYOND = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+_BESIDE = 2.0 * float(np.finfo(float).eps)  # relative: beside a breakpoint, whatever is rounded
+_ROUND_OFF = 64.0 * float(np.finfo(float).eps)  # relative, by which a state is moved to see it
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
 Recipe = Callable[[], Any]  # () -> the flow
 State = tuple[jax.Array, jax.Array]  # (q, v)
@@ -124,7 +126,8 @@ class Flow(Generic[Value]):
 
             clock, places = times - times[0], slice(None)
             if np.size(breakpoints) and len(times) > 1:
-                clock, places = _with_breakpoints(clock, jnp.asarray(breakpoints) - times[0])
+                clock, places, gap = _with_breakpoints(clock, jnp.asarray(breakpoints), times[0], self.points)
+                settings = (settings or Settings())._replace(gap=gap)
             layout, expected = self.layout(*given), jnp.zeros_like(origin)
             if self.timed and self.points:
                 instants = jnp.linspace(0.0, 1.0, LOOKS) * clock[-1]
@@ -370,7 +373,8 @@ class Trajectories(Parametrized):
         attempts = motions.attempts(float(times[0]), started, scales, (settings.rtol, settings.atol))
         clock, places = times - times[0], slice(None)
         if len(solver.breakpoints) and len(times) > 1:
-            clock, places = _with_breakpoints(clock, solver.breakpoints - since - times[0])
+            clock, places, gap = _with_breakpoints(clock, solver.breakpoints - since, times[0], flow.points)
+            settings = settings._replace(gap=float(gap))
         look = None
         if flow.timed and flow.points:
             terms_of = motions.terms(float(times[0]), started)
@@ -642,11 +646,30 @@ def _look_ahead(
     nothing, which = np.zeros(1), np.array([motion])
     units = attempts(which, np.array([s]), nothing, state[:, None], nothing)[-1, 0]
     terms = terms_of(motion, s, state[0])
+    terms = np.maximum(terms, _sizes_within(attempts, which, s, state))
     if only_held and not is_held(state[1], terms, units, layout):
         return False
     later = [] if only_held else [terms_of(motion, at, state[0]) for at in np.linspace(s, end, LOOKS)]
     scales[1, motion] = expected_rates(np.stack([terms, *later]), units, layout)
     return True
+
+
+def _sizes_within(attempts: Attempts, which: np.ndarray, s: float, state: np.ndarray) -> np.ndarray:
+    """Sizes of terms that may cancel within one user's function: the rate's change with round-off, (k,).
+
+    The rate is compared with those at each component, and at the time, larger by a part `_ROUND_OFF`; the
+    changes are added, and divided by this part.
+    """
+    nothing, instant, total = np.zeros(1), np.array([s]), np.zeros(state.shape[1])
+    moved = [(instant * (1.0 + _ROUND_OFF), state)]
+    for i in np.flatnonzero(state[0]):
+        other = state.copy()
+        other[0, i] *= 1.0 + _ROUND_OFF
+        moved.append((instant, other))
+    for at, other in moved:
+        change = attempts(which, at, nothing, other[:, None], nothing)[1, 0] - state[1]
+        total += np.nan_to_num(np.abs(change), nan=0.0, posinf=0.0)
+    return total / _ROUND_OFF
 
 
 def _states_of(
@@ -726,14 +749,23 @@ def _differences(motion: Motion, closer: Motion) -> Any:
     return tuple(numpy.abs(a - b) for a, b in zip(motion, closer, strict=True))
 
 
-def _with_breakpoints(clock: Any, breakpoints: Any) -> tuple[Any, Any]:
-    """Clock times in their order together with breakpoints, and the places of the clock times among them."""
+def _with_breakpoints(clock: Any, breakpoints: Any, t0: Any, moves: Any) -> tuple[Any, Any, Any]:
+    """Clock times together with breakpoints, the places of the clock times among them, and `Settings.gap`.
+
+    A rate may jump at a breakpoint, and t0 + s is the breakpoint but for round-off. So the steps of a motion
+    (`moves`) end two units of the last place before it, and begin again as far behind: the time between is
+    a step of its own. What is carried along a curve begins at a size, and such an error is nothing to it.
+    """
     numpy: Any = np if isinstance(clock, np.ndarray) else jnp
-    sign = numpy.sign(clock[-1])
-    together = numpy.sort(numpy.concatenate([sign * clock, sign * breakpoints]))
+    sign, at = numpy.sign(clock[-1]), breakpoints - t0
+    off, around = _BESIDE * (abs(t0) + numpy.abs(at)), sign * at
+    if moves:
+        around = numpy.concatenate([around - off, around + off])
+        around = numpy.clip(around, 0.0, numpy.abs(clock[-1]))
+    together = numpy.sort(numpy.concatenate([sign * clock, around]))
     if numpy is np:
         together = np.unique(together)
-    return sign * together, numpy.searchsorted(together, sign * clock)
+    return sign * together, numpy.searchsorted(together, sign * clock), 2.5 * numpy.max(off) if moves else 0.0
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
