@@ -367,7 +367,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         kept_by.see(tried, which, of.row(kept))
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
         later = of.where(kept, of.where(ends, goal, s + length), s)
-        over = _event_in_step(run, of, kept, which, sign, (s, later), (state, tried))
+        seen = kept > crosses if run.gap else kept  # what comes to zero across a breakpoint is seen beside it
+        over = _event_in_step(run, of, seen, which, sign, (s, later), (state, tried))
         s, state = later, _accepted_states(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
         drifted, drift = False, no_grain

@@ -266,7 +266,7 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
 
 
 def across(found: Any, state: Any, step: Any, numpy: Any = np) -> Any:
-    """A step across a breakpoint, as long as round-off of time: first with the rate before, then with that after.
+    """A step across a breakpoint, as long as round-off of time: half of it with the rate before.
 
     Parameters
     ----------

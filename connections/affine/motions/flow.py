@@ -657,18 +657,24 @@ def _look_ahead(
 def _sizes_within(attempts: Attempts, which: np.ndarray, s: float, state: np.ndarray) -> np.ndarray:
     """Sizes of terms that may cancel within one user's function: the rate's change with round-off, (k,).
 
-    The rate is compared with those at each component, and at the time, larger by a part `_ROUND_OFF`; the
-    changes are added, and divided by this part.
+    The rate is compared with those at each component, and at the time, larger and smaller by a part
+    `_ROUND_OFF`. The lesser of both changes counts, because a jump is on one side; they are added, and
+    divided by this part.
     """
-    nothing, instant, total = np.zeros(1), np.array([s]), np.zeros(state.shape[1])
-    moved = [(instant * (1.0 + _ROUND_OFF), state)]
-    for i in np.flatnonzero(state[0]):
-        other = state.copy()
-        other[0, i] *= 1.0 + _ROUND_OFF
-        moved.append((instant, other))
-    for at, other in moved:
-        change = attempts(which, at, nothing, other[:, None], nothing)[1, 0] - state[1]
-        total += np.nan_to_num(np.abs(change), nan=0.0, posinf=0.0)
+    nothing, total = np.zeros(1), np.zeros(state.shape[1])
+
+    def change(part: int, by: float) -> np.ndarray:
+        at, other = np.array([s]), state.copy()
+        if part < 0:
+            at *= 1.0 + by
+        else:
+            other[0, part] *= 1.0 + by
+        moved: np.ndarray = np.abs(attempts(which, at, nothing, other[:, None], nothing)[1, 0] - state[1])
+        return moved
+
+    for part in (-1, *np.flatnonzero(state[0]).tolist()):
+        lesser = np.minimum(change(part, _ROUND_OFF), change(part, -_ROUND_OFF))
+        total += np.where(np.isfinite(lesser), lesser, 0.0)
     return total / _ROUND_OFF
 
 
