@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from connections._progress import Ticks
 from connections.affine.connection import AffineConnection
+from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.flow import as_times, is_traced_now
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_and_scale, momenta_of
@@ -243,7 +244,7 @@ def require_kept(
     if (drift > most).any():
         at = tuple(np.argwhere(drift > most)[0])
         error = IntegrationError(
-            f"{name}: the momentum of generator {at[-1]} of the symmetry has changed by {drift[at]:.2g} of "
+            f"{name}: {MOMENTUM} {at[-1]} of the symmetry has changed by {drift[at]:.2g} of "
             f"its scale by t = {np.asarray(motion.times)[at[-2]]:.6g}, where {most:.2g} is allowed; "
             "variational steps keep it if the symmetry commutes with the retraction of the frame"
         )

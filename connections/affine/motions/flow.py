@@ -20,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
 from connections._progress import Ticks
+from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.events import Events
 from connections.affine.motions.jax_motions import (
     ROWS,
@@ -471,7 +472,9 @@ class Trajectories(Parametrized):
             raise IntegrationError(f"{failed}{where}{reason}") from refused
         reason, refused = self._why(flow, stop, refused, (times[0], times[at], times[-1]), given, since)
         more = f"it cannot be followed beyond t = {since + times[0] + stop.s:.6g}: {reason}"
-        raise IntegrationError(f"{failed}{where}; {more}") from refused
+        error = IntegrationError(f"{failed}{where}; {more}")
+        vars(error)["stopped"] = stop.y  # where `broken_symmetry` looks
+        raise error from refused
 
     def _why(
         self,
@@ -725,7 +728,7 @@ def _momenta(
 
     J, lengths = (array.reshape(m, count, -1) for array in by_rows(at, m * count, ROWS))
     for i in range(J.shape[-1]):
-        yield f"the momentum of generator {i} of the symmetry", J[..., i], lengths[..., i]
+        yield f"{MOMENTUM} {i} of the symmetry", J[..., i], lengths[..., i]
 
 
 def _until_stopped(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
