@@ -458,7 +458,7 @@ class MechanicalSystem(Described, Parametrized):
         """The motions under `control`."""
 
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-            tau = self.forces_at(t, q, v) - self.gravity_at(q)
+            tau = self.forces_at(t, q, v) - as_result("the gradient of the potential", self.gravity_at(q))
             if control is not None:
                 tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
