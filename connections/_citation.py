@@ -204,6 +204,14 @@ PAPERS = {
         r"De\s+Luca\s+et\s+al",
         doi="10.1109/IROS.2006.282053",
     ),
+    "D": _book(
+        "Deuflhard, Peter",
+        "Newton Methods for Nonlinear Problems",
+        "Springer",
+        "2004",
+        r"Deuflhard, Newton\s+Methods|Deuflhard's",
+        doi="10.1007/978-3-642-23899-4",
+    ),
     "L": _book(
         "Lee, J. M.",
         "{Riemannian} Manifolds: An Introduction to Curvature",

@@ -382,7 +382,7 @@ def test_every_site_of_mjcf_is_a_frame(tmp_path):
         "site 1": 1.0,
         "trunk (site)": 3.0,
         "trunk (site) (site)": 4.0,
-        "site 1 (site)": 2.0,
+        "site 1 (unnamed)": 2.0,
     }
 
 

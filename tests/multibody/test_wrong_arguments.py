@@ -22,7 +22,7 @@ Q, V = np.zeros(2), np.ones(2)
 def test_a_function_is_declared_and_documented_as_its_row_says(name):
     row, function = RECURSIONS[name], getattr(multibody, name)
     choice = row.choice.arguments if row.choice else ()
-    names = ["model", "q", *row.vectors, *choice, "out"]
+    names = ["model", "q", *row.vectors, *choice, *FORCES.get(name, ()), "out"]
     assert list(inspect.signature(function).parameters) == names
     lines = inspect.getdoc(function).splitlines()
     described = [line.split(" : ")[0] for line in lines[lines.index("Parameters") + 2 :] if " : " in line]
@@ -32,6 +32,8 @@ def test_a_function_is_declared_and_documented_as_its_row_says(name):
     assert pickle.loads(pickle.dumps(function)) is function
 
 
+FORCES = dict.fromkeys(("inverse_dynamics_derivatives", "forward_dynamics_derivatives"), ("passive",))
+FORCES |= dict.fromkeys(("inverse_dynamics", "forward_dynamics"), ("passive", "wrenches", "axes"))
 SWAPPED = {
     "mass_matrix": lambda: multibody.mass_matrix(Q, MODEL),
     "coriolis_matrix": lambda: multibody.coriolis_matrix(Q, V, MODEL),

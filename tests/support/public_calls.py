@@ -218,6 +218,11 @@ def _through(points: Any) -> Any:
     return cn.SampledCurve.through(FRAME, (np.linspace(0.0, 1.0, 5), points))(0.3)
 
 
+def _between(points: Any) -> Any:
+    curve = cn.SampledCurve.through(FRAME, (np.linspace(0.0, 1.0, 5), points))
+    return curve.between(np.array([0.1, 0.6]))[0][0]
+
+
 Q, QV, QVW = ("q",), ("q", "v"), ("q", "v", "w")
 QG = ("q", "g")
 
@@ -329,6 +334,7 @@ CALLS: dict[str, Call] = {
     ),
     "SampledCurve.through": Call(_through, ("sampled",), False),
     "SampledCurve": Call(_sampled, ("sampled",), False),
+    "SampledCurve.between": Call(_between, ("sampled",), False),
     "linearization": Call(lambda q, v: cn.linearization(NABLA, q, v, force), QV),
     "covariant_linearization": Call(lambda q, v: cn.affine.covariant_linearization(NABLA, q, v, force), QV),
     "deviation_map": Call(lambda q, v: cn.affine.deviation_map(NABLA, q, v), QV),
