@@ -14,6 +14,7 @@ import re
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, ValuesView
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import asdict, dataclass
 from functools import singledispatch
 from inspect import signature
@@ -786,6 +787,19 @@ def require_shape(name: str, value: Any, shape: tuple[int, ...]) -> jax.Array:
     return array.reshape(shape)
 
 
+_FINITE_RESULTS = ContextVar("_FINITE_RESULTS", default=False)
+
+
+@contextmanager
+def finite_results() -> Iterator[None]:
+    """A block in which `NonFiniteError` names the first user's function whose result is not finite."""
+    token = _FINITE_RESULTS.set(True)
+    try:
+        yield
+    finally:
+        _FINITE_RESULTS.reset(token)
+
+
 def as_result(name: str, value: Any) -> jax.Array:
     """The result of a user's function as an array of real numbers, of any shape.
 
@@ -797,6 +811,7 @@ def as_result(name: str, value: Any) -> jax.Array:
     Raises
     ------
     TypeError : the result is not an array of real numbers.
+    NonFiniteError : it is not finite, within `finite_results`.
     """
     if not isinstance(value, jax.Array | float | int) and not is_traced(value):
         value = _as_real(name, value)
@@ -806,6 +821,8 @@ def as_result(name: str, value: Any) -> jax.Array:
     except (TypeError, ValueError) as error:
         raise TypeError(f"{name}: expected an array of real numbers, got {words_of(value)}") from error
     _require_real(name, array)
+    if _FINITE_RESULTS.get():
+        require_finite(name, array)
     exact = array.dtype.kind in "biu"  # of which JAX takes no derivative
     return array.astype(jax.dtypes.canonicalize_dtype(np.float64)) if exact else array
 

@@ -2,14 +2,16 @@
 
 import re
 import sys
-from dataclasses import replace
+from dataclasses import MISSING, fields, replace
 from io import BytesIO
 
 import numpy as np
 import pytest
 
 import connections as cn
-from connections import plots
+from connections import control, plots
+from connections.affine.motions.jacobi import JacobiField
+from connections.affine.motions.stability import GeodesicStability
 from connections.control import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 
 TIMES = np.linspace(0.0, 1.0, 5)
@@ -202,6 +204,28 @@ def test_xarray_has_the_numbers_the_names_and_the_units(rng):
     assert (data.lyapunov.units, data.time.units) == ("J", "s") and "betas" not in data
     own = replace(given, times=np.stack([TIMES, 2.0 * TIMES])).to_xarray()  # as vmap gives them
     assert own.times.dims == ("member", "time") and float(own.times[1, -1]) == 2.0
+
+
+RESULTS = [
+    *(cn.Motion, GeodesicStability, JacobiField, ClosedLoopMotion, AdaptiveMotion, ObservedMotion),
+    *(control.PlantMotion, control.EffortMotion),
+]
+
+
+@pytest.mark.parametrize("kind", RESULTS, ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("count", [1, 4])
+def test_xarray_of_a_member_has_its_betas_as_scalars(rng, kind, count):
+    parts = {
+        part.name: rng.standard_normal((3, len(TIMES), 3)) for part in fields(kind) if part.default is MISSING
+    }
+    betas = {"betas": rng.standard_normal((3, count))} if "betas" in {f.name for f in fields(kind)} else {}
+    given = kind(**parts | {"times": TIMES} | betas)
+    data, every = given.member(1).to_xarray(), given.to_xarray()
+    assert data.q.dims == ("time", "q_component")
+    np.testing.assert_array_equal(data.q, every.q[1])
+    for k in range(count if betas else 0):
+        name = "beta" if count == 1 else f"beta_{k}"
+        assert data[name].dims == () and float(data[name]) == betas["betas"][1, k] == float(every[name][1])
 
 
 def test_without_xarray_it_says_how_to_get_it(rng, monkeypatch):

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
+from connections.affine.motions.broken_symmetry import broken_symmetry_told
 from connections.affine.motions.flow import Flow, State, Trajectories, require_untraced_symmetry
 from connections.affine.motions.geodesics import geodesic_flow_of
 from connections.affine.motions.host_motions import HostMotion
@@ -424,6 +425,8 @@ class MechanicalSystem(Described, Parametrized):
             if control is not None or self.forces is not None:
                 raise ValueError("symmetry: no momentum is conserved under forces or a control")
             recipe = PytreePartial(self._symmetric_flow, symmetry)
+            with broken_symmetry_told("simulate", self.metric, self.potential_at, symmetry, q0):
+                return Trajectories.of(self).motion("simulate", recipe, arguments, times, solver)
         return Trajectories.of(self).motion("simulate", recipe, arguments, times, solver)
 
     def with_connection(self, connection: AffineConnection) -> MechanicalSystem:
@@ -455,7 +458,7 @@ class MechanicalSystem(Described, Parametrized):
         """The motions under `control`."""
 
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-            tau = self.forces_at(t, q, v) - self.gravity_at(q)
+            tau = self.forces_at(t, q, v) - as_result("the gradient of the potential", self.gravity_at(q))
             if control is not None:
                 tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
             return solve_definite(self.metric.matrix_at(q), tau)
@@ -499,7 +502,9 @@ class MechanicalSystem(Described, Parametrized):
             "simulate", self, arguments, times, step, order, discrete, steps, not driven
         )
         if symmetry is not None:
-            require_kept("simulate", self, self.metric, symmetry, self._nabla, motion)
+            q0 = arguments[0].value
+            with broken_symmetry_told("simulate", self.metric, self.potential_at, symmetry, q0):
+                require_kept("simulate", self, self.metric, symmetry, self._nabla, motion)
         return motion
 
     def _discrete(self, control: Forces | None) -> DiscreteSystem:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from connections._progress import Ticks
 from connections.affine.connection import AffineConnection
+from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.flow import as_times, is_traced_now
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_and_scale, momenta_of
@@ -45,7 +47,7 @@ from connections.evaluation.boundary import Argument, as_given, batch_of, evalua
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.metrics import Metric
-from connections.integration.solver import Settings
+from connections.integration.solver import Options, Settings
 from connections.integration.tolerances import relative_drift
 
 METHODS = ("DOP853", "variational")
@@ -137,7 +139,13 @@ def is_variational(name: str, method: str, step: Any, order: Any, options: Mappi
                 raise TypeError(f"{name}: {option} is an option of method='variational'")
         return False
     for option in options:
-        raise TypeError(f"{name}: {option} is no option of method='variational', whose steps have one length")
+        if option in Options.__annotations__:
+            raise TypeError(
+                f"{name}: {option} is no option of method='variational', whose steps have one length"
+            )
+        near = difflib.get_close_matches(option, ("step", "order"), 1)
+        hint = f"did you mean {near[0]}?" if near else "its options are step, order"
+        raise TypeError(f"{name}: there is no option {option!r} of method='variational'; {hint}")
     if step is None:
         raise TypeError(f"{name}: method='variational' needs step=h, the length of its steps, s")
     if order not in (None, *SHARES):
@@ -236,7 +244,7 @@ def require_kept(
     if (drift > most).any():
         at = tuple(np.argwhere(drift > most)[0])
         error = IntegrationError(
-            f"{name}: the momentum of generator {at[-1]} of the symmetry has changed by {drift[at]:.2g} of "
+            f"{name}: {MOMENTUM} {at[-1]} of the symmetry has changed by {drift[at]:.2g} of "
             f"its scale by t = {np.asarray(motion.times)[at[-2]]:.6g}, where {most:.2g} is allowed; "
             "variational steps keep it if the symmetry commutes with the retraction of the frame"
         )

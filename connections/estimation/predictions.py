@@ -1,7 +1,7 @@
 """Predictions to a tolerance: the state, Phi, and the covariance P of errors over a step.
 
 The first try is one step, judged by the last term of Phi that it has. Where its error is larger than the
-tolerance, steps with exponentials follow, whose lengths are chosen by the difference of two methods; where
+tolerance, steps with exponentials follow, whose lengths are chosen by how two halves differ from one; where
 errors are differences of coordinates, a linear system's exact step is tried before. The errors are
 
     of the state, (dx^T P^-1 dx)^(1/2),    of the covariance, trace((P^-1 dP)^2)^(1/2),
@@ -40,7 +40,9 @@ _EVEN = 0.5  # x, beyond which Simpson's rule is not tried
 _CLOCK = 16.0  # round-off of A, and of its exponential, is a clock that is wrong by so many times round-off
 _BLOCKS, _BLOCK = 16, 16
 MOST = _BLOCKS * _BLOCK  # steps that are tried
-_SHORTER, _LONGER, _MARGIN = 0.2, 5.0, 0.9  # the next length of a step, relative to the last
+_PLACES = 0.29, 0.5, 0.83, 1.0  # of a linear system, where its rates are looked at
+_PARTS = 32.0  # in which steps of chosen lengths begin
+_SHORTER, _LONGER, _MARGIN = 0.2, 2.0, 0.9  # the next length of a step, relative to the last
 
 
 class Predicted(NamedTuple):
@@ -80,6 +82,8 @@ def predicted_at(
     x, P, begin = estimate.state, estimate.P, estimate.t
     if steps is None or steps == 1:
         found = _step(space, x, P, u, begin, t - begin)
+        if not space.has_constant_noise:  # of which three places say too little
+            found = _compared(found, _equal_steps(space, x, P, u, begin, t - begin, 2))
         if steps is None and goes_on:
             missed = ~(found.off <= rtol) & jnp.isfinite(jnp.sum(P))
             found = jax.lax.cond(
@@ -124,51 +128,64 @@ def _step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predi
 
 
 def _exact_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
-    """One step with Phi and S that are exact for A and Q that do not change."""
+    """Two halves of a step with Phi and S that are exact for A and Q that do not change.
+
+    They are judged by the whole step, which knows A and Q at every other place only.
+    """
     even = space.even_course_at(x, u, h)
     if even is not None:
-        found = of_generator(even.a, even.q)
-        late = _late(found.spread.after(P), even.a, even.q)
-        return _judged(even.end, found.spread, P, None, lambda inverse: _relative(inverse, late))
-    course = space.course_at(x, u, t, h)
-    inner = _inside(course, P)
-    found, other = of_course(course.A, course.Q, h)
-    end = found.spread.after(inner)
-    wrong = jax.lax.stop_gradient(_outside(course, end - other.after(inner)))
-    late = _outside(course, _late(end, h * course.A[2], h * course.Q[2]))
+        exact = of_generator(even.a, even.q).spread
+        late = _late(exact.after(P), even.a, even.q)
+        return _judged(even.end, exact, P, None, lambda inverse: _relative(inverse, late))
+    half = 0.5 * h
+    first = space.course_at(x, u, t, half)
+    second = space.course_at(first.end, u, t + half, half)
+    both = second._replace(before=first.before)
+    A, Q = ((*begin, *end[1:]) for begin, end in ((first.A, second.A), (first.Q, second.Q)))
+    whole, early, later = of_course(A, Q, h)
+    found, inner = early.then(later), _inside(both, P)
+    end = found.after(inner)
+    wrong = jax.lax.stop_gradient(_outside(both, end - whole.after(inner)))
+    late = _outside(both, _late(end, h * second.A[2], h * second.Q[2]))
+    gap = None
+    if first.gap is not None and second.gap is not None:
+        gap = _in_frame(second, later).Phi @ first.gap + second.gap
 
     def spread(inverse: jax.Array) -> jax.Array:
         return _relative(inverse, wrong) + _relative(inverse, late)
 
-    return _judged(course.end, _in_frame(course, found.spread), P, course.gap, spread)
+    return _judged(both.end, _in_frame(both, found), P, gap, spread)
 
 
 def _linear_step(space: Space, x: State, P: jax.Array, u: Any, t: Any, h: Any) -> Predicted:
-    """The exact step of a linear system, xdot = A x + b, judged by its rates in the middle and at the end."""
+    """The exact step of a linear system, xdot = A x + b, judged by its rates at some places."""
     begin = space.rates_at(x, u, t)
-    found, half = (of_generator(part * h * begin.A, part * h * begin.Q) for part in (1.0, 0.5))
-    nodes = []
-    for part, own in ((0.5, half), (1.0, found)):
+
+    def node(part: jax.Array) -> Any:
+        own = of_generator(part * h * begin.A, part * h * begin.Q)
         way = part * h * own.B @ begin.rate
         end = _shifted(x, way)
         there = space.rates_at(end, u, t + part * h)
-        nodes.append((there.A - begin.A, there.Q - begin.Q, there.rate - begin.rate - begin.A @ way))
-    nodes = jax.lax.stop_gradient(nodes)
+        changes = there.A - begin.A, there.Q - begin.Q, there.rate - begin.rate - begin.A @ way
+        return own, end, there, jax.lax.stop_gradient(changes)
+
+    nodes = jax.vmap(node)(jnp.array(_PLACES))
+    found, end, there = jax.tree_util.tree_map(lambda a: a[-1], nodes[:3])
+    A, Q, rates = nodes[3]
     P_end = found.spread.after(P)
     factors = [lower_factor(jax.lax.stop_gradient(each)) for each in (P, P_end)]
     late = _late(P_end, h * there.A, h * there.Q)
 
     def spread(inverse: jax.Array) -> jax.Array:
-        size = _relative(inverse, late)
-        for A, Q, _ in nodes:
-            size += h * _relative(inverse, Q)
-            for L in factors:
-                turned = product(A, L)
-                size += h * jnp.sqrt(jnp.sum(turned * product(inverse, turned)))
+        def of_node(A: jax.Array, Q: jax.Array) -> jax.Array:
+            turned = [product(A, L) for L in factors]
+            return _relative(inverse, Q) + sum(jnp.sqrt(jnp.sum(T * product(inverse, T))) for T in turned)
+
+        size: jax.Array = _relative(inverse, late) + h * jnp.sum(jax.vmap(of_node)(A, Q))
         return size
 
     # What the rates miss is carried to the end, where fast modes have forgotten it.
-    gap = h * jnp.abs(found.B) @ sum(jnp.abs(rate) for *_, rate in nodes)
+    gap = h * jnp.abs(found.B) @ jnp.sum(jnp.abs(rates), axis=0)
     gap = gap + _EPS * (_CLOCK * jnp.abs(h * there.rate) + jnp.abs(jnp.concatenate(end)))
     return _judged(end, found.spread, P, gap, spread)
 
@@ -182,6 +199,13 @@ def _equal_steps(
 
     done: Predicted = jax.lax.fori_loop(0, steps, one, _before(space, x, P))
     return done
+
+
+def _compared(whole: Predicted, halves: Predicted) -> Predicted:
+    """The halves, judged by the whole, too."""
+    fixed = jax.lax.stop_gradient(halves.P)
+    off = _relative(inverse_of_definite(fixed), fixed - jax.lax.stop_gradient(whole.P))
+    return halves._replace(spread=halves.spread + off, off=jnp.maximum(halves.off, halves.spread + off))
 
 
 class _UnderWay(NamedTuple):
@@ -229,7 +253,7 @@ def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: A
 
     @jax.checkpoint
     def steps(first: Predicted, done: jax.Array) -> Predicted:
-        start = _UnderWay(first, jnp.where(done, length, 0.0), length, jnp.zeros(()))
+        start = _UnderWay(first, jnp.where(done, length, 0.0), length / _PARTS, jnp.zeros(()))
         end, _ = jax.lax.scan(block, start, None, _BLOCKS)
         failed = jnp.where(jnp.isnan(end.error), jnp.nan, jnp.inf)
         return end.found._replace(off=jnp.where(end.s < length, failed, end.found.off))

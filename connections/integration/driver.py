@@ -26,6 +26,7 @@ from connections.integration.tolerances import (
     NO_LONGER,
     SHORTEST,
     SUSPECT,
+    across,
     at_beginning,
     clock_counts,
     is_taken,
@@ -75,18 +76,31 @@ class Stopped(NamedTuple):
     ----------
     s, y : its last time and state (k,).
     why : what happened, in words.
-    beyond : the state (k,) extrapolated to a little later.
+    rate : (k,) of the last state; zero if it is not known.
+    whole : how long the motion was to last, with its sign.
     """
 
     s: float
     y: Array
     why: str
-    beyond: Array
+    rate: Array
+    whole: float
 
     @classmethod
     def at(cls, s: float, state: Array, why: str, whole: float) -> Stopped:
         """At the time s and in the state (STATE, k); the motion was to last for `whole`, with its sign."""
-        return cls(s, state[0].copy(), why, state[0] + _BEYOND * whole * state[1])
+        return cls(s, state[0].copy(), why, state[1].copy(), whole)
+
+    def later(self, step: float) -> Array:
+        """The state (k,) extrapolated over a step."""
+        if not np.isfinite(self.rate).all():
+            return self.y
+        return self.y + step * self.rate
+
+    @property
+    def beyond(self) -> Array:
+        """The state (k,) extrapolated to a little later."""
+        return self.y + _BEYOND * self.whole * self.rate
 
 
 class Followed(NamedTuple):
@@ -161,7 +175,7 @@ def follow(
     whole, places = abs(float(clock[-1])), min(places, m)
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift if looked_at else math.inf
-    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found)
+    run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found, settings.gap)
     with (
         kept_on_interrupt(found),
         np.errstate(all="ignore"),
@@ -195,6 +209,7 @@ class _Run(NamedTuple):
     conserved: str
     tick: Tick | None
     found: Followed
+    gap: float
 
 
 class _Lanes(NamedTuple):
@@ -316,12 +331,21 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         s, h, goal, target, before, rest, which, state = lanes
         # Try a step. One that would pass the next requested time, or end just before it, ends there.
         left = goal - s
-        ends = h >= NO_LONGER * left
+        ends, crosses = h >= NO_LONGER * left, False
+        if run.gap:
+            crosses = left <= run.gap
+            ends = ends | crosses
         length = of.where(ends, left, h)
         grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
         tried = attempts(which, of.row(sign * s), of.row(sign * length), state, grain)
+        if run.gap and of.any(crosses):
+            moved = across(tried, state, sign * of.column(length))
+            tried = np.where(of.column(crosses), moved, tried)
         # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
         error = of.fmin(of.numbers(np.maximum.reduce(tried[-1], axis=-1, initial=0.0)), math.inf)
+        if run.gap and of.any(crosses):
+            sound = of.numbers(np.isfinite(tried[:2]).all(axis=(0, -1)))
+            error = of.where(crosses, of.where(sound, 0.0, math.inf), error)
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.
         short, taken, again = length <= shortest, False, None
         if of.any(length <= suspect):
@@ -343,7 +367,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         kept_by.see(tried, which, of.row(kept))
         # Accepted steps move on, to exactly the requested time if they end there; rejected ones stay.
         later = of.where(kept, of.where(ends, goal, s + length), s)
-        over = _event_in_step(run, of, kept, which, sign, (s, later), (state, tried))
+        seen = kept > crosses if run.gap else kept  # what comes to zero across a breakpoint is seen beside it
+        over = _event_in_step(run, of, seen, which, sign, (s, later), (state, tried))
         s, state = later, _accepted_states(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
         drifted, drift = False, no_grain
@@ -458,7 +483,7 @@ def stop_at_drifts(
         at = int(np.argmax(drift[row] > most))
         why = drift_in_words(name, value[row, 0], value[row, at], drift[row, at], most)
         y = found.states[row, at].copy()
-        found.stopped[int(row)] = Stopped(float(clock[at]), y, why, y)
+        found.stopped[int(row)] = Stopped(float(clock[at]), y, why, np.zeros_like(y), 0.0)
         found.last[row] = clock[at - 1]
         found.states[row, at:] = found.drift[row, at:] = np.nan
 

@@ -59,6 +59,7 @@ class Settings(NamedTuple):
     first_step : length of the first step; infinite for the default.
     max_step, share : no step is longer than `max_step`, or this share of the whole time; infinite for any.
     max_steps : steps, accepted or not, after which a motion ends.
+    gap : an interval between two times that is as short lies around a breakpoint, where the rate may jump.
     """
 
     rtol: Any = RTOL
@@ -67,6 +68,7 @@ class Settings(NamedTuple):
     max_step: Any = np.inf
     share: Any = np.inf
     max_steps: Any = float(MAX_STEPS)
+    gap: Any = 0.0
 
     @property
     def drift(self) -> Any:
@@ -184,7 +186,7 @@ class Solver:
             rtol=_positive("rtol", options.get("rtol"), tolerance),
             atol=_positive("atol", options.get("atol"), tolerance, zero=True),
             first_step=_positive("first_step", options.get("first_step"), np.inf),
-            max_step=_positive("max_step", options.get("max_step"), np.inf),
+            max_step=_longest(options.get("max_step")),
             max_steps=_count("max_steps", options.get("max_steps")),
         )
         flags = (_flag(option, options.get(option, False)) for option in ("allow_partial", "estimate"))
@@ -225,6 +227,11 @@ def _positive(name: str, value: Any, default: float, zero: bool = False) -> floa
         expected = "a number that is not negative" if zero else "a positive number"
         raise ValueError(f"{name}: expected {expected}, got {value}")
     return float(array)
+
+
+def _longest(step: Any) -> float:
+    """The longest step; infinite for no bound, as SciPy's is by default."""
+    return np.inf if isinstance(step, float) and step == np.inf else _positive("max_step", step, np.inf)
 
 
 def _count(name: str, value: Any) -> float:

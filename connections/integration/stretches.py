@@ -98,7 +98,7 @@ def _follow(
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)
-        elif look_ahead is not None:
+        elif look_ahead is not None and tried:  # without a step, the first rate is not finite
             changed = look_ahead(0, float(at.s), state, ended == ASKS)
             at, after = at._replace(ended=none.ended, h=longest if changed else at.h), tried + LOOK_AGAIN
             look_ahead = look_ahead if ended == ASKS else None

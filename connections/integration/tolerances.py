@@ -265,6 +265,18 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
     return numpy.all(sound & ((shifted & (at_rest | leaving)) | (found[-1] < 1.0)), axis=-1)
 
 
+def across(found: Any, state: Any, step: Any, numpy: Any = np) -> Any:
+    """A step across a breakpoint, as long as round-off of time: half of it with the rate before.
+
+    Parameters
+    ----------
+    found, state : after and before the step, as of `with_error_ratios`, or without errors.
+    step : its length, with a sign.
+    """
+    moved = state[0] + (0.5 * step) * (state[1] + found[1])
+    return numpy.concatenate([moved[None], found[1:]])
+
+
 def next_length(
     length: Any, planned: Any, ends: Any, error: Any, taken: Any, bounds: tuple[Any, Any], numpy: Any = np
 ) -> tuple[Any, Any]:

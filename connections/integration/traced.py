@@ -29,6 +29,7 @@ from connections.integration.tolerances import (
     SUSPECT,
     Layout,
     LayoutKey,
+    across,
     at_beginning,
     clock_counts,
     is_taken,
@@ -259,10 +260,12 @@ def after_steps(
 
     def step(at: MotionInProgress) -> MotionInProgress:
         goal, first = clock[at.target], at.tried < 0
-        ends = (jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) & ~first
+        crosses = (jnp.abs(goal - at.s) <= settings.gap) & ~first
+        ends = ((jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) | crosses) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
         length, before = jnp.abs(h), at.state
         tried = step_at(rate, scales_at, at.s, h, before[0], before[1])
+        tried = jnp.where(crosses, across(tried, before, h, jnp), tried)
         grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
         found = with_error_ratios(
@@ -270,8 +273,9 @@ def after_steps(
         )
         counts = clock_counts(found, before, whole, jnp)
         # A step of length zero, to find the first rate or between two equal times, has no errors.
-        error = jnp.where(length == 0.0, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
-        error, short = jnp.where(first & ~jnp.all(jnp.isfinite(found[1])), jnp.inf, error), length <= shortest
+        error = jnp.where((length == 0.0) | crosses, 0.0, jnp.fmin(jnp.max(found[-1], initial=0.0), jnp.inf))
+        known = jnp.all(jnp.isfinite(found[:2])) | ~(first | crosses)
+        error, short = jnp.where(known, error, jnp.inf), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
         drift = relative_drift(conserved, scale, at.first, jnp)
         drifted = (drift > settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first

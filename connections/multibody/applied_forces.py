@@ -17,6 +17,7 @@ Source: MuJoCo's documentation, Computation, Passive forces and Actuation model.
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -25,24 +26,25 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.checks import ModelError
+from connections.checks import ModelError, is_traced
 from connections.geometry.rigid.host_groups import skew
-from connections.multibody.definition.frames import frame_jacobian_at, frame_of
+from connections.multibody.definition.frames import frame_of
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
 from connections.multibody.inertia import BodyInertia
+from connections.multibody.joints.motors import Motor, Passive
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
-def motor_matrix_at(kinematics: Kinematics | ClosedKinematics, q: jax.Array) -> jax.Array:
-    """B (nv, nu) at q (nq,)."""
-    tree = kinematics.tree
-    B = jnp.asarray(ratios(_spanning(kinematics)))
+def motor_matrix_at(model: Any, q: jax.Array) -> jax.Array:
+    """B (nv, nu) of a model at q (nq,)."""
+    kinematics, motors = model.kinematics, model.motors
+    B = jnp.asarray(ratios(_spanning(kinematics), motors))
     if isinstance(kinematics, ClosedKinematics):
         B = kinematics.G_at(kinematics.spanning_at(q)).T @ B
-    for number, motor in enumerate(tree.motors):
+    for number, motor in enumerate(motors):
         if motor.frame is not None:
-            J = frame_jacobian_at(kinematics, q, motor.frame, "body")
+            J = model.frame_jacobian_at(q, motor.frame, "body")
             B = B.at[:, number].add(J.T @ jnp.asarray(motor.wrench))
     return B
 
@@ -65,29 +67,22 @@ class PassiveLaw(NamedTuple):
     upper: np.ndarray
     stiffness: np.ndarray
     friction: np.ndarray
-    speed: float
+    speed: Any
 
     @classmethod
-    def of(cls, kinematics: Kinematics) -> PassiveLaw:
-        """The law of a tree."""
-        passive = kinematics.tree.passive
-        springs, own = passive.springs, partial(_slice, kinematics)
-        d, friction = np.zeros((2, kinematics.nv))
-        for into, given in ((d, passive.damping), (friction, passive.friction)):
-            for name, value in given.items():
-                into[own(kinematics.v_starts, name)] = value
-        L, R = np.zeros((len(springs), kinematics.nq)), np.zeros((len(springs), kinematics.nv))
-        for number, spring in enumerate(springs):
-            for name, coefficient in spring.joints.items():
-                L[number, own(kinematics.q_starts, name)] = coefficient
-                R[number, own(kinematics.v_starts, name)] = coefficient
-        lower, upper = np.array([spring.rest for spring in springs]).reshape(-1, 2).T
-        of_springs = np.array([[spring.stiffness, spring.damping] for spring in springs]).reshape(-1, 2)
-        D = np.diag(d) + R.T @ (of_springs[:, 1:] * R)
-        speed = passive.friction_speed
-        if speed is None:
-            friction[:] = 0.0
-        return cls(D, L, R, lower, upper, of_springs[:, 0], friction, 1.0 if speed is None else speed)
+    def of(cls, kinematics: Kinematics, passive: Passive) -> PassiveLaw:
+        """The law of a tree, in arrays of JAX if JAX traces a number of `passive`."""
+        springs, numbers = passive.springs, _numbers_of(passive)
+        of_q, of_v = (partial(_by_joint, kinematics, starts) for starts in _starts(kinematics))
+        none = passive.friction_speed is None
+        d, friction = of_v(passive.damping, numbers), of_v({} if none else passive.friction, numbers)
+        L = _rows([of_q(spring.joints, numbers) for spring in springs], kinematics.nq, numbers)
+        R = _rows([of_v(spring.joints, numbers) for spring in springs], kinematics.nv, numbers)
+        lower, upper = _rows([numbers.array(spring.rest) for spring in springs], 2, numbers).T
+        each = [numbers.array([spring.stiffness, spring.damping]) for spring in springs]
+        k, damping = _rows(each, 2, numbers).T
+        D = numbers.diag(d) + R.T @ (damping[:, None] * R)
+        return cls(D, L, R, lower, upper, k, friction, 1.0 if none else passive.friction_speed)
 
     def forces(self, q: Any, v: Any, numbers: ModuleType = np) -> Any:
         """tau_s (..., nv_s), by the functions of NumPy or JAX."""
@@ -97,7 +92,7 @@ class PassiveLaw(NamedTuple):
             # Where lower = length = upper, JAX takes half of each slope, so k; of a clip, 3/4 of k.
             stretch = numbers.maximum(length - self.upper, 0.0) + numbers.minimum(length - self.lower, 0.0)
             tau = tau - (self.stiffness * stretch) @ self.R
-        if self.friction.any():
+        if is_traced(self.friction) or self.friction.any():
             tau = tau - self.friction * numbers.tanh(v / self.speed)
         return tau
 
@@ -112,7 +107,7 @@ class PassiveLaw(NamedTuple):
 
 def passive_forces_at(model: Any, q: Any, v: Any) -> jax.Array:
     """The passive force (nv,) of a model at q (nq,) and v (nv,)."""
-    kinematics, law, lifted = model.kinematics, model.passive_law, model.lifted
+    kinematics, law = model.kinematics, model.passive_law
     tau: jax.Array
     if isinstance(kinematics, ClosedKinematics):
         q_s = kinematics.spanning_at(q)
@@ -120,7 +115,24 @@ def passive_forces_at(model: Any, q: Any, v: Any) -> jax.Array:
         tau = G.T @ law.forces(q_s, G @ v, jnp)
     else:
         tau = law.forces(q, v, jnp)
-    return tau if lifted is None else tau + lifted.traced("gravity", q)
+    lift = model.lift_at(q)
+    return tau if lift is None else tau + lift
+
+
+def lifted_parameters(tree: Tree, passive: Passive) -> jax.Array | None:
+    """Masses and first moments of the lift by body, (N, 10), in arrays of JAX; None for none.
+
+    The inertias of these points are zero: they have no weight.
+    """
+    found, any_moves = jnp.zeros((len(tree.body_names), 10)), False
+    for frame, given in passive.lift.items():
+        number, placement = frame_of(tree, frame)
+        if number >= 0:
+            m, h = given[0], jnp.asarray(given[1:])
+            moment = jnp.asarray(placement[:3, :3]) @ h + m * placement[:3, 3]
+            found = found.at[number, :4].add(jnp.concatenate([jnp.asarray(m)[None], moment]))
+            any_moves = True
+    return found if any_moves else None
 
 
 def lifted_inertias(tree: Tree) -> np.ndarray | None:
@@ -136,19 +148,21 @@ def lifted_inertias(tree: Tree) -> np.ndarray | None:
     return found if found.any() else None
 
 
-def ratios(kinematics: Kinematics) -> np.ndarray:
-    """B_s (nv_s, nu) of the motors on joints."""
-    motors = kinematics.tree.motors
-    B = np.zeros((kinematics.nv, len(motors)))
-    for number, motor in enumerate(motors):
-        for name, ratio in motor.joints.items():
-            B[_slice(kinematics, kinematics.v_starts, name), number] = ratio
-    return B
+def ratios(kinematics: Kinematics, motors: Sequence[Motor]) -> Any:
+    """B_s (nv_s, nu) of the motors on joints, in an array of JAX if JAX traces a number of theirs."""
+    numbers = _numbers_of(tuple(motors))
+    rows = [_by_joint(kinematics, kinematics.v_starts, motor.joints, numbers) for motor in motors]
+    return _rows(rows, kinematics.nv, numbers).T
 
 
 def require_whole(kinematics: Kinematics | ClosedKinematics) -> None:
     """Raise `ModelError` if the description has passive forces that are not computed."""
-    left_out = kinematics.tree.passive.left_out
+    require_left_out_nothing(kinematics.tree.passive)
+
+
+def require_left_out_nothing(passive: Passive) -> None:
+    """Raise `ModelError` if there are passive forces that are not computed."""
+    left_out = passive.left_out
     if left_out:
         more = f", and {len(left_out) - 1} more" if len(left_out) > 1 else ""
         raise ModelError(
@@ -162,6 +176,25 @@ def _spanning(kinematics: Kinematics | ClosedKinematics) -> Kinematics:
     return kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
 
 
-def _slice(kinematics: Kinematics, starts: np.ndarray, joint: str) -> slice:
-    number = kinematics.tree.joint_names.index(joint)
-    return slice(int(starts[number]), int(starts[number + 1]))
+def _numbers_of(given: Any) -> Any:
+    """The functions of JAX, if it traces a number of what is given, or of NumPy."""
+    return jnp if is_traced(given) else np
+
+
+def _starts(kinematics: Kinematics) -> tuple[np.ndarray, np.ndarray]:
+    return kinematics.q_starts, kinematics.v_starts
+
+
+def _by_joint(kinematics: Kinematics, starts: np.ndarray, given: Mapping[str, Any], numbers: Any) -> Any:
+    """{joint: a number, or one for each component} as a vector (starts[-1],), zero for other joints."""
+    sizes = np.diff(starts).tolist()
+    parts = [
+        numbers.broadcast_to(given.get(name, 0.0), (size,))
+        for name, size in zip(kinematics.joint_names, sizes, strict=True)
+    ]
+    return numbers.concatenate(parts)
+
+
+def _rows(rows: list[Any], size: int, numbers: Any) -> Any:
+    """Vectors (size,) as the rows of a matrix (k, size)."""
+    return numbers.stack(rows) if rows else numbers.zeros((0, size))

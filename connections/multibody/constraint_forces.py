@@ -34,6 +34,7 @@ from connections.multibody.functions import (
     frame_jacobian_rate,
     inverse_dynamics,
 )
+from connections.multibody.graph import FixedJoint
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionLoop
 from connections.multibody.loops.conditions import wrenches_of
@@ -91,7 +92,7 @@ def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = No
 
 
 def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None) -> dict[str, np.ndarray]:
-    """The wrenches [n; f] that joints transmit, bearings and motors together, by the names of all joints.
+    """The wrenches [n; f] that joints transmit, by the names of all joints, fixed ones too.
 
     Parameters
     ----------
@@ -106,6 +107,9 @@ def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None
     {joint: (..., 6)}, the wrench that the parent exerts on the body that the joint moves, in the axes of that
     body, about its origin, N m and N; dependent joints of loops included. Its part along a joint's motion is
     the motor's force, less that which its own armature meets; closures are in `closure_forces`.
+
+    Fixed joints of the description and joints that are locked follow: the wrench on their child link, in its
+    axes, about its origin. The links behind it have the inertias of the description.
 
     Raises
     ------
@@ -130,33 +134,82 @@ def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None
     V = np.einsum("kbin,kn->kbi", A, motion.v)
     V_dot = np.einsum("kbin,kn->kbi", A, motion.a) + np.einsum("kbin,kn->kbi", rates, motion.v)
     V_dot[..., 3:] -= np.einsum("kbji,j->kbi", poses[:, :, :3, :3], model.gravity)
-    inertias = model.kinematics.tree.inertias
+    f = _needed(model.kinematics.tree.inertias, V, V_dot)
+    closures = _closures(model, motion)
+    for row, forces in enumerate(closures):
+        for force in forces:
+            for body, sign in ((force.body_b, 1.0), (force.body_a, -1.0)):
+                if body >= 0:
+                    f[row, body] -= sign * _in_body(force, poses[row, body])
+    parents = model.kinematics.tree.parents
+    for body in reversed(range(len(parents))):
+        if parents[body] >= 0:
+            f[:, parents[body]] += _carried(f[:, body], poses[:, body], poses[:, parents[body]])
+    found = {name: f[:, body] for body, name in enumerate(tree.joint_names)}
+    for joint in model.kinematics.tree.fixed:
+        found[joint.name] = _through(model, joint, (V, V_dot, f, poses), closures)
+    return {name: wrench.reshape(*motion.batch, 6) for name, wrench in found.items()}
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+def _needed(inertias: np.ndarray, V: np.ndarray, V_dot: np.ndarray) -> np.ndarray:
+    """I Vdot + V x* I V, (k, N, 6), of bodies with I (N, 6, 6), V and Vdot (k, N, 6)."""
     momentum = np.einsum("bij,kbj->kbi", inertias, V)
     f = np.einsum("bij,kbj->kbi", inertias, V_dot)
     f[..., :3] += cross(V[..., :3], momentum[..., :3]) + cross(V[..., 3:], momentum[..., 3:])
     f[..., 3:] += cross(V[..., :3], momentum[..., 3:])
-    for row, forces in enumerate(_closures(model, motion)):
-        for force in forces:
-            for body, sign in ((force.body_b, 1.0), (force.body_a, -1.0)):
-                if body >= 0:
-                    R, p = poses[row, body, :3, :3], poses[row, body, :3, 3]
-                    n, along = force.components[:3], force.components[3:]
-                    f[row, body] -= sign * np.concatenate(
-                        [R.T @ (n + np.cross(force.point - p, along)), R.T @ along]
-                    )
-    parents = model.kinematics.tree.parents
-    for body in reversed(range(len(parents))):
-        parent = parents[body]
-        if parent >= 0:
-            back = np.swapaxes(poses[:, parent, :3, :3], 1, 2)
-            turn = back @ poses[:, body, :3, :3]
-            arm = np.einsum("kij,kj->ki", back, poses[:, body, :3, 3] - poses[:, parent, :3, 3])
-            n, along = (np.einsum("kij,kj->ki", turn, part) for part in (f[:, body, :3], f[:, body, 3:]))
-            f[:, parent] += np.concatenate([n + cross(arm, along), along], axis=1)
-    return {name: f[:, body].reshape(*motion.batch, 6) for body, name in enumerate(tree.joint_names)}
+    return np.asarray(f)
 
 
-# --- private -----------------------------------------------------------------------------------------------
+def _in_body(force: _Force, pose: np.ndarray) -> np.ndarray:
+    """The wrench (6,) of a closure in the axes of a body at `pose` (4, 4), about its origin."""
+    R, p = pose[:3, :3], pose[:3, 3]
+    n, along = force.components[:3], force.components[3:]
+    return np.concatenate([R.T @ (n + np.cross(force.point - p, along)), R.T @ along])
+
+
+def _carried(wrench: np.ndarray, pose: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """Wrenches (k, 6) of frames at `pose` (k, 4, 4) in the axes of others, about their origins."""
+    back = np.swapaxes(other[:, :3, :3], 1, 2)
+    turn = back @ pose[:, :3, :3]
+    arm = np.einsum("kij,kj->ki", back, pose[:, :3, 3] - other[:, :3, 3])
+    n, along = (np.einsum("kij,kj->ki", turn, part) for part in (wrench[:, :3], wrench[:, 3:]))
+    return np.concatenate([n + cross(arm, along), along], axis=1)
+
+
+def _through(
+    model: Model,
+    joint: FixedJoint,
+    moving: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    closures: list[list[_Force]],
+) -> np.ndarray:
+    """The wrench (k, 6) through a fixed joint, of V, Vdot, f (k, N, 6) and poses (k, N, 4, 4) of the bodies.
+
+    The links behind it need what their inertias do, and what the joints that are on them transmit.
+    """
+    (V, V_dot, f, poses), tree = moving, model.kinematics.tree
+    body, placement = tree.placements[joint.child]
+    behind = {joint.child}
+    while more := {each.child for each in tree.fixed if each.parent in behind} - behind:
+        behind |= more
+    inertia = sum((each.inertia_in(tree) for each in tree.fixed if each.child in behind), np.zeros((6, 6)))
+    if body >= 0:
+        own, V, V_dot = poses[:, body], V[:, body], V_dot[:, body]
+    else:
+        own, V = np.broadcast_to(np.eye(4), (len(f), 4, 4)), np.zeros((len(f), 6))
+        V_dot = np.broadcast_to(np.concatenate([np.zeros(3), np.negative(model.gravity)]), (len(f), 6))
+    wrench = _needed(inertia[None], V[:, None], V_dot[:, None])[:, 0]
+    for number, carrier in enumerate(tree.carriers):
+        if carrier in behind:
+            wrench += _carried(f[:, number], poses[:, number], own)
+    ties = model.kinematics.ties if isinstance(model.kinematics, ClosedKinematics) else ()
+    for owner, tie in enumerate(ties):
+        for link, sign in (getattr(tie, "link_b", None), 1.0), (getattr(tie, "link_a", None), -1.0):
+            if link in behind:
+                wrench -= sign * np.array([_in_body(row[owner], own[k]) for k, row in enumerate(closures)])
+    return _carried(wrench, own, own @ placement)
 
 
 class _Motion(NamedTuple):

@@ -137,14 +137,14 @@ def with_forces(
     structure = structure_of(model)
     if structure.closed and not is_traced(q):
         q = close_loops(structure, q)
-    force = structure.passive_forces(q, v) if passive else np.zeros(model.nv)
+    force = model.passive_forces(q, v) if passive else np.zeros(model.nv)
     if wrenches is not None:
         require_mapping("wrenches", wrenches, "{frame: [n; f] (6,)}")
         for frame, wrench in wrenches.items():
             what = f"wrenches: frame {frame!r}"
             w = as_array(what, wrench, (6,))
             require_finite(what, w)
-            force = force + product(np.swapaxes(frame_jacobian(structure, q, frame, axes=axes), -1, -2), w)
+            force = force + product(np.swapaxes(frame_jacobian(model, q, frame, axes=axes), -1, -2), w)
     return q, force
 
 

@@ -18,6 +18,8 @@ import networkx as nx
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from connections._shown import shown
+from connections._words import no_such
 from connections.checks import ModelError, is_traced
 from connections.multibody.clusters import make_read_only
 from connections.multibody.inertia import NO_INERTIA, BodyInertia, inertia_of_matrix, require_sums
@@ -63,6 +65,35 @@ class Edge:
 
 
 @dataclass(frozen=True, eq=False)
+class FixedJoint:
+    """A joint that does not move, whose links are merged into one body."""
+
+    name: str
+    parent: Hashable  #: a link, or the ground
+    child: Hashable  #: a link
+    inertia: np.ndarray  #: (6, 6) spatial inertia of the child link alone, in its frame
+
+    def inertia_in(self, tree: Tree) -> np.ndarray:
+        """The inertia (6, 6) of the child link in the frame of the body that it is a part of."""
+        pose = tree.placements[self.child][1]
+        return inertia_of_matrix(self.inertia).seen_from(pose[:3, :3], pose[:3, 3]).matrix
+
+
+def no_joint(tree: Tree, name: Any, names: Sequence[str], kind: str = "joint") -> str:
+    """Why there is no joint of this name among those of these names, in words.
+
+    Parameters
+    ----------
+    tree : of the robot; a fixed joint of it is told to be one.
+    kind : of the joints, in the singular.
+    """
+    if any(joint.name == name for joint in tree.fixed):
+        others = ", ".join(map(shown, names))
+        return f"joint {shown(repr(name))} is fixed: it has no coordinates. The joints are {others}"
+    return no_such(kind, name, names)
+
+
+@dataclass(frozen=True, eq=False)
 class Tree:
     """N moving bodies in depth-first order; joint i moves body i."""
 
@@ -85,6 +116,8 @@ class Tree:
     motors: tuple[Motor, ...] = ()
     passive: Passive = Passive()
     keyframes: Keyframes = field(default_factory=dict)
+    carriers: tuple[Hashable, ...] = ()  #: N, the links, or the ground, on which the joints are
+    fixed: tuple[FixedJoint, ...] = ()  #: in no order
 
     def __post_init__(self) -> None:
         make_read_only(self)
@@ -110,7 +143,7 @@ class Tree:
                 number = int(np.searchsorted(starts, body, side="right")) - 1
                 placements[number][link] = body - int(starts[number]), pose
         columns = np.cumsum([0, *(joint.nv for joint in self.joints)])
-        trees = []
+        trees: list[Tree] = []
         for start, stop, links in zip(starts, [*starts[1:], len(self.parents)], placements, strict=True):
             bodies = slice(start, stop)
             trees.append(
@@ -127,6 +160,8 @@ class Tree:
                     limits=self.limits[bodies],
                     armature=self.armature[columns[start] : columns[stop]],
                     actuated=self.actuated[bodies],
+                    carriers=self.carriers[bodies],
+                    fixed=tuple(joint for joint in self.fixed if joint.child in placements[len(trees)]),
                 )
             )
         return tuple(trees)
@@ -294,6 +329,7 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
     for edge in edges:
         leaving.setdefault(edge.parent, []).append(edge)
     bodies: list[_Body] = []
+    fixed: list[FixedJoint] = []
     placements: dict[Hashable, tuple[int, np.ndarray]] = {GROUND: (-1, np.eye(4))}
     # Each entry: the edge to follow, the body that carries it, and the placement of its parent link there.
     stack = [(edge, -1, np.eye(4)) for edge in reversed(leaving.get(GROUND, []))]
@@ -306,13 +342,15 @@ def build_tree(links: Sequence[Link], edges: Sequence[Edge]) -> Tree:
         if not isinstance(edge.joint, Fixed):
             bodies.append(_Body(edge, carrier, pose))
             carrier, pose = len(bodies) - 1, np.eye(4)
+        else:
+            fixed.append(FixedJoint(edge.name, edge.parent, edge.child, inertias[edge.child].matrix))
         placements[edge.child] = carrier, pose
         if carrier >= 0:
             bodies[carrier].merge(edge.child, inertias[edge.child], pose)
         stack.extend((after, carrier, pose) for after in reversed(leaving.get(edge.child, [])))
     if not bodies:
         raise ModelError("nothing moves: there is no joint but fixed ones")
-    return _tree(bodies, placements)
+    return _tree(bodies, placements, tuple(fixed))
 
 
 def with_locked(tree: Tree, poses: Mapping[int, np.ndarray]) -> Tree:
@@ -342,7 +380,26 @@ def with_locked(tree: Tree, poses: Mapping[int, np.ndarray]) -> Tree:
     }
     names = dict(zip(tree.body_names, tree.links, strict=True))
     own_links = tuple(tuple(name for body in bodies for name in names[body]) for bodies in merged.links)
-    return replace(merged, links=own_links, placements=placements)
+    carriers = dict(zip(tree.joint_names, tree.carriers, strict=True))
+    locked = tuple(
+        FixedJoint(
+            tree.joint_names[body], tree.carriers[body], tree.body_names[body], _of_own_link(tree, body)
+        )
+        for body in poses
+    )
+    return replace(
+        merged,
+        links=own_links,
+        placements=placements,
+        carriers=tuple(carriers[name] for name in merged.joint_names),
+        fixed=tree.fixed + locked,
+    )
+
+
+def _of_own_link(tree: Tree, body: int) -> np.ndarray:
+    """The inertia (6, 6) of a body without the links that are fixed to its own one."""
+    others = [joint.inertia_in(tree) for joint in tree.fixed if tree.placements[joint.child][0] == body]
+    return np.asarray(tree.inertias[body] - sum(others, np.zeros((6, 6))))
 
 
 def subtree(tree: Tree, link: str) -> Tree:
@@ -377,7 +434,17 @@ def subtree(tree: Tree, link: str) -> Tree:
             placements[name] = -1, back @ own
         elif body in numbers:
             placements[name] = numbers[body], own
-    return replace(part, links=tuple(tree.links[body] for body in kept), placements=placements)
+    names = dict(zip(tree.joint_names, tree.carriers, strict=True))
+    carriers = [
+        GROUND if part.parents[number] < 0 else names[name] for number, name in enumerate(part.joint_names)
+    ]
+    return replace(
+        part,
+        links=tuple(tree.links[body] for body in kept),
+        placements=placements,
+        carriers=tuple(carriers),
+        fixed=tuple(joint for joint in tree.fixed if tree.placements[joint.child][0] in numbers),
+    )
 
 
 def _parts(tree: Tree) -> tuple[list[Link], list[Edge]]:
@@ -424,7 +491,9 @@ class _Body:
             raise ModelError(f"link '{name}': mass, inertia or position are too large: they overflow")
 
 
-def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) -> Tree:
+def _tree(
+    bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]], fixed: tuple[FixedJoint, ...]
+) -> Tree:
     placements = np.stack([body.placement for body in bodies])
     names = tuple(body.edge.child for body in bodies)
     inertias = np.stack([body.inertia.matrix for body in bodies])
@@ -444,6 +513,8 @@ def _tree(bodies: list[_Body], links: dict[Hashable, tuple[int, np.ndarray]]) ->
             [armature_of(body.edge.name, body.edge.joint, body.edge.armature) for body in bodies]
         ),
         actuated=np.array([body.edge.actuated for body in bodies]),
+        carriers=tuple(body.edge.parent for body in bodies),
+        fixed=fixed,
     )
 
 

@@ -53,6 +53,7 @@ def _table(kinematics: Kinematics | ClosedKinematics) -> list[str]:
             "v": "",
             "lower": _numbers(limits.lower),
             "upper": _numbers(limits.upper),
+            "angle": _numbers(limits.angle),
             "effort": _numbers(limits.effort),
             "armature": _numbers(armature) if armature.any() else "",
             "motor": "yes" if tree.actuated[number] else "",

@@ -166,8 +166,8 @@ def inverse_kinematics(
         by default: [log R_d^T R; R_d^T (p - p_d)] of a pose (6,), log R_d^T R of a rotation (3,), p - p_d of
         a point (3,). They matter if not all targets can be reached; a component of weight zero is free.
         ``"center_of_mass"`` is the name of that.
-    limits : whether to stay within the limits of the joints, of dependent joints of loops too; q0 may be
-        beyond them. They need DAQP where they bind (extra ``whole-body``).
+    limits : whether to stay within the limits of the joints, of dependent joints of loops too, and within the
+        angles of ball joints; q0 may be beyond them. They need DAQP where they bind (extra ``whole-body``).
     posture : (..., nq), of the configurations that reach the targets, the one that is wished for; joints with
         a quaternion are not pulled to it. Half of `max_steps` may go there. None for no wish: the robot moves
         little.
@@ -354,7 +354,11 @@ class _Goal(NamedTuple):
 
 
 class _Bounds(NamedTuple):
-    """Limits of the joints with v = qdot that have some, dependent joints of loops included."""
+    """Limits of all joints that have some, dependent joints of loops included.
+
+    They bound coordinates with v = qdot, and the angles |w| of ball joints with the rotation vector w, which
+    change at the rate w . omega / |w|; in rows, coordinates come first.
+    """
 
     columns: np.ndarray  #: (k,) among the velocities of the spanning tree
     places: np.ndarray  #: (k,) among its coordinates
@@ -363,6 +367,9 @@ class _Bounds(NamedTuple):
     dependent: bool  #: whether loops determine some of them
     own_lower: np.ndarray  #: (nq,) of the independent coordinates, -inf if there is none
     own_upper: np.ndarray
+    balls: np.ndarray  #: (m,) where their quaternions begin in the spanning tree
+    turns: np.ndarray  #: (m,) and their velocities
+    angles: np.ndarray  #: (m,) the largest ones
 
     @classmethod
     def of(cls, model: Model, wanted: bool) -> _Bounds:
@@ -387,7 +394,49 @@ class _Bounds(NamedTuple):
         columns, (coordinates, independent) = rate_of[places], _independent(model)
         dependent = not np.isin(columns, independent).all()
         own = lower[coordinates], upper[coordinates]
-        return cls(columns, places, lower[places], upper[places], dependent, *own)
+        bounded = [
+            (at_q, at_v, limits.angle[0])
+            for at_q, at_v, limits in zip(spanning.q_starts, spanning.v_starts, tree.limits, strict=False)
+            if wanted and limits.angle[0] < np.pi
+        ]
+        balls, turns, angles = np.array(bounded).reshape(-1, 3).T
+        balls, turns = balls.astype(int), turns.astype(int)
+        dependent |= not np.isin(turns, independent).all()
+        return cls(columns, places, lower[places], upper[places], dependent, *own, balls, turns, angles)
+
+    def ranges(self, spanning: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Bounded values (k, b) at configurations (k, nq_s), and their limits (b,), angles last."""
+        if not self.balls.size:
+            return spanning[:, self.places], self.lower, self.upper
+        values = np.concatenate([spanning[:, self.places], self._vectors(spanning)[1]], axis=1)
+        lower = np.concatenate([self.lower, np.full(len(self.angles), -np.inf)])
+        return values, lower, np.concatenate([self.upper, self.angles])
+
+    def rates(self, spanning: np.ndarray, G: np.ndarray) -> np.ndarray:
+        """The rows (k, b, nv) of the rates of the bounded values, of G (k, nv_s, nv)."""
+        if not self.balls.size:
+            return G[:, self.columns]
+        axes, _ = self._vectors(spanning)
+        of_balls = G[:, self.turns[:, None] + np.arange(3)]
+        turning = np.einsum("kmi,kmin->kmn", axes, of_balls)
+        return np.concatenate([G[:, self.columns], turning], axis=1)
+
+    def within(self, q: np.ndarray) -> np.ndarray:
+        """The nearest configurations (k, nq) of a tree within its limits."""
+        there: np.ndarray = np.clip(q, self.own_lower, self.own_upper)
+        axes, angles = self._vectors(q) if self.balls.size else (q, q)
+        for ball, start in enumerate(self.balls):
+            beyond = angles[:, ball] > self.angles[ball]
+            turned = Rotation.from_rotvec(self.angles[ball] * axes[beyond, ball]).as_quat()
+            there[beyond, start : start + 4] = turned
+        return there
+
+    def _vectors(self, spanning: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Axes (k, m, 3) and angles (k, m) of bounded ball joints; the axis of no turn is zero."""
+        quaternions = spanning[:, self.balls[:, None] + np.arange(4)]
+        w = Rotation.from_quat(quaternions.reshape(-1, 4)).as_rotvec().reshape(*quaternions.shape[:2], 3)
+        angles = np.linalg.norm(w, axis=2)
+        return w / np.where(angles > 0.0, angles, 1.0)[:, :, None], angles
 
 
 def _independent(model: Model) -> tuple[np.ndarray, np.ndarray]:
@@ -428,7 +477,7 @@ class _At(NamedTuple):
     spanning: np.ndarray  #: (k, nq_s)
     error: np.ndarray  #: (k, m) the residuals, without weights
     J: np.ndarray  #: (k, m, nv)
-    rates: np.ndarray  #: (k, b, nv) of the bounded coordinates
+    rates: np.ndarray  #: (k, b, nv) of the bounded values
 
 
 class _Found(NamedTuple):
@@ -460,14 +509,15 @@ class _Search:
         )
         motions = [element.joint.motion for element in model.kinematics.elements]
         self._turning = np.concatenate([motion[:3].any(axis=0) for motion in motions])
-        #: the velocity that is a velocity of the spanning tree
-        self._columns = np.zeros(model.spanning_tree.nv, dtype=int)
-        self._columns[_independent(model)[1]] = np.arange(model.nv)
+        #: rows of the velocities that are velocities of the spanning tree
+        columns = np.zeros(model.spanning_tree.nv, dtype=int)
+        columns[_independent(model)[1]] = np.arange(model.nv)
+        self._units = np.eye(model.nv)[columns]
 
     def from_starts(self, q: np.ndarray, spanning: np.ndarray | None) -> _Found:
         """Where the search ends that starts at these rows (k, nq), near spanning configurations (k, nq_s)."""
         count, nv, bounds = len(q), self._model.nv, self._bounds
-        q = q.copy() if self._model.closed else np.clip(q, bounds.own_lower, bounds.own_upper)
+        q = q.copy() if self._model.closed else bounds.within(q)
         at = self._at(q, spanning, np.arange(count))
         status, steps = np.full(count, "", dtype="<U7"), np.zeros(count, dtype=int)
         damping, growth, D = np.full(count, _START), np.full(count, 2.0), np.zeros((count, nv))
@@ -521,10 +571,10 @@ class _Search:
             points = close_loops(model, q, guess=spanning)
             spanning = np.asarray(points.spanning)
         if bounds.dependent:
-            rates = model.program.solution(points).G[:, bounds.columns]
+            G = np.asarray(model.program.solution(points).G)
         else:
-            columns = self._columns[bounds.columns]
-            rates = np.broadcast_to(np.eye(model.nv)[columns], (len(q), len(columns), model.nv))
+            G = np.broadcast_to(self._units, (len(q), *self._units.shape))
+        rates = bounds.rates(q if spanning is None else spanning, G)
         found = [goal.at(model, points, rows) for goal in self._goals]
         error, J = (np.concatenate(parts, axis=1) for parts in zip(*found, strict=True))
         return _At(np.array(q if spanning is None else spanning), error, J, np.array(rates, order="C"))
@@ -593,15 +643,15 @@ class _Search:
 
     def _beyond(self, spanning: np.ndarray) -> np.ndarray:
         """(k, b) by how much coordinates are beyond their limits."""
-        values = spanning[:, self._bounds.places]
-        below, above = self._bounds.lower - values, values - self._bounds.upper
+        values, lower, upper = self._bounds.ranges(spanning)
+        below, above = lower - values, values - upper
         return np.asarray(np.maximum(np.maximum(below, above), 0.0))
 
     def _step(self, A: np.ndarray, g: np.ndarray, at: _At, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """The least x A x / 2 + g x within the limits, (k, nv), and the largest multipliers (k,)."""
         x, largest = -np.linalg.solve(A, g[:, :, None])[:, :, 0], np.zeros(len(rows))
-        rates, values = at.rates[rows], at.spanning[rows][:, self._bounds.places]
-        room = np.stack([self._bounds.lower - values, self._bounds.upper - values])
+        rates, (values, least, most) = at.rates[rows], self._bounds.ranges(at.spanning[rows])
+        room = np.stack([least - values, most - values])
         lower, upper = np.where(room * [[[-1.0]], [[1.0]]] > 0.0, _SHARE * room, room)
         motion = np.einsum("kbn,kn->kb", rates, x)
         for row in np.flatnonzero(~((motion >= lower) & (motion <= upper)).all(axis=1)):
@@ -629,7 +679,7 @@ class _Search:
         """What each row gains by a step, (k,), which it takes if it gains; minus infinity if a loop opens."""
         gained, moved = np.full(len(rows), -np.inf), displace(self._model, q[rows], x)
         if not self._model.closed:
-            moved = np.clip(moved, self._bounds.own_lower, self._bounds.own_upper)
+            moved = self._bounds.within(moved)
         for part, there in self._closing(moved, at.spanning[rows], rows):
             chosen = rows[part]
             merit = 0.5 * (there.error**2) @ self._weights

@@ -15,9 +15,10 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections._jax import Array
-from connections._words import no_such, words_of
+from connections._words import words_of
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -43,7 +44,7 @@ from connections.multibody.applied_forces import (
     require_whole,
 )
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
-from connections.multibody.assembly.assembly import with_independent
+from connections.multibody.assembly.assembly import assembled_again, with_independent
 from connections.multibody.assembly.locked import locked
 from connections.multibody.assembly.subtrees import carried
 from connections.multibody.definition.frames import (
@@ -54,7 +55,7 @@ from connections.multibody.definition.frames import (
 )
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.robot_definition import RobotDefinition
-from connections.multibody.graph import ClusterTree, Tree
+from connections.multibody.graph import ClusterTree, Tree, no_joint
 from connections.multibody.in_jax.recursions import TracedRecursions
 from connections.multibody.inertia import InertiaWarning, inertia_of, parameters_flaw, require_sums
 from connections.multibody.inventory import inventory
@@ -67,7 +68,7 @@ from connections.multibody.passive_forces import passive_forces, passive_slopes_
 from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
 from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
-from connections.multibody.traced_model import TracedModel
+from connections.multibody.traced_model import TracedModel, placement_of_joint
 
 DEFAULT_GRAVITY = (0.0, 0.0, -9.81)
 
@@ -178,6 +179,16 @@ class Model(ByContent):
         """
         tree, starts = self.kinematics.tree, np.cumsum([joint.nv for joint in self.kinematics.tree.joints])
         return dict(zip(tree.joint_names, np.split(tree.armature, starts[:-1]), strict=True))
+
+    @property
+    def placements(self) -> dict[str, np.ndarray]:
+        """{joint name: (4, 4)}, m: where joints are in the frames of bodies that carry them, or in the world.
+
+        Dependent joints of closed loops are included. The child's frame is there if the joint is neutral.
+        """
+        kinematics = self.kinematics
+        spanning = kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
+        return dict(zip(spanning.joint_names, spanning.placements.copy(), strict=True))
 
     @property
     def motors(self) -> tuple[Motor, ...]:
@@ -338,7 +349,7 @@ class Model(ByContent):
 
     def motor_matrix_at(self, q: jax.Array) -> jax.Array:
         """B (nv, nu) at q (nq,)."""
-        return motor_matrix_at(self.kinematics, q)
+        return motor_matrix_at(self, q)
 
     def motor_matrix(self, q: Any) -> Array:
         """B = G^T B_s + sum J_f^T w, (..., nv, nu): the generalized forces of motors are B u, N m and N.
@@ -395,13 +406,18 @@ class Model(ByContent):
     def passive_law(self) -> PassiveLaw:
         """The passive forces of the spanning tree, as arrays."""
         kinematics = self.kinematics
-        return PassiveLaw.of(kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics)
+        spanning = kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
+        return PassiveLaw.of(spanning, self.passive)
 
     @cached_property
     def lifted(self) -> Model | None:
         """The robot of the masses whose weight `Passive.lift` carries: its gravity is the force of it."""
         inertias = lifted_inertias(self.kinematics.tree)
         return None if inertias is None else with_inertias(self, inertias)
+
+    def lift_at(self, q: jax.Array) -> jax.Array | None:
+        """The force (nv,) of `lifted` at q (nq,); None for none."""
+        return None if self.lifted is None else self.lifted.traced("gravity", q)
 
     @property
     def potential(self) -> Any:
@@ -478,8 +494,8 @@ class Model(ByContent):
     @property
     def _as_data(self) -> TracedModel:
         """The same with its numbers as data."""
-        numbers = inertial_parameters(self), np.array(self.gravity), self.kinematics.tree.armature
-        return TracedModel(self, *map(jnp.asarray, numbers))
+        armature = jnp.asarray(self.kinematics.tree.armature)
+        return TracedModel(self, jnp.asarray(inertial_parameters(self)), jnp.array(self.gravity), armature)
 
     def with_gravity(self, gravity: Any) -> Model:
         """The same robot under another gravity.
@@ -499,7 +515,8 @@ class Model(ByContent):
         Parameters
         ----------
         frames : {name: (name of the frame to which it is fixed, placement in that frame)}; placements are
-            (4, 4) homogeneous transforms, m. "world" is the ground, unless a frame has this name.
+            (4, 4) homogeneous transforms, m. "world" is the ground, unless a frame has this name. If JAX
+            traces one of them, the robot is a `TracedModel`.
 
         Raises
         ------
@@ -507,20 +524,59 @@ class Model(ByContent):
             rigid transform to 1e-9.
         """
         require_mapping("frames", frames, "{name: (frame, placement)}")
+        if is_traced(frames):
+            return cast("Model", self._as_data.with_frames(frames))
         return self._with_tree(with_frames(self.kinematics.tree, frames))
+
+    def with_placements(self, placements: Mapping[str, Any]) -> Model:
+        """The same robot with joints that are elsewhere, such as where a calibration finds them.
+
+        Loops close at the reference that is nearest to the one before, and keep their independent joints.
+
+        Parameters
+        ----------
+        placements : {joint name: (4, 4) homogeneous transform, m}, as in `placements`: where the joint is in
+            the frame of the body that carries it, or in the world. Other joints stay where they are. If JAX
+            traces one of them, the robot is a `TracedModel`; then there may be no loops and couplings.
+
+        Raises
+        ------
+        ModelError : there is no such joint, a placement is not a proper rigid transform to 1e-9, or the loops
+            do not close; JAX traces a placement of a robot with loops. TypeError.
+        """
+        require_mapping("placements", placements, "{joint: placement}")
+        if is_traced(placements):
+            return cast("Model", self._as_data.with_placements(placements))
+        tree = self.kinematics.tree
+        quaternions, positions, before = tree.quaternions.copy(), tree.positions.copy(), self.placements
+        for name, given in placements.items():
+            if name not in before:
+                raise ModelError("placements: " + no_joint(tree, name, tree.joint_names))
+            placement = placement_of_joint(name, given)
+            if (placement != before[name]).any():
+                number = tree.joint_names.index(name)
+                quaternions[number] = Rotation.from_matrix(placement[:3, :3]).as_quat()
+                positions[number] = placement[:3, 3]
+        placed = replace(tree, quaternions=quaternions, positions=positions)
+        if isinstance(self.kinematics, ClosedKinematics):
+            return Model.of(assembled_again(self.kinematics, placed), self.gravity)
+        return Model.of(placed, self.gravity)
 
     def with_motors(self, motors: Sequence[Motor]) -> Model:
         """The same robot with these motors in place of those that it has.
 
         Parameters
         ----------
-        motors : for example ``[Motor("drive", {"knee": 50.0})]``, in the order of the columns of B.
+        motors : for example ``[Motor("drive", {"knee": 50.0})]``, in the order of the columns of B. If JAX
+            traces a number of theirs, the robot is a `TracedModel`.
 
         Raises
         ------
         ModelError : a name is taken, there is no such joint or frame, a motor acts on nothing, or a number is
             not finite or of another shape. TypeError.
         """
+        if is_traced(motors):
+            return cast("Model", self._as_data.with_motors(motors))
         tree = self.kinematics.tree
         joints = dict(zip(tree.joint_names, tree.joints, strict=True))
         return self._with_tree(replace(tree, motors=motors_of(motors, joints, self.frame_names)))
@@ -530,7 +586,8 @@ class Model(ByContent):
 
         Parameters
         ----------
-        passive : for example ``Passive(damping={"knee": 0.1})``.
+        passive : for example ``Passive(damping={"knee": 0.1})``. If JAX traces a number of it, the robot is a
+            `TracedModel`.
 
         Raises
         ------
@@ -538,6 +595,8 @@ class Model(ByContent):
             is negative, or a number is not finite or of another shape. TypeError.
         """
         require_type("passive", passive, Passive)
+        if is_traced(passive):
+            return cast("Model", self._as_data.with_passive(passive))
         tree = self.kinematics.tree
         joints = dict(zip(tree.joint_names, tree.joints, strict=True))
         return self._with_tree(replace(tree, passive=passive_of(passive, joints, self.frame_names)))
@@ -599,7 +658,7 @@ class Model(ByContent):
         tree, found = self.kinematics.tree, dict(self.armature)
         for name, value in armature.items():
             if name not in found:
-                raise ModelError("armature: " + no_such("joint", name, tree.joint_names))
+                raise ModelError("armature: " + no_joint(tree, name, tree.joint_names))
             found[name] = armature_of(name, tree.joints[tree.joint_names.index(name)], value)
         changed = replace(tree, armature=np.concatenate(list(found.values())))
         return _of_tree(self, changed)
@@ -642,10 +701,16 @@ class Model(ByContent):
         ------
         ModelError : there is no such joint, its configuration does not fit it, the loops do not close with
             the joints there, or nothing is left to move.
-        TypeError : not a mapping.
+        TypeError : not a mapping, or JAX traces where a joint is locked.
 
         Source: [W] VI-B; Pinocchio's buildReducedModel is the same of trees.
         """
+        if isinstance(joints, Mapping) and is_traced(joints):
+            name = next(name for name, value in joints.items() if is_traced(value))
+            raise TypeError(
+                f"joints: where '{name}' is locked, JAX traces it, and bodies are merged outside of JAX; "
+                "keep the joint, give its coordinate with q, and leave out its velocity and its force"
+            )
         return Model.of(locked(self.kinematics, joints), self.gravity)
 
     def subtree(self, link: str) -> Model:
@@ -713,7 +778,7 @@ class Model(ByContent):
     def _slice(self, starts: np.ndarray, joint: str) -> slice:
         require_text("joint", joint)
         if joint not in self.joint_names:
-            raise ModelError(no_such("joint", joint, self.joint_names))
+            raise ModelError(no_joint(self.kinematics.tree, joint, self.joint_names))
         number = self.joint_names.index(joint)
         return slice(int(starts[number]), int(starts[number + 1]))
 

@@ -115,6 +115,7 @@ BAD = {
     "no limits": ({"limits": mb.Limits}, ValueError, "joint 'hinge' has neither"),
     "limits of two joints": ({"limits": lambda: mb.Limits(velocity=[1.0, 2.0])}, ShapeError, "velocity"),
     "limits in the wrong order": ({"limits": lambda: mb.Limits(1.0, -1.0)}, ValueError, "'hinge' .* upper"),
+    "an angle without a ball": ({"limits": lambda: mb.Limits(-1.0, 1.0, angle=1.0)}, ValueError, "angle"),
     "a joint that stands": ({"limits": lambda: mb.Limits(velocity=0.0)}, ValueError, "'hinge' .* velocity"),
     "a motor too weak": (
         {"limits": lambda: mb.Limits(-0.5, 0.5, effort=1.0)},

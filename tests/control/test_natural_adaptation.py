@@ -317,6 +317,37 @@ def test_known_entries_stay_and_the_damped_step_stays_a_body(arm, loaded, truth,
     assert np.linalg.eigvalsh(family.cone.matrices(euler)[0])[0, 0] < 0.0  # negative control
 
 
+def test_the_bound_of_a_mass_that_is_among_the_unknowns_of_a_slice(arm, rng):
+    """The nearest change, in the metric of the slice, that leaves the mass below its bound: by KKT.
+
+    Controls: without a bound the mass goes beyond, and a cut of the mass alone is another change.
+    """
+    basis = np.eye(10)[:, [0, 1, 3]]
+    basis[[4, 6, 9], 0] = 0.01  # a heavier ball has more inertia
+    family = UnknownInertia(arm.system(), ["tool"], basis=basis)
+    theta, row = np.array([0.2, 0.01, -0.005]), np.array([1.0, 0.0, 0.0])
+    bound = family.cone.masses(theta)[0] + 0.02
+    free, law = (
+        AdaptiveController(family, GAIN, "natural", rate=GAMMA, mass_bound=b) for b in (np.inf, bound)
+    )
+    G = basis.T @ METRIC.matrix(family.cone.known + basis @ theta) @ basis
+    raised, cut = np.linalg.solve(G, row), 0
+    for one in np.moveaxis(states(rng, 6), 1, 0):
+        change, held = (x.next_parameters(*one, theta, 10.0) - theta for x in (free, law))
+        beyond = max(change[0] - 0.02, 0.0)
+        np.testing.assert_allclose(held, change - raised * beyond / raised[0], atol=1e-12)
+        cut += beyond > 1e-3 and abs((held - change)[1:]).max() > 1e-5
+        assert family.cone.masses(theta + held)[0] <= bound * (1.0 + 1e-12)
+    assert 0 < cut < 6
+    at = np.array([0.22, 0.01, -0.005])  # on the face, a rate does not rise
+    law = AdaptiveController(family, GAIN, "natural", rate=GAMMA, mass_bound=family.cone.masses(at)[0])
+    G = basis.T @ METRIC.matrix(family.cone.known + basis @ at) @ basis
+    raised = np.linalg.solve(G, row)
+    for one in np.moveaxis(states(rng, 6), 1, 0):
+        rate, held = (x.parameters_rate(*one, at) for x in (free, law))
+        np.testing.assert_allclose(held, rate - raised * max(rate[0], 0.0) / raised[0], atol=1e-9)
+
+
 def test_armature_is_an_inertia_of_one_row(arm, rng):
     """Its column against the difference of two robots; rho' = -gamma rho^2 a; its step."""
     robot = arm.with_armature({"bend": 0.3, "tilt": 0.1})

@@ -511,6 +511,65 @@ def test_joints_stop_before_their_limits(arm):
     assert arm.limits.upper[1] - 1e-2 < reached[0] <= arm.limits.upper[1] < reached[1]
 
 
+KINDS = {
+    "planar": (mb.Planar(), {"upper": (0.1, 0.2, 0.3)}),
+    "cylindrical": (mb.Cylindrical((0, 0, 1)), {"upper": (0.3, 0.1)}),
+    "universal": (mb.Universal((1, 0, 0), (0, 1, 0)), {"upper": (0.2, 0.3)}),
+    "ball": (mb.Spherical(), {"velocity": (0.5, 0.4, 0.3)}),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_limits_of_all_joint_types_stop_motions(kind):
+    """Torques that push on: each coordinate stops at its limit, each velocity at its own, behind a ball."""
+    joint, given = KINDS[kind]
+    mechanism = mb.Mechanism()
+    for name in ("root", "body"):
+        mechanism.add_body(name, mass=1.0, inertia=np.diag([0.1, 0.2, 0.3]))
+    mechanism.add_joint("ball", "world", "root", mb.Spherical())
+    mechanism.add_joint("j", "root", "body", joint, limits=mb.Limits(**given))
+    robot = mechanism.build(gravity=(0.0, 0.0, 0.0))
+    own, of_v = robot.configuration_slice("j"), robot.velocity_slice("j")
+    there = mb.displace(robot, robot.neutral(), np.concatenate([np.zeros(3), np.full(joint.nv, 1.0)]))
+    task, target = PostureTask(damping=1.0, stiffness=100.0, name="goal"), there[own]
+    if kind == "ball":
+        task = OrientationTask("body", damping=1.0, stiffness=100.0, name="goal")
+        target = mb.frame_pose(robot, there, "body")[:3, :3]
+    for time in (0.05, None):
+        controller = WholeBodyController(robot, [task], limit_time=time)
+        q, v, fastest = robot.neutral(), np.zeros(robot.nv), np.zeros(robot.nv)
+        for _ in range(150):
+            v = v + 4e-3 * controller.command(q, v, {"goal": target}).acceleration
+            q, fastest = mb.displace(robot, q, 4e-3 * v), np.maximum(fastest, v)
+        reached = q[own] if "upper" in given else fastest[of_v]
+        bounds = np.array(*given.values())
+        if time is None:  # a control
+            assert (reached > 1.1 * bounds).all()
+        else:
+            np.testing.assert_allclose(reached, bounds, rtol=0.15 if kind == "ball" else 0.02)
+            assert (reached <= bounds + 1e-4).all()
+
+
+def test_limits_that_the_law_cannot_keep_are_refused():
+    plan, task = mb.Mechanism(), OrientationTask("rod", damping=1.0, stiffness=1.0, name="upright")
+    plan.add_body("rod", mass=1.0, center_of_mass=(0, 0, -1), inertia=np.eye(3))
+    plan.add_joint("socket", "world", "rod", mb.Spherical(), limits=mb.Limits(angle=1.0))
+    with pytest.raises(ModelError, match="'socket'.*limit_time=None"):
+        WholeBodyController(plan.build(), [task])
+    WholeBodyController(plan.build(), [task], limit_time=None)
+    bars = mb.Mechanism()
+    for name in ("a", "b"):
+        bars.add_body(name, mass=1.0, inertia=np.eye(3))
+    z = mb.Revolute((0, 0, 1))
+    bars.add_joint("first", "world", "a", z)
+    bars.add_joint("second", "a", "b", z, limits=mb.Limits(upper=1.0))
+    bars.add_coupling("gear", {"first": 1.0, "second": -2.0})
+    robot, task = bars.build(independent=["first"]), PostureTask(damping=1.0, name="posture")
+    with pytest.raises(ModelError, match="loops or couplings determine it"):
+        WholeBodyController(robot, [task])
+    WholeBodyController(robot, [task], limit_time=None)
+
+
 def test_a_lifted_foot_leaves_the_program(quadruped):
     """The command is that of a controller without its contact; the foot rises as its task says."""
     swing = PointTask(

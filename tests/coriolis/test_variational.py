@@ -215,7 +215,7 @@ def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
 def test_a_momentum_that_is_not_kept_is_an_error():
     """Shifts of the angle are no symmetry of the pendulum."""
     shifts = systems.translations(1, (0,))
-    with pytest.raises(IntegrationError, match=r"momentum of generator 0 .* by t = 0\.1,"):
+    with pytest.raises(IntegrationError, match="potential is not invariant under generator 0"):
         PENDULUM.simulate([0.4], [0.3], [0.0, 0.1, 0.35], symmetry=shifts, method="variational", step=0.05)
 
 

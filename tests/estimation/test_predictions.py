@@ -219,6 +219,64 @@ def pendulum(q, u, t):
     return jnp.stack([q[1], -u * jnp.sin(q[0]) - 0.1 * q[1] ** 3])
 
 
+FALLING, WAVES = (lambda t: jnp.exp(-t)), (lambda t: 1.0 + jnp.sin(3.0 * t) ** 2)
+SWITCHED = lambda q: 0.01 + jax.nn.sigmoid(20.0 * (q - 0.7))  # noqa: E731
+
+
+def spread_by_quadrature(A, Q, P, T):
+    """P_1 of one number with Pdot = 2 A(t) P + Q(t)."""
+    options = {"rtol": 1e-10, "atol": 1e-14, "max_step": 0.05}
+    return solve_ivp(lambda s, p: 2.0 * A(s) * p + Q(s), (0.0, T), [P], "DOP853", **options).y[0, -1]
+
+
+@pytest.mark.parametrize("T", [0.5, 1.0, 2.0, 10.0])
+def test_what_changes_between_the_ends_of_a_gap_is_seen(T):
+    """Noise of t and of q, and rates of t, also at rest, where nothing else asks for steps."""
+    frame, P = cn.CoordinateFrame(1), 1e-3
+    still = lambda q, u, t: 0.0 * q  # noqa: E731
+    cases = (
+        (still, lambda q, u, t: FALLING(t)[None, None], 0.0, lambda t: 0.0, FALLING),
+        (still, lambda q, u, t: WAVES(t)[None, None], 0.0, lambda t: 0.0, WAVES),
+        (
+            lambda q, u, t: 1.0 + still(q, u, t),
+            lambda q, u, t: SWITCHED(q)[None],
+            0.0,
+            lambda t: 0.0,
+            SWITCHED,
+        ),
+        (lambda q, u, t: -WAVES(t) * q, np.eye(1), 0.0, lambda t: -WAVES(t), lambda t: 1.0),
+        (lambda q, u, t: -WAVES(t) * q, np.eye(1), 1.0, lambda t: -WAVES(t), lambda t: 1.0),
+    )
+    for velocity, noise, q, A, Q in cases:
+        filter_ = estimation.Filter(frame, velocity, noise=noise)
+        found = filter_.predict(estimation.Estimate([q], [[P]]), t=T, u=None).P[0, 0]
+        exact = spread_by_quadrature(A, Q, P, T)
+        assert abs(found / exact - 1.0) < RTOL
+
+
+@pytest.mark.parametrize("omega", [0.0, 1.0])
+def test_noise_that_grows_on_a_group_is_seen(omega):
+    """t^6 on a body at rest, and on one that turns, all directions alike."""
+    body = estimation.Filter(cn.SO3Frame(), noise=lambda q, u, t: 1e-4 * t**6 * jnp.eye(3))
+    start = estimation.Estimate([0.0, 0.0, 0.0, 1.0], 1e-6 * np.eye(3))
+    found = body.predict(start, np.array([0.0, 0.0, omega]), t=2.0).P
+    assert wrong(found, (1e-6 + 1e-4 * 2.0**7 / 7.0) * np.eye(3)) < RTOL
+
+
+def test_noise_of_time_on_a_mass_is_seen():
+    """Positions and velocities: the smallest direction of P, too."""
+    body = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)))
+    mass = estimation.Filter(body, noise=lambda q, v, u, t: jnp.sin(3.0 * t)[None, None] ** 2)
+    for T in (0.5, 1.0, 10.0):
+        P = 1e-4 * np.eye(2)
+        found = mass.predict(estimation.Estimate([0.0], P, [1.0]), None, t=T).P
+        t = np.linspace(0.0, T, 200001)
+        g = np.array([T - t, np.ones_like(t)])
+        S = np.trapezoid(g[:, None] * g[None] * np.sin(3.0 * t) ** 2, t, axis=-1)
+        Phi = np.array([[1.0, T], [0.0, 1.0]])
+        assert wrong(found, Phi @ P @ Phi.T + S) < RTOL
+
+
 def test_a_pendulum_that_swings_through_a_gap():
     """Beside the flow, its derivative and the integral of the noise by SciPy."""
     start, P, Q, h = np.array([2.0, 0.0]), np.diag([1e-4, 1e-3]), np.diag([0.0, 1e-3]), 1.5

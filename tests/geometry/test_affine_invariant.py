@@ -93,6 +93,33 @@ def test_divergence(points):
     np.testing.assert_allclose(METRIC.divergence(near, p), METRIC.distance(near, p) ** 2 / 2.0, rtol=1e-4)
 
 
+def test_derivatives_of_the_mean_with_unequal_weights(points):
+    """Of commuting matrices, log M = sum w log P / sum w; of any, by differences of M itself."""
+    weights, sizes = np.array([0.3, 2.0, 1.1, 0.6, 1.5]), np.linspace(0.3, 4.0, 10).reshape(5, 2) ** 2
+    diagonals = METRIC.coordinates(sizes[:, :, None] * np.eye(2))
+    M = np.exp(weights @ np.log(sizes) / weights.sum())
+    by_weights = jax.jacobian(lambda w: METRIC.mean(jnp.asarray(diagonals), w))(jnp.asarray(weights))
+    expected = M * (np.log(sizes) - np.log(M)) / weights.sum()
+    np.testing.assert_allclose(
+        METRIC.matrices(np.asarray(by_weights).T), expected[:, :, None] * np.eye(2), atol=1e-11
+    )
+    change = np.cos(np.arange(10.0)).reshape(5, 2)
+    along = METRIC.coordinates(change[:, :, None] * np.eye(2))
+
+    def jvp(points, weights, change, of_weights):
+        at, rates = (tuple(map(jnp.asarray, pair)) for pair in ((points, weights), (change, of_weights)))
+        return np.asarray(jax.jvp(METRIC.mean, at, rates)[1])
+
+    moved = METRIC.matrices(jvp(diagonals, weights, along, 0.0 * weights))
+    np.testing.assert_allclose(moved, np.diag(M * (weights @ (change / sizes)) / weights.sum()), atol=1e-11)
+    change, of_weights, h = np.cos(np.arange(15.0)).reshape(5, 3), np.sin(np.arange(5.0)), 1e-5
+    ends = [METRIC.mean(points + s * change, weights + s * of_weights) for s in (h, -h)]
+    slope = jvp(points, weights, change, of_weights)
+    np.testing.assert_allclose(slope, (ends[0] - ends[1]) / (2.0 * h), rtol=1e-6, atol=1e-8)
+    equal = jvp(points, np.ones(5), change, of_weights)  # a control: other weights
+    assert np.abs(equal - slope).max() > 1e-2 * np.abs(slope).max()
+
+
 def test_the_mean(points, rng):
     """Two points: the middle of their geodesic; matrices that commute: geometric; the logarithms sum to 0."""
     p, q = points[:2]

@@ -1,5 +1,6 @@
 """Forces in joints and closures: against the dynamics of the spanning tree, Pinocchio and MuJoCo."""
 
+import jax.numpy as jnp
 import mujoco
 import numpy as np
 import pytest
@@ -9,8 +10,10 @@ from closed_plan import Plan, at
 from mechanisms import armed
 from pinocchio_oracle import PinocchioRobot
 from robots import robot_path
+from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.checks import ModelError
 
 TOL = 1e-8
 
@@ -46,7 +49,7 @@ def test_wrenches_of_an_arm_are_pinocchios(rng):
     robot, oracle = mb.from_urdf(path), PinocchioRobot(path)
     q, v, a = state_of(robot, rng, 2, 3)
     found = mb.joint_forces(robot, q, v, a)
-    assert set(found) == set(robot.joint_names)
+    assert set(robot.joint_names) < set(found)  # and the fixed ones
     for row in np.ndindex(2, 3):
         oracle.inverse_dynamics(q[row], v[row], a[row])
         for number, name in enumerate(robot.joint_names):
@@ -168,6 +171,149 @@ def test_a_swing_hangs_half_on_each_rope():
     # swinging through the lowest point at 2 rad/s, 1 m below: m (g + v^2 / r), from both
     fast = mb.closure_forces(robot, [[0.0]] * 2, [[0.0], [2.0]], tau=[0.0])["hook"]
     np.testing.assert_allclose(fast[:, 5], [1.5 * 9.81, 1.5 * (9.81 + 4.0)], atol=1e-9)
+
+
+def scaled_pin(T):
+    return jnp.stack([3.0 * T[0, 3] + T[1, 3], jnp.sinh(T[1, 3])])
+
+
+def test_a_users_function_holds_as_the_pin_that_it_is():
+    """A loop closed by a function, its frames off the origins of their bodies, and by a revolute joint."""
+    found = []
+    z = mb.Revolute((0, 0, 1))
+    for closure in (z, scaled_pin):
+        plan = Plan(3, (0.0, -9.81, 0.0))
+        plan.add("motor", "world", "crank", z, None, 1.0)
+        plan.add("pin", "crank", "coupler", z, at(0.5, 0, 0), -0.7)
+        plan.add("pivot", "world", "rocker", z, at(1.1, 0.1, 0), 1.2)
+        ends = at(0.9, 0.1, 0), at(0.8, -0.2, 0)
+        plan.loop("hook", "coupler", "rocker", closure, *ends, independent=["motor"])
+        robot = plan.build()
+        q = robot.neutral() + 0.05
+        v, a = [1.3], [-0.7]
+        found.append([mb.closure_forces(robot, q, v, a)["hook"], mb.joint_forces(robot, q, v, a)])
+    (pin, joints), (own, others) = found
+    plane = [3, 4]  # what a planar loop needs; of a pin, the others are not determined
+    np.testing.assert_allclose(own[plane], pin[plane], rtol=1e-8)
+    np.testing.assert_allclose(own[[0, 1, 2, 5]], 0.0, atol=1e-9)
+    assert np.abs(own[plane]).min() > 0.1
+    for name, wrench in joints.items():
+        np.testing.assert_allclose(others[name][[2, 3, 4]], wrench[[2, 3, 4]], rtol=1e-7, atol=1e-8)
+
+
+def test_a_coupling_by_a_function_exerts_what_the_follower_needs():
+    """A cam on a shaft in the world: m (lift'' + g) on the follower; its slope times that on the shaft."""
+    plan = Plan(0, (0.0, 0.0, -9.81))
+    angle, rate, change = 0.6, 1.7, -0.9
+    lift = 0.2 + 0.05 * np.cos(angle) + 0.02 * np.sin(2.0 * angle)
+    slope = -0.05 * np.sin(angle) + 0.04 * np.cos(2.0 * angle)
+    bend = -0.05 * np.cos(angle) - 0.08 * np.sin(2.0 * angle)
+    plan.add("shaft", "world", "shaft", mb.Revolute((0, 0, 1)), None, angle)
+    plan.add("lift", "world", "follower", mb.Prismatic((0, 0, 1)), at(0.2, 0, 0), lift, mass=3.0)
+
+    def profile(angle, lift):
+        return 5.0 * (lift - (0.2 + 0.05 * jnp.cos(angle) + 0.02 * jnp.sin(2.0 * angle)))
+
+    plan.couple("profile", {"shaft": 1.0, "lift": 1.0}, function=profile, independent=["shaft"])
+    robot = plan.build()
+    force = 3.0 * (slope * change + bend * rate**2 + 9.81)
+    found = mb.closure_forces(robot, [angle], [rate], [change])["profile"]
+    np.testing.assert_allclose(found, [force / 5.0], rtol=1e-10)  # times the function's slope by each joint
+    carried = mb.joint_forces(robot, [angle], [rate], [change])
+    np.testing.assert_allclose(carried["lift"][5], force, rtol=1e-10)
+    tau = mb.inverse_dynamics(robot, [angle], [rate], [change])[0]
+    np.testing.assert_allclose(carried["shaft"][2], tau - slope * force, rtol=1e-10)
+
+
+def welded(rng, held, loop=False):
+    """A tree with joints "base", "seam" and "rivet" of type `held`, others that move, at random places."""
+    plan = mb.Mechanism()
+
+    def somewhere():
+        pose = np.eye(4)
+        pose[:3, :3], pose[:3, 3] = Rotation.random(random_state=rng).as_matrix(), rng.uniform(-0.5, 0.5, 3)
+        return pose
+
+    chain = [
+        ("base", "world", "stand", held),
+        ("hip", "stand", "thigh", mb.Revolute((0, 1, 0))),
+        ("seam", "thigh", "plate", held),
+        ("knee", "plate", "shin", mb.Spherical()),
+        ("rivet", "plate", "cap", held),
+        ("slide", "cap", "rod", mb.Prismatic((1, 2, 0))),
+        ("side", "thigh", "arm", mb.Revolute((1, 0, 0))),
+        ("tip", "arm", "fin", mb.Revolute((0, 1, 1))),
+    ]
+    for name, parent, body, joint in chain:
+        A = rng.uniform(-0.3, 0.3, (3, 3))
+        plan.add_body(body, mass=rng.uniform(1, 2), center_of_mass=A[0], inertia=0.5 * np.eye(3) + A @ A.T)
+        plan.add_joint(name, parent, body, joint, somewhere())
+    if loop:
+        ends, tree = [somewhere(), somewhere()], plan.build()
+        tree = tree.with_frames({"a": ("cap", ends[0]), "b": ("fin", ends[1])})
+        a, b = (mb.frame_pose(tree, tree.neutral(), name)[:3, 3] for name in "ab")
+        plan.add_loop("rope", "cap", "fin", mb.Distance(np.linalg.norm(a - b)), *ends)
+    return plan.build()
+
+
+@pytest.mark.parametrize("loop", [False, True], ids=["tree", "loop"])
+def test_fixed_joints_transmit_what_joints_at_rest_do(loop):
+    """The same robot with joints in place of the fixed ones, which neither are turned nor turn."""
+    kinds, still = (mb.Fixed(), mb.Revolute((0, 0, 1))), ("base", "seam", "rivet")
+    fixed, other = (welded(np.random.default_rng(5), kind, loop) for kind in kinds)
+    rng = np.random.default_rng(6)
+    q, v, a = state_of(fixed, rng, 2)
+    closed = mb.close_loops(fixed, q)
+    tree, names = other.spanning_tree, other.spanning_tree.joint_names
+    q_s, v_s, a_s = np.tile(tree.neutral(), (2, 1)), np.zeros((2, tree.nv)), np.zeros((2, tree.nv))
+    own, G, LG = fixed.spanning_tree, np.eye(fixed.nv), np.zeros((fixed.nv,) * 3)
+    solution = fixed.program.solution(closed) if loop else None
+    for k in range(2):
+        if solution is not None:
+            G, LG = solution.G[k], solution[2][k]
+        rates = G @ v[k], G @ a[k] + np.einsum("sij,i,j->s", LG, v[k], v[k])
+        for name in names:
+            if name not in still:
+                at, to = own.velocity_slice(name), tree.velocity_slice(name)
+                v_s[k, to], a_s[k, to] = (rate[at] for rate in rates)
+                at, to = own.configuration_slice(name), tree.configuration_slice(name)
+                q_s[k, to] = np.asarray(closed.spanning)[k, at]
+    found = mb.joint_forces(fixed, q, v, a)
+    assert set(found) == set(names)
+    if loop:
+        own_v = [*other.joint_names]
+        columns = np.concatenate([np.arange(tree.nv)[tree.velocity_slice(name)] for name in own_v])
+        places = np.concatenate([np.arange(tree.nq)[tree.configuration_slice(name)] for name in own_v])
+        there = mb.close_loops(other, q_s[:, places], guess=q_s)
+        expected = mb.joint_forces(other, there, v_s[:, columns], a_s[:, columns])
+    else:
+        expected = mb.joint_forces(other, q_s, v_s, a_s)
+    for name in names:
+        np.testing.assert_allclose(found[name], expected[name], rtol=1e-7, atol=1e-7, err_msg=name)
+    assert np.abs(found["seam"]).min() > 1e-3
+
+
+def test_locked_joints_transmit_what_they_do_at_rest():
+    robot, rest = welded(np.random.default_rng(5), mb.Fixed()), ("hip", "slide")
+    q, v, a = state_of(robot, np.random.default_rng(2))
+    given = {name: q[robot.configuration_slice(name)] for name in rest}
+    for name in rest:
+        v[robot.velocity_slice(name)] = a[robot.velocity_slice(name)] = 0.0
+    locked = robot.with_locked(given)
+    parts = [np.concatenate([q[robot.configuration_slice(name)] for name in locked.joint_names])]
+    parts += [np.concatenate([x[robot.velocity_slice(name)] for name in locked.joint_names]) for x in (v, a)]
+    expected, found = mb.joint_forces(robot, q, v, a), mb.joint_forces(locked, *parts)
+    assert set(expected) == set(found)
+    for name, wrench in expected.items():
+        np.testing.assert_allclose(found[name], wrench, rtol=1e-9, atol=1e-9, err_msg=name)
+    with pytest.raises(ModelError, match="joint 'seam' is fixed"):
+        robot.velocity_slice("seam")
+    with pytest.raises(ModelError, match="armature: joint 'seam' is fixed"):
+        robot.with_armature({"seam": 1.0})
+    with pytest.raises(ModelError, match="joint 'seam' is fixed"):
+        robot.with_locked({"seam": []})
+    shelf = robot.subtree("stand")
+    assert set(mb.joint_forces(shelf, q, v, a)) == set(expected) - {"base"}
 
 
 CONNECTED = """<mujoco><option gravity="0.5 -1 -9" timestep="0.001"/><worldbody>

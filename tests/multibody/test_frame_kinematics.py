@@ -258,11 +258,49 @@ def test_limits_in_code():
         {"lower": 1.0, "upper": 0.0},
         {"effort": -1.0},
         {"velocity": np.nan},
+        {"angle": 1.0},
     ],
 )
 def test_wrong_limits_name_the_joint(wrong):
     with pytest.raises(ModelError, match=r"cylinder.*limits"):
         limited(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("joint", "wrong", "way"),
+    [
+        (mb.Spherical(), {"lower": -1.0}, "angle="),
+        (mb.Spherical(), {"upper": (1.0, np.inf, np.inf, np.inf)}, "angle="),
+        (mb.Spherical(), {"angle": 0.0}, "positive"),
+        (mb.Free(), {"upper": (1.0, 1.0, 1.0, *[np.inf] * 4)}, "mb.Prismatic"),
+        (mb.Free(), {"angle": 1.0}, "mb.Prismatic"),
+        (mb.Planar(), {"angle": 1.0}, "lower and upper"),
+        (mb.Fixed(), {"angle": 1.0}, "lower and upper"),
+    ],
+    ids=str,
+)
+def test_limits_that_joints_do_not_have_are_refused_with_the_way_out(joint, wrong, way):
+    mechanism = mb.Mechanism()
+    mechanism.add_body("a", mass=1.0, inertia=np.eye(3))
+    with pytest.raises(ModelError, match=f"joint 'socket': limits: .*{way}"):
+        mechanism.add_joint("socket", "world", "a", joint, limits=mb.Limits(**wrong))
+
+
+def test_the_range_of_a_ball_joint_of_mjcf_is_an_angle():
+    """MuJoCo has a constraint where the angle is beyond it, and none before."""
+    mujoco = pytest.importorskip("mujoco")
+    text = """<mujoco><worldbody><body><joint name="j" type="ball" range="0 40"/><geom size=".1" pos="0 0 1"/>
+        <body><joint name="h" axis="1 0 0"/><geom size="0.1"/></body></body></worldbody></mujoco>"""
+    robot, theirs = mb.from_mjcf(text), mujoco.MjModel.from_xml_string(text)
+    np.testing.assert_allclose(robot.limits.angle, [np.radians(40.0), np.inf])
+    data, axis = mujoco.MjData(theirs), np.array([2.0, -1.0, 2.0]) / 3.0
+    for share, count in ((0.999, 0), (1.001, 1)):
+        half = 0.5 * share * robot.limits.angle[0]
+        data.qpos[:] = [np.cos(half), *np.sin(half) * axis, 0.0]
+        mujoco.mj_forward(theirs, data)
+        assert data.nefc == count
+    free = mb.from_mjcf(text.replace("<worldbody>", '<option><flag limit="disable"/></option><worldbody>'))
+    assert np.isinf(free.limits.angle).all()
 
 
 def test_limits_are_numbers():

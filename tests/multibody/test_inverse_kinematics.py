@@ -184,6 +184,178 @@ def test_a_start_beyond_the_limits_is_brought_within():
     assert (found.q >= -1.0).all() and (found.q <= 2.0).all()
 
 
+def one_body(*joints, limits=None):
+    """Joints in series, of which the last has the limits; the frame "tip" is 0.8 m along x of its body."""
+    mechanism, parent = mb.Mechanism(), "world"
+    for k, joint in enumerate(joints):
+        mechanism.add_body(f"body {k}", mass=1.0, inertia=np.eye(3))
+        last = limits if k + 1 == len(joints) else None
+        mechanism.add_joint(f"joint {k}", parent, f"body {k}", joint, limits=last)
+        parent = f"body {k}"
+    return mechanism.build().with_frames({"tip": (parent, placed(0.8, 0, 0))})
+
+
+@pytest.mark.parametrize("before", [(), (mb.Prismatic((0, 0, 1)),)], ids=["alone", "behind a slide"])
+def test_the_angle_of_a_ball_joint_stops_a_turn(rng, before):
+    """The nearest rotation within an angle of the identity is on the way there, and so is a direction."""
+    robot = one_body(*before, mb.Spherical(), limits=mb.Limits(angle=0.8))
+    axis = rng.standard_normal((5, 3))
+    axis /= np.linalg.norm(axis, axis=1)[:, None]
+    wanted = Rotation.from_rotvec(1.3 * axis).as_matrix()
+    start = np.tile(robot.neutral(), (5, 1))
+    found = mb.inverse_kinematics(robot, {"tip": wanted}, start)
+    assert set(found.status) == {"closest"}
+    turned = Rotation.from_quat(found.q[:, -4:]).as_rotvec()
+    np.testing.assert_allclose(turned, 0.8 * axis, atol=1e-6)
+    free = mb.inverse_kinematics(robot, {"tip": wanted}, start, limits=False).require()  # a control
+    np.testing.assert_allclose(np.linalg.norm(Rotation.from_quat(free.q[:, -4:]).as_rotvec(), axis=1), 1.3)
+    inside = Rotation.from_rotvec(0.79 * axis).as_matrix()
+    mb.inverse_kinematics(robot, {"tip": inside}, start).require()
+    beyond = start.copy()
+    beyond[:, -4:] = Rotation.from_rotvec(-2.0 * axis).as_quat()
+    back = mb.inverse_kinematics(robot, {"tip": inside}, beyond)
+    assert (np.linalg.norm(Rotation.from_quat(back.q[:, -4:]).as_rotvec(), axis=1) <= 0.8 + 1e-12).all()
+    far = start.copy()
+    far[:, -4:] = Rotation.from_matrix(wanted).as_quat()
+    one = mb.inverse_kinematics(
+        robot, {"tip": wanted}, far, max_steps=1
+    )  # a start is brought to the near side
+    np.testing.assert_allclose(one.residuals["tip"], -0.5 * axis, atol=1e-7)
+    if not before:
+        point = [0.8 * np.cos(1.2), 0.8 * np.sin(1.2), 0.0]
+        found = mb.inverse_kinematics(robot, {"tip": point}, Rotation.from_rotvec([0.1, 0.2, 0.3]).as_quat())
+        tip = mb.frame_pose(robot, found.q, "tip")[:3, 3]
+        np.testing.assert_allclose(tip, [0.8 * np.cos(0.8), 0.8 * np.sin(0.8), 0.0], atol=1e-5)
+
+
+def test_the_angle_of_a_ball_joint_stops_a_loop():
+    """A bar on two ball joints, of which the dependent one has a largest angle, and a crank."""
+    mechanism = mb.Mechanism()
+    for name in ("crank", "bar"):
+        mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
+    mechanism.add_body("slider", mass=1.0, inertia=np.eye(3))
+    mechanism.add_joint("motor", "world", "crank", mb.Revolute((0, 0, 1)))
+    mechanism.add_joint(
+        "ball", "crank", "bar", mb.Spherical(), placed(0.5, 0, 0), limits=mb.Limits(angle=0.9)
+    )
+    mechanism.add_joint("slide", "world", "slider", mb.Prismatic((1, 0, 0)))
+    mechanism.add_loop("loop", "bar", "slider", mb.Universal((0, 1, 0), (0, 0, 1)), placed(1.0, 0, 0))
+    robot = mechanism.build(independent=["motor"], reference={"slide": 1.5})
+    turned = Rotation.from_rotvec([0.0, 0.0, 1.2]).as_matrix()
+    found = mb.inverse_kinematics(robot, {"crank": turned}, [0.2])
+    # the ball turns back by the crank's angle a and on by the bar's, sin b = sin(a) / 2
+    angle = found.q[0]
+    assert found.status == "closest" and angle + np.arcsin(0.5 * np.sin(angle)) == pytest.approx(
+        0.9, abs=1e-6
+    )
+    mb.inverse_kinematics(robot, {"crank": turned}, [0.2], limits=False).require()
+
+
+SEVERAL = {
+    "planar": (mb.Planar(), [-0.1, -0.2, -0.3], [0.3, 0.2, 0.4]),
+    "cylindrical": (mb.Cylindrical((0, 0, 1)), [-0.3, -0.1], [0.4, 0.2]),
+    "universal": (mb.Universal((0, 0, 1), (0, 1, 0)), [-0.3, -0.2], [0.5, 0.25]),
+    "helical": (mb.Helical((0, 0, 1), pitch=0.1), [-0.3], [0.4]),
+}
+
+
+@pytest.mark.parametrize("kind", SEVERAL)
+@pytest.mark.parametrize("before", [(), (mb.Spherical(),)], ids=["alone", "behind a ball"])
+def test_limits_of_several_coordinates_hold_for_each(kind, before, rng):
+    """As by SciPy's bounded least squares in the coordinates of the joint."""
+    joint, lower, upper = SEVERAL[kind]
+    robot = one_body(*before, joint, limits=mb.Limits(lower, upper))
+    own, start = robot.configuration_slice(f"joint {len(before)}"), robot.neutral()
+    wanted = start.copy()
+    wanted[own] = 2.5 * np.array(upper)
+    pose = mb.frame_pose(robot, wanted, "tip")
+    targets = {"tip": pose} | ({"body 0": np.eye(3)} if before else {})
+    weights = {"body 0": 1e6} if before else None  # the ball is held
+    found = mb.inverse_kinematics(robot, targets, start, weights=weights)
+
+    def residual(x):
+        q = start.copy()
+        q[own] = x
+        at = np.asarray(mb.frame_pose(robot, q, "tip"))
+        turn = Rotation.from_matrix(pose[:3, :3].T @ at[:3, :3]).as_rotvec()
+        return np.concatenate([turn, pose[:3, :3].T @ (at[:3, 3] - pose[:3, 3])])
+
+    best = least_squares(residual, np.zeros(len(lower)), bounds=(lower, upper), xtol=1e-13)
+    assert found.status == "closest"
+    np.testing.assert_allclose(found.q[own], best.x, atol=3e-5)
+    assert (found.q[own] <= np.array(upper) + 1e-15).all() and (found.q[own] >= np.array(lower)).all()
+    assert np.isclose(found.q[own], upper, atol=1e-7).any()
+
+
+def floating_arm(*limits):
+    """A planar arm of three joints on a free base."""
+    mechanism, parent = mb.Mechanism(), "base"
+    mechanism.add_body("base", mass=2.0, inertia=np.eye(3))
+    mechanism.add_joint("float", "world", "base", mb.Free())
+    for k, limit in enumerate(limits):
+        mechanism.add_body(f"link {k}", mass=1.0, inertia=np.eye(3))
+        shift = placed(0.5 * (k > 0), 0, 0)
+        mechanism.add_joint(f"joint {k}", parent, f"link {k}", mb.Revolute((0, 0, 1)), shift, limits=limit)
+        parent = f"link {k}"
+    return mechanism.build().with_frames({"tip": (parent, placed(0.5, 0, 0))})
+
+
+def test_limits_behind_a_quaternion_are_those_of_their_joints():
+    """The base is held by its target; the middle joint alone has limits, and the others do its part."""
+    robot = floating_arm(None, mb.Limits(-0.4, 0.4), None)
+    start = robot.neutral()
+    start[7:] = 1.0, 0.1, 0.9
+    wanted = start.copy()
+    wanted[7:] = 0.3, 1.2, 0.5
+    # a point that two links of 0.5 m and one turned by 0.4 reach, and a farther one, at its end
+    reach = robot.neutral()
+    reach[7:] = 0.2, 0.3, 1.1
+    targets = {"base": np.eye(4), "tip": mb.frame_pose(robot, reach, "tip")[:3, 3]}
+    found = mb.inverse_kinematics(robot, targets, start).require()
+    assert abs(found.q[8]) <= 0.4
+    pose = mb.frame_pose(robot, wanted, "tip")
+    weights = {"base": 1e6}
+    bound = mb.inverse_kinematics(robot, {"base": np.eye(4), "tip": pose}, start, weights=weights)
+    assert bound.status == "closest"
+
+    def residual(x):
+        q = robot.neutral()
+        q[7:] = x
+        at = np.asarray(mb.frame_pose(robot, q, "tip"))
+        turn = Rotation.from_matrix(pose[:3, :3].T @ at[:3, :3]).as_rotvec()
+        return np.concatenate([turn, pose[:3, :3].T @ (at[:3, 3] - pose[:3, 3])])
+
+    sides = [-np.inf, -0.4, -np.inf], [np.inf, 0.4, np.inf]
+    best = least_squares(residual, [0.3, 0.39, 0.5], bounds=sides, xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    np.testing.assert_allclose(bound.q[7:], best.x, atol=1e-4)
+    assert bound.q[8] == pytest.approx(0.4, abs=1e-8)
+
+
+def test_a_posture_behind_a_quaternion_is_that_of_its_joints():
+    """As without the base, whose pose is a target."""
+    robot = floating_arm(None, None, None)
+    wish = robot.neutral()
+    wish[7:] = 0.3, 0.9, -0.5
+    start = robot.neutral()
+    start[7:] = 0.9, -0.3, 0.8
+    point = np.array([0.9, 0.5, 0.0])
+    found = mb.inverse_kinematics(robot, {"base": np.eye(4), "tip": point}, start, posture=wish).require()
+
+    def tip(x):
+        angles = np.cumsum(x)
+        return 0.5 * np.array([np.cos(angles).sum(), np.sin(angles).sum()])
+
+    best = minimize(
+        lambda x: 0.5 * np.sum((x - wish[7:]) ** 2),
+        found.q[7:],
+        constraints={"type": "eq", "fun": lambda x: tip(x) - point[:2]},
+        method="SLSQP",
+        options={"ftol": 1e-13},
+    )
+    np.testing.assert_allclose(found.q[7:], best.x, atol=1e-4)
+    assert np.linalg.norm(start[7:] - best.x) > 0.3
+
+
 def test_without_daqp_limits_that_bind_say_what_to_install(monkeypatch):
     robot = planar_arm(2, mb.Limits(lower=-0.1, upper=0.1))
     monkeypatch.setattr(quadratic_programs, "_daqp", lambda: None)

@@ -352,8 +352,8 @@ def test_names_of_strangers_are_described_in_80_columns():
             "world" if not number else f"\x1b[31m body 0{'b' * 300}",
         )
         mechanism.add_body(body, mass=1.0, inertia=np.eye(3))
-        limits = mb.Limits(np.arange(7) * -1e-5, 3.0)
-        mechanism.add_joint("j" * 300 + str(number), parent, body, mb.Free(), limits=limits)
+        limits = mb.Limits(velocity=np.arange(3) * 1e-5, angle=3.0)
+        mechanism.add_joint("j" * 300 + str(number), parent, body, mb.Spherical(), limits=limits)
     text = mechanism.build().describe()
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text and "jjj..jjjjjj1" in text
 

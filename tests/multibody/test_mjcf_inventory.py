@@ -112,10 +112,6 @@ TOLD = {
         file(joint='stiffness="3 1"'),
         "the nonlinear spring or damper of joint 'j'",
     ),
-    ("body/joint", "range of a ball joint"): (
-        file(joint='type="ball" range="0 40"'),
-        "the range of the ball joint 'j'",
-    ),
     ("body/joint", "actuatorgravcomp"): (
         file(body='gravcomp="1"', joint='actuatorgravcomp="true"'),
         "that motors carry the weight of joint 'j'",

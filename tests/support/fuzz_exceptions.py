@@ -155,7 +155,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("multibody.model.Model.with_frames", "frames", "another key"): "any text is a name",
     **{
         ("multibody.Limits", name, kind): why
-        for name in ("lower", "upper", "velocity", "effort")
+        for name in ("lower", "upper", "velocity", "effort", "angle")
         for kind, why in {
             "NaN": "refused with the name of the joint that gets it",
             "infinite": "no limit",

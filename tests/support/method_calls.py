@@ -66,6 +66,7 @@ robot.with_frames({"tip": (body, np.eye(4))})
 robot.with_gravity((0.0, 0.0, -1.6))
 robot.with_inertial_parameters(mb.inertial_parameters(robot))
 robot.with_locked({joint: 0.3})
+robot.with_placements({joint: np.eye(4)})
 robot.motor_matrix(q)
 robot.passive_forces(q, v)
 robot.spanning_configuration(q)
@@ -92,6 +93,10 @@ gears.add_coupling("teeth", {"one": 1.0, "two": 2.0}, 0.1)
 model.with_armature({robot.joint_names[0]: 0.1})
 model.with_gravity((0.0, 0.0, -1.6))
 model.with_inertial_parameters(mb.inertial_parameters(robot))
+model.with_frames({"tip": ("tool", np.eye(4))})
+model.with_placements({robot.joint_names[0]: np.eye(4)})
+model.with_motors([mb.Motor("m", {"lift": 2.0})])
+model.with_passive(mb.Passive(damping={"lift": 0.1}))
 """,
     "control laws": _SYSTEM
     + """

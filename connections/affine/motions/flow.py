@@ -20,6 +20,7 @@ from jax.flatten_util import ravel_pytree
 
 from connections._jax import Value
 from connections._progress import Ticks
+from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.events import Events
 from connections.affine.motions.jax_motions import (
     ROWS,
@@ -33,8 +34,10 @@ from connections.affine.motions.jax_motions import (
 from connections.affine.motions.motion import AnyMotion, Motion
 from connections.checks import (
     IntegrationError,
+    NonFiniteError,
     ShapeError,
     as_array,
+    finite_results,
     is_traced,
     keep_motion,
     kept_as,
@@ -52,12 +55,16 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FrameField
-from connections.integration.driver import Attempts, Followed, Stopped, follow, stop_at_drifts
+from connections.integration.driver import TOO_SHORT, Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
 from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held
 from connections.integration.traced import solve
 
+#: Of the whole time: how far beyond its stop a motion's rate is looked at. Steps that short were refused.
+_BEYOND = (1e-13, 1e-12, 1e-11, 1e-10, 1e-9)
+_BESIDE = 2.0 * float(np.finfo(float).eps)  # relative: beside a breakpoint, whatever is rounded
+_ROUND_OFF = 64.0 * float(np.finfo(float).eps)  # relative, by which a state is moved to see it
 LOOKS = 65  # times at which the rate of a motion at rest is looked at
 Recipe = Callable[[], Any]  # () -> the flow
 State = tuple[jax.Array, jax.Array]  # (q, v)
@@ -120,7 +127,8 @@ class Flow(Generic[Value]):
 
             clock, places = times - times[0], slice(None)
             if np.size(breakpoints) and len(times) > 1:
-                clock, places = _with_breakpoints(clock, jnp.asarray(breakpoints) - times[0])
+                clock, places, gap = _with_breakpoints(clock, jnp.asarray(breakpoints), times[0], self.points)
+                settings = (settings or Settings())._replace(gap=gap)
             layout, expected = self.layout(*given), jnp.zeros_like(origin)
             if self.timed and self.points:
                 instants = jnp.linspace(0.0, 1.0, LOOKS) * clock[-1]
@@ -367,7 +375,8 @@ class Trajectories(Parametrized):
         attempts = motions.attempts(float(times[0]), started, scales, (settings.rtol, settings.atol))
         clock, places = times - times[0], slice(None)
         if len(solver.breakpoints) and len(times) > 1:
-            clock, places = _with_breakpoints(clock, solver.breakpoints - since - times[0])
+            clock, places, gap = _with_breakpoints(clock, solver.breakpoints - since, times[0], flow.points)
+            settings = settings._replace(gap=float(gap))
         look = None
         if flow.timed and flow.points:
             terms_of = motions.terms(float(times[0]), started)
@@ -454,7 +463,7 @@ class Trajectories(Parametrized):
         if at == 0 and self.begin_at_a_point:
             require_admissible(self.owner, first, given[0])
         failed = _failed(name, since + times[at])
-        if np.isfinite(points[at]).all():
+        if np.isfinite(points[at]).all() and (at or stop is None):  # at first, what is recorded is not finite
             self._raise_at(failed, points[at])
         known = [(times[at - 1], points[at - 1])] if at else []
         if not at and self.begin_at_a_point:
@@ -463,10 +472,44 @@ class Trajectories(Parametrized):
         if stop is None:
             reason = f": {refused}" if refused else ""
             raise IntegrationError(f"{failed}{where}{reason}") from refused
-        refused = refused or self._refused_beyond(flow, stop, times[at], given)
-        reason = f"{stop.why}, because {refused}" if refused else stop.why
+        reason, refused = self._why(flow, stop, refused, (times[0], times[at], times[-1]), given, since)
         more = f"it cannot be followed beyond t = {since + times[0] + stop.s:.6g}: {reason}"
-        raise IntegrationError(f"{failed}{where}; {more}") from refused
+        error = IntegrationError(f"{failed}{where}; {more}")
+        vars(error)["stopped"] = stop.y  # where `broken_symmetry` looks
+        raise error from refused
+
+    def _why(
+        self,
+        flow: Flow[Any],
+        stop: Stopped,
+        refused: ValueError | None,
+        times: tuple[float, float, float],
+        given: tuple[np.ndarray, ...],
+        since: Any,
+    ) -> tuple[str, ValueError | None]:
+        """Why the integration of one motion stopped early, and the error that says it, or None.
+
+        What a user's function returns at the last state comes first, then what the point there is, then what
+        such a function returns a little later, where the state may be none.
+
+        Parameters
+        ----------
+        refused : the error that refused its last step, or None.
+        times : the first, the one that was not reached, and the last.
+        """
+        first, t, last = times
+        refused_at = partial(_rate_refused, flow, first, stop, given, since)
+        here = refused_at(0.0, True) if stop.why == TOO_SHORT else None
+        if here is not None:
+            return str(here), here
+        refused_there = None if refused else self._refused_beyond(flow, stop, t, given)
+        if refused_there is None and stop.why == TOO_SHORT:
+            rates = (refused_at(share * (last - first), refused is None) for share in _BEYOND)
+            beyond = next((error for error in rates if error is not None), None)
+            if beyond is not None:
+                return str(beyond), beyond
+        refused = refused or refused_there
+        return f"{stop.why}, because {refused}" if refused else stop.why, refused
 
     def _refused_beyond(
         self, flow: Flow[Any], stop: Stopped, t: float, given: tuple[np.ndarray, ...]
@@ -535,6 +578,38 @@ def _traced_rows_at(
     return jax.vmap(lambda *row: _traced_at(trajectories, recipe, chosen, times, *row))(*rows)
 
 
+def _rate_refused(
+    flow: Flow[Any],
+    t0: float,
+    stop: Stopped,
+    given: tuple[np.ndarray, ...],
+    since: Any,
+    step: float,
+    whole: bool,
+) -> NonFiniteError | None:
+    """The error of the first user's function that is not finite a step after the stop, or None.
+
+    Parameters
+    ----------
+    whole : whether it is also an error if only the rate is not finite, as with an infinite derivative.
+    """
+    y, t = stop.later(step), t0 + stop.s + step
+    state = flow.state_at(jnp.asarray(y), given)
+    if flow.host is not None:  # whose functions need not know JAX's arrays
+        state = jax.tree_util.tree_map(np.array, state)
+    try:
+        with finite_results():
+            rate = ravel_pytree(flow.rate(t, state, *given))[0]
+        if whole:
+            require_finite("rate", rate)
+    except NonFiniteError as error:
+        what = str(error).removesuffix(": every number must be finite")
+        return NonFiniteError(f"{what} at t = {since + t:.6g}")
+    except (ArithmeticError, TypeError, ValueError):  # the state a step later may be none
+        return None
+    return None
+
+
 def motions_with_progress(
     name: str, following: Callable[..., Followed]
 ) -> tuple[Followed, KeyboardInterrupt | None]:
@@ -576,11 +651,36 @@ def _look_ahead(
     nothing, which = np.zeros(1), np.array([motion])
     units = attempts(which, np.array([s]), nothing, state[:, None], nothing)[-1, 0]
     terms = terms_of(motion, s, state[0])
+    terms = np.maximum(terms, _sizes_within(attempts, which, s, state))
     if only_held and not is_held(state[1], terms, units, layout):
         return False
     later = [] if only_held else [terms_of(motion, at, state[0]) for at in np.linspace(s, end, LOOKS)]
     scales[1, motion] = expected_rates(np.stack([terms, *later]), units, layout)
     return True
+
+
+def _sizes_within(attempts: Attempts, which: np.ndarray, s: float, state: np.ndarray) -> np.ndarray:
+    """Sizes of terms that may cancel within one user's function: the rate's change with round-off, (k,).
+
+    The rate is compared with those at each component, and at the time, larger and smaller by a part
+    `_ROUND_OFF`. The lesser of both changes counts, because a jump is on one side; they are added, and
+    divided by this part.
+    """
+    nothing, total = np.zeros(1), np.zeros(state.shape[1])
+
+    def change(part: int, by: float) -> np.ndarray:
+        at, other = np.array([s]), state.copy()
+        if part < 0:
+            at *= 1.0 + by
+        else:
+            other[0, part] *= 1.0 + by
+        moved: np.ndarray = np.abs(attempts(which, at, nothing, other[:, None], nothing)[1, 0] - state[1])
+        return moved
+
+    for part in (-1, *np.flatnonzero(state[0]).tolist()):
+        lesser = np.minimum(change(part, _ROUND_OFF), change(part, -_ROUND_OFF))
+        total += np.where(np.isfinite(lesser), lesser, 0.0)
+    return total / _ROUND_OFF
 
 
 def _states_of(
@@ -635,7 +735,7 @@ def _momenta(
 
     J, lengths = (array.reshape(m, count, -1) for array in by_rows(at, m * count, ROWS))
     for i in range(J.shape[-1]):
-        yield f"the momentum of generator {i} of the symmetry", J[..., i], lengths[..., i]
+        yield f"{MOMENTUM} {i} of the symmetry", J[..., i], lengths[..., i]
 
 
 def _until_stopped(good: np.ndarray, values: Any, more: dict[str, Any], batch: tuple[int, ...]) -> Any:
@@ -665,14 +765,23 @@ def _differences(motion: Motion, closer: Motion) -> Any:
     return tuple(numpy.abs(a - b) for a, b in zip(motion, closer, strict=True))
 
 
-def _with_breakpoints(clock: Any, breakpoints: Any) -> tuple[Any, Any]:
-    """Clock times in their order together with breakpoints, and the places of the clock times among them."""
+def _with_breakpoints(clock: Any, breakpoints: Any, t0: Any, moves: Any) -> tuple[Any, Any, Any]:
+    """Clock times together with breakpoints, the places of the clock times among them, and `Settings.gap`.
+
+    A rate may jump at a breakpoint, and t0 + s is the breakpoint but for round-off. So the steps of a motion
+    (`moves`) end two units of the last place before it, and begin again as far behind: the time between is
+    a step of its own. What is carried along a curve begins at a size, and such an error is nothing to it.
+    """
     numpy: Any = np if isinstance(clock, np.ndarray) else jnp
-    sign = numpy.sign(clock[-1])
-    together = numpy.sort(numpy.concatenate([sign * clock, sign * breakpoints]))
+    sign, at = numpy.sign(clock[-1]), breakpoints - t0
+    off, around = _BESIDE * (abs(t0) + numpy.abs(at)), sign * at
+    if moves:
+        around = numpy.concatenate([around - off, around + off])
+        around = numpy.clip(around, 0.0, numpy.abs(clock[-1]))
+    together = numpy.sort(numpy.concatenate([sign * clock, around]))
     if numpy is np:
         together = np.unique(together)
-    return sign * together, numpy.searchsorted(together, sign * clock)
+    return sign * together, numpy.searchsorted(together, sign * clock), 2.5 * numpy.max(off) if moves else 0.0
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:
@@ -711,7 +820,9 @@ def as_times(times: Any) -> Any:
     require_finite("times", times)
     steps = np.diff(np.asarray(times))
     if steps.size and not (np.all(steps > 0.0) or np.all(steps < 0.0)):
-        raise ShapeError("times", "strictly increasing or strictly decreasing values", "other")
+        at = int(np.argmin(np.sign(steps) == (np.sign(steps[0]) or 1.0)))
+        pair = f"times[{at}] = {times[at]:.17g} before times[{at + 1}] = {times[at + 1]:.17g}"
+        raise ShapeError("times", "(T,) of strictly increasing or strictly decreasing values", pair)
     return times
 
 

@@ -17,6 +17,7 @@ import numpy as np
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
+from connections.affine.motions.broken_symmetry import broken_symmetry_told
 from connections.affine.motions.flow import (
     Flow,
     Record,
@@ -105,6 +106,8 @@ def geodesic(
         if acceleration is not None:
             raise ValueError("symmetry: no momentum is conserved under an acceleration")
         recipe = PytreePartial(_symmetric_flow, nabla, symmetry)
+        with broken_symmetry_told("geodesic", nabla.known_metric, None, symmetry, q0):
+            return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times, solver)
     return Trajectories.of(nabla).motion("geodesic", recipe, arguments, times, solver)
 
 

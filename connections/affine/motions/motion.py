@@ -189,7 +189,8 @@ class Motion:
 
         Its axes are the batch, ``member`` (``member_0``, ``member_1``, ... if there are several), then
         ``time``, then components, ``q_component``, with their names. Attributes ``units`` and ``long_name``
-        are those of the panels. A sweep's betas are coordinates of its members. Needs the extra xarray.
+        are those of the panels. A sweep's betas are coordinates of its members, and
+        scalar ones of a single member. Needs the extra xarray.
 
         Parameters
         ----------
@@ -253,8 +254,8 @@ class Motion:
                 found[f"{name}_component"] = list(part.components)
         betas = getattr(self, "betas", None)
         if betas is not None:
-            for k, column in enumerate(np.asarray(betas).T):
-                found["beta" if np.shape(betas)[-1] == 1 else f"beta_{k}"] = ("member", column)
+            for k, column in enumerate(np.moveaxis(np.asarray(betas), -1, 0)):
+                found["beta" if np.shape(betas)[-1] == 1 else f"beta_{k}"] = (self._members, column)
         return found
 
     def _is_numeric(self) -> bool:

@@ -174,6 +174,8 @@ class _Search:
         names = _joint_of_each_velocity(model)
         limits = model.limits if limits is None else limits
         require_type("limits", limits, Limits)
+        if np.isfinite(np.asarray(limits.angle, dtype=np.float64)).any():
+            raise ValueError("limits: angle is of ball joints, which the robot has not; give lower and upper")
         given = {name: getattr(limits, name) for name in ("lower", "upper", "velocity", "effort")}
         given["acceleration"] = np.inf if acceleration is None else acceleration
         sizes = {name: _numbers(name, value, model.nv) for name, value in given.items()}

@@ -302,11 +302,13 @@ def _checked_basis(basis: Any, size: int) -> np.ndarray:
 
 def _carrier(model: Model | TracedModel, frame: str) -> tuple[int, np.ndarray]:
     """The number of the body that carries a frame, and the frame's placement in it, (4, 4), m."""
-    tree = model.kinematics.tree
     require_text("body", frame)
-    if frame not in tree.placements:
+    if isinstance(model, TracedModel) and frame in model.further_frames:
+        number, placement = model.fixed(frame)
+    elif frame in model.kinematics.tree.placements:
+        number, placement = frame_of(model.kinematics.tree, frame)
+    else:
         raise ModelError(no_such("body", frame, model.body_names))
-    number, placement = frame_of(tree, frame)
     if number < 0:
         raise ModelError(f"body: '{frame}' is fixed to the ground, which no payload moves")
     return number, placement

@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from connections._words import no_such
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_names
 from connections.control.contacts import Contacts
 from connections.control.whole_body.tasks import slots
 from connections.multibody import Free, Limits
+from connections.multibody.graph import no_joint
 from connections.multibody.model import Model
 
 
@@ -91,7 +91,7 @@ def _actuated(model: Model, actuated: Sequence[str] | None) -> tuple[str, ...]:
     names = require_names("actuated", actuated)
     for name in names:
         if name not in model.joint_names:
-            raise ModelError(f"actuated: {no_such('joint', name, model.joint_names)}")
+            raise ModelError(f"actuated: {no_joint(model.kinematics.tree, name, model.joint_names)}")
     if len(set(names)) < len(names):
         raise ModelError("actuated: a joint is named twice")
     return names
@@ -107,21 +107,53 @@ def _torque_limits(given: Any, size: int) -> np.ndarray:
 
 
 def _joint_limits(model: Model, limit_time: float | None) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-    """Indices in q and v of joints of one velocity that have limits, (3, k) limits, and T."""
+    """Indices in q and v of velocity components that have limits, (3, k) limits, and T."""
     time = np.inf if limit_time is None else as_number("limit_time", limit_time)
     if not time > 0.0:
         raise ValueError(f"limit_time must be positive, got {time:g}")
-    single = [
-        (model.configuration_slice(name).start, model.velocity_slice(name).start)
-        for name, joint in zip(model.joint_names, model.kinematics.joints, strict=True)
-        if joint.nq == joint.nv == 1
-    ]
-    at_q, at_v = np.array(single, dtype=int).reshape(-1, 2).T
-    limits = np.stack([model.limits.lower[at_q], model.limits.upper[at_q], model.limits.velocity[at_v]])
+    at_q, at_v = _coordinates(model).T
+    free = at_q < 0  # of quaternions, whose joints have limits of velocities alone
+    at_q = np.where(free, 0, at_q)
+    lower, upper = (
+        np.where(free, -np.inf, model.limits.lower[at_q]),
+        np.where(free, np.inf, model.limits.upper[at_q]),
+    )
+    limits = np.stack([lower, upper, model.limits.velocity[at_v]])
     limited = np.isfinite(limits).any(axis=0) & (limit_time is not None)
+    if limit_time is not None:
+        _require_independent(model)
     for name in model.joint_names if limit_time is not None else ():
         at = model.configuration_slice(name)
         disorder = Limits(model.limits.lower[at], model.limits.upper[at]).disorder()
         if disorder:
             raise ModelError(f"joint '{name}': {disorder}; give no limit_time, or correct the file")
+        angle = model.limits.angle[model.joint_names.index(name)]
+        if angle < np.pi:
+            raise ModelError(
+                f"joint '{name}': the law cannot keep its largest angle, {angle:.3g} rad; give "
+                "limit_time=None, which leaves out all limits of joints"
+            )
     return at_q[limited], at_v[limited], np.ascontiguousarray(limits[:, limited]), time
+
+
+def _coordinates(model: Model) -> np.ndarray:
+    """(nv, 2) of each velocity component: the index of its coordinate, -1 of quaternions, and its own."""
+    found = np.full((model.nv, 2), -1)
+    found[:, 1] = np.arange(model.nv)
+    for element in model.kinematics.elements:
+        if element.joint.quaternion is None:
+            found[element.v, 0] = np.arange(element.q.start, element.q.stop)
+    return found
+
+
+def _require_independent(model: Model) -> None:
+    """Raise `ModelError` if a joint that loops determine has limits, which the law would not keep."""
+    tree = model.kinematics.tree
+    for name, limits in zip(tree.joint_names, tree.limits, strict=True):
+        sizes = limits.lower, limits.upper, limits.velocity
+        bounded = any(np.isfinite(each).any() for each in sizes) or (limits.angle < np.pi).any()
+        if name not in model.joint_names and bounded:
+            raise ModelError(
+                f"joint '{name}': the law cannot keep its limits, because loops or couplings determine it; "
+                "give limit_time=None, which leaves out all limits of joints"
+            )

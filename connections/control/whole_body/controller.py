@@ -142,8 +142,9 @@ class WholeBodyController:
     actuated : names of the joints that have motors; None for all but a free first joint.
     torque_limits : (k,) of the motors' velocities, N m and N, in the order of ``actuated``; None for those of
         ``model.limits``.
-    limit_time : T, s: joints of one velocity approach the limits of ``model.limits`` as (q_max - q) / T^2 -
-        2 v / T >= vdot, and their velocities as (v_max - v) / T >= vdot; None leaves joint limits out.
+    limit_time : T, s: coordinates with v = qdot approach the limits of ``model.limits`` as (q_max - q) / T^2
+        - 2 v / T >= vdot, and all velocities theirs as (v_max - v) / T >= vdot; None leaves joint limits
+        out. Largest angles of ball joints and limits of dependent joints are an error unless it is None.
     contact_damping : 1/s, at which velocities of contacts fall.
     give_way : what is done where no torques let the contacts hold within all bounds, or the solver fails:
         False raises the error; True lets the contacts give way, and leaves out the limits of joints.

@@ -34,6 +34,7 @@ from connections.multibody import (
     frame_pose,
     total_mass,
 )
+from connections.multibody.graph import no_joint
 from connections.multibody.model import Model
 
 
@@ -194,7 +195,9 @@ class PostureTask(Task):
         plain = plain_joints(model)
         for name in self.joints or ():
             if name not in model.joint_names:
-                raise ModelError(f"task '{self.name}': {no_such('joint', name, model.joint_names)}")
+                raise ModelError(
+                    f"task '{self.name}': {no_joint(model.kinematics.tree, name, model.joint_names)}"
+                )
             if name not in plain:
                 raise ModelError(f"task '{self.name}': joint '{name}' has a quaternion; use OrientationTask")
         names = plain if self.joints is None else tuple(self.joints)

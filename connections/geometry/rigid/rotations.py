@@ -70,6 +70,26 @@ def rotation_matrix(quaternion: jax.Array) -> jax.Array:
     return matrix
 
 
+def quaternion_of(R: jax.Array) -> jax.Array:
+    """A unit quaternion (4,) of a rotation matrix (3, 3), smooth wherever the largest component stays so.
+
+    4 q q^T is linear in R; q is its column of the largest component, scaled.
+    """
+    x, y, z = R[0, 0], R[1, 1], R[2, 2]
+    xy, xz, yz = R[0, 1] + R[1, 0], R[0, 2] + R[2, 0], R[1, 2] + R[2, 1]
+    xw, yw, zw = R[2, 1] - R[1, 2], R[0, 2] - R[2, 0], R[1, 0] - R[0, 1]
+    rows = [
+        [1 + x - y - z, xy, xz, xw],
+        [xy, 1 - x + y - z, yz, yw],
+        [xz, yz, 1 - x - y + z, zw],
+        [xw, yw, zw, 1 + x + y + z],
+    ]
+    outer = jnp.stack([jnp.stack(row) for row in rows])
+    column = outer[jnp.argmax(jnp.diagonal(outer))]
+    unit: jax.Array = column / jnp.linalg.norm(column)
+    return unit
+
+
 def quaternion_exponential(xi: jax.Array) -> jax.Array:
     """Unit quaternion of the rotation vector `xi` (3,) [rad]; smooth at zero."""
     square = xi @ xi
@@ -135,6 +155,20 @@ def displaced_rotation(q: jax.Array, xi: jax.Array) -> jax.Array:
 def quaternion_about(axis: jax.Array, angle: jax.Array) -> jax.Array:
     """Quaternion (4,) of the rotation by `angle`, rad, about the unit axis (3,)."""
     return jnp.concatenate([axis * jnp.sin(angle / 2), jnp.cos(angle / 2)[None]])
+
+
+def rigid_or_nan(transform: jax.Array, tolerance: float = 1e-9) -> jax.Array:
+    """`transform` (4, 4), or NaN if it is not a proper rigid transform to the tolerance.
+
+    Parameters
+    ----------
+    transform : (4, 4) homogeneous transform, m.
+    tolerance : the largest entry of R^T R - 1, and of what the last row differs by.
+    """
+    R = transform[:3, :3]
+    excess = jnp.max(jnp.abs(R.T @ R - jnp.eye(3))), jnp.max(jnp.abs(transform[3] - jnp.eye(4)[3]))
+    good = (excess[0] <= tolerance) & (excess[1] <= tolerance) & (R[:, 0] @ jnp.cross(R[:, 1], R[:, 2]) > 0.0)
+    return jnp.where(good, transform, jnp.nan)
 
 
 def homogeneous(rotations: jax.Array, positions: jax.Array) -> jax.Array:

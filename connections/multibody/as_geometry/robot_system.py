@@ -30,6 +30,7 @@ from connections.checks import (
     require_shape,
 )
 from connections.coriolis import MechanicalSystem
+from connections.engines.arguments import InputRefused
 from connections.evaluation.boundary import as_given
 from connections.evaluation.content import ByContent, content
 from connections.evaluation.parameters import Parametrized
@@ -216,7 +217,17 @@ class RobotSystem(ByContent, MechanicalSystem):
         if control is None:
             return host.free_motion()
         force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
-        return HostMotion(host, lambda t, q, v, out: host.acceleration(q, v, force(t, q, v), out))
+
+        def driven(t: float, q: np.ndarray, v: np.ndarray, out: np.ndarray) -> None:
+            tau = force(t, q, v)
+            try:
+                host.acceleration(q, v, tau, out)
+            except InputRefused:
+                if np.isfinite(tau).all():
+                    raise
+                out[:] = np.nan  # so that the step is shortened; the recursion does not know the control
+
+        return HostMotion(host, driven)
 
     def _flow(self, control: Forces | None) -> Flow[State]:
         """The motions under `control`, by `forward_dynamics_at`."""

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from connections._shown import Shown
-from connections._words import no_such
 from connections.checks import ModelError, PointError, as_array, require_names
 from connections.geometry.rigid.placements import perpendicular
 from connections.multibody.assembly.carried_frames import CarriedFrames
@@ -28,7 +27,7 @@ from connections.multibody.assembly.whole_joints import Note
 from connections.multibody.clusters import LINEAR, Clusters, Rows
 from connections.multibody.definition.host_kinematics import moved
 from connections.multibody.definition.kinematics import Kinematics
-from connections.multibody.graph import Tree, cluster_bodies
+from connections.multibody.graph import Tree, cluster_bodies, no_joint
 from connections.multibody.joints import Fixed, Helical
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.closures import Coupling, Loop
@@ -293,7 +292,9 @@ def _chosen(spanning: Kinematics, names: Any) -> np.ndarray:
     found = []
     for name in require_names("independent", names):
         if name not in spanning.joint_names:
-            raise ModelError(f"independent: {no_such('moving joint', name, spanning.joint_names)}")
+            raise ModelError(
+                f"independent: {no_joint(spanning.tree, name, spanning.joint_names, 'moving joint')}"
+            )
         found.append(spanning.joint_names.index(name))
     return np.array(found, dtype=np.int64)
 
@@ -336,6 +337,24 @@ def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinemati
     return replace(kinematics, clusters=replace(clusters, independent=independent))
 
 
+def assembled_again(kinematics: ClosedKinematics, tree: Tree) -> Kinematics | ClosedKinematics:
+    """The same mechanism with a tree whose joints are elsewhere; loops close near the reference.
+
+    Raises
+    ------
+    ModelError : the loops do not close near the reference, or the independent joints do not determine the
+        others there.
+    """
+    spanning = kinematics.spanning
+    ends = zip(spanning.q_starts, spanning.q_starts[1:], strict=False)
+    reference = {
+        name: kinematics.reference[slice(*own)] for name, own in zip(spanning.joint_names, ends, strict=True)
+    }
+    loops = [tie for tie in kinematics.ties if isinstance(tie, Loop)]
+    couplings = [tie for tie in kinematics.ties if isinstance(tie, Coupling)]
+    return assemble(tree, loops, couplings, reference, chosen=list(kinematics.joint_names))
+
+
 def given_configuration(
     spanning: Kinematics, what: str, given: Mapping[str, Any], others: np.ndarray | None = None
 ) -> np.ndarray:
@@ -354,7 +373,7 @@ def given_configuration(
     q = spanning.neutral() if others is None else others.copy()
     for name, value in given.items():
         if name not in spanning.joint_names:
-            raise ModelError(f"{what}: {no_such('moving joint', name, spanning.joint_names)}")
+            raise ModelError(f"{what}: {no_joint(spanning.tree, name, spanning.joint_names, 'moving joint')}")
         number = spanning.joint_names.index(name)
         joint, start = spanning.joints[number], spanning.q_starts[number]
         try:

@@ -109,7 +109,7 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
         carrier, placement = fixed
         if not isinstance(name, str) or not name or name in placements:
             raise ModelError(f"frame {name!r}: expected the name of a frame that there is not yet")
-        on_ground = carrier == WORLD and WORLD not in tree.placements
+        on_ground = isinstance(carrier, str) and carrier == WORLD and WORLD not in tree.placements
         body, pose = (-1, np.eye(4)) if on_ground else frame_of(tree, carrier)
         placements[name] = body, pose @ rigid_transform(f"frame '{name}'", placement)
     return replace(tree, placements=placements)
@@ -117,20 +117,29 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
 
 def frame_pose_at(bodies: Bodies, q: jax.Array, frame: str) -> jax.Array:
     """The homogeneous transform (4, 4), m, of a frame in the world, at q (nq,)."""
-    body, placement = frame_of(bodies.tree, frame)
+    return fixed_pose_at(bodies, q, *frame_of(bodies.tree, frame))
+
+
+def fixed_pose_at(bodies: Bodies, q: jax.Array, body: int, placement: Any) -> jax.Array:
+    """The pose (4, 4), m, at q (nq,) of what has this placement in a body, -1 for the ground."""
     pose = jnp.asarray(placement)
     return pose if body < 0 else bodies.world_transforms_at(q)[body] @ pose
 
 
 def frame_jacobian_at(bodies: Bodies, q: jax.Array, frame: str, axes: str) -> jax.Array:
     """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in its axes or in those of the world."""
-    (body, placement), world = frame_of(bodies.tree, frame), is_world(axes)
+    return fixed_jacobian_at(bodies, q, *frame_of(bodies.tree, frame), axes)
+
+
+def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, axes: str) -> jax.Array:
+    """J (6, nv), at q (nq,), of what has this placement in a body, -1 for the ground; axes as a frame's."""
+    world = is_world(axes)
     if body < 0:
         return jnp.zeros((6, bodies.nv))
     R, p = placement[:3, :3], placement[:3, 3]
     J = adjoint(jnp.asarray(R.T), jnp.asarray(-R.T @ p)) @ bodies.body_jacobians_at(q)[body]
     if world:
-        turn = frame_pose_at(bodies, q, frame)[:3, :3]
+        turn = fixed_pose_at(bodies, q, body, placement)[:3, :3]
         J = jnp.concatenate([turn @ J[:3], turn @ J[3:]])
     return J
 

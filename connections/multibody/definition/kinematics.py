@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections.checks import ModelError
+from connections.checks import ModelError, is_traced
 from connections.evaluation.compilation import traced_once
 from connections.evaluation.content import ByContent
 from connections.geometry import CoordinateFrame, FrameField, ProductFrame, SE3Frame, SO3Frame
@@ -248,8 +248,10 @@ class Kinematics(Coordinates):
     def levers_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Rotations (N, 3, 3) of the bodies, and p_b - p_j, (N, N, 3), m, in world axes, if j carries b."""
         quaternions, displacements = self.joint_poses_at(q)
-        placements = self.placements.copy()
-        placements[self.tree.parents < 0, :3, 3] = 0.0  # the same for all bodies of a subtree
+        numbers: Any = jnp if is_traced(self.placements) else np
+        on_ground = np.zeros((len(self.joints), 4, 4), dtype=bool)
+        on_ground[self.tree.parents < 0, :3, 3] = True  # the same for all bodies of a subtree
+        placements = numbers.where(on_ground, 0.0, self.placements)
         sliding = np.array([joint.nv > 0 and _slides(joint) for joint in self.joints])
         still = self._composed(jnp.asarray(placements), quaternions, jnp.zeros_like(displacements))
         rotation, position = still[:, :3, :3], still[:, :3, 3]

@@ -329,10 +329,12 @@ def _joint(mujoco: ModuleType, compiled: Any, number: int) -> tuple[ElementaryJo
 
 
 def _limits(mujoco: ModuleType, compiled: Any, number: int, kind: Joint) -> Limits:
-    """The range of a hinge or slide, and the largest force of actuators on it."""
+    """The range of a joint, and the largest force of actuators on a hinge or slide."""
+    limited = compiled.jnt_limited[number] and not disabled(mujoco, compiled, "LIMIT", "CONSTRAINT")
+    if isinstance(kind, Spherical) and limited:
+        return Limits(angle=compiled.jnt_range[number].max())
     if not isinstance(kind, Prismatic | Revolute):
         return Limits()
-    limited = compiled.jnt_limited[number] and not disabled(mujoco, compiled, "LIMIT", "CONSTRAINT")
     lower, upper = compiled.jnt_range[number] if limited else (-np.inf, np.inf)
     limited = compiled.jnt_actfrclimited[number]
     effort = np.abs(compiled.jnt_actfrcrange[number]).max() if limited else np.inf

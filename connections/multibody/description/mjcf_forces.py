@@ -305,9 +305,6 @@ class MJCFForces:
                 yield told(_POLYNOMIAL, f"the nonlinear spring or damper of joint '{name}'", _SPRUNG)
             if sprung and compiled.jnt_springyield[joint].any():
                 yield told("springyield", f"the spring of joint '{name}', which yields")
-            limited = compiled.jnt_limited[joint] and self._acts("LIMIT") and self._acts("CONSTRAINT")
-            if word == "ball" and limited:
-                yield told("range of a ball joint", f"the range of the ball joint '{name}'", ("range",))
             if compiled.jnt_actgravcomp[joint] and self._weighs:
                 yield told("actuatorgravcomp", f"that motors carry the weight of joint '{name}'")
 

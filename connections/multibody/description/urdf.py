@@ -242,7 +242,7 @@ def _edge(
 
 
 def _limits(parsed: Any) -> Limits:
-    """The limits of a joint with one coordinate; of others they have no meaning that all readers share."""
+    """The limits of a joint with one coordinate; others' have no meaning that readers share, and are told."""
     limit = parsed.limit
     if limit is None or parsed.type not in ("revolute", "continuous", "prismatic"):
         return Limits()

@@ -28,6 +28,7 @@ from connections.multibody.description.xml import line_of
 NOT_KNOWN = "not known, nothing is made of it"
 _ANYWHERE = ("name", "type", "value", "link", "joint", "reference")  # attributes that say nothing of a place
 _TOPS = ("link", "joint")
+_OF_SEVERAL = "limit of a planar or floating joint"
 _NO_TURN = ("axis", "rpy", "0 0 0")  # as some exporters write it
 
 
@@ -79,7 +80,11 @@ def _visit(element: Element, above: str, owner: str) -> Iterator[LeftOut]:
         return
     yield from _attributes(element, path, owner)
     still = path == "joint" and element.get("type") == "fixed"
+    several = path == "joint" and element.get("type") in ("planar", "floating")
     for part in element:
+        if several and part.tag == "limit" and any(_number(each) != 0.0 for each in part.attrib.values()):
+            words = table_of("urdf").row("joint/limit", _OF_SEVERAL).words
+            yield LeftOut(owner, words, (line_of(part),), "<limit>")
         if not (still and part.tag == "dynamics"):  # what does not move has no friction
             yield from _visit(part, path, owner)
 

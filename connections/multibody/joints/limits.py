@@ -11,7 +11,10 @@ import numpy as np
 from connections._shown import Shown
 from connections._words import words_of
 from connections.checks import ModelError, ShapeError, as_array, require_text, require_type
+from connections.multibody.joints.groups import Free, Spherical
 from connections.multibody.joints.joint import Joint
+
+_SERIES = "a free joint with bounds is three mb.Prismatic joints and an mb.Spherical one in series"
 
 
 class LimitsWarning(Shown, UserWarning):
@@ -44,9 +47,12 @@ class Limits:
 
     Parameters
     ----------
-    lower, upper : (nq,) of the coordinates, rad and m.
+    lower, upper : (nq,) of the coordinates, rad and m. Ball joints and free ones have none; a body that may
+        move freely within limits of its position is on three `Prismatic` joints and a `Spherical` one.
     velocity : (nv,) largest size of each velocity component, rad/s and m/s.
     effort : (nv,) largest size of each generalized force, N m and N.
+    angle : of a ball joint, the largest angle by which it may turn away from the identity, rad, positive; of
+        a model (number of joints,), infinite for joints of other types. From pi on there is no limit.
 
     Examples
     --------
@@ -62,6 +68,7 @@ class Limits:
     upper: Any = np.inf
     velocity: Any = np.inf
     effort: Any = np.inf
+    angle: Any = np.inf
 
     def __post_init__(self) -> None:
         for field in fields(self):  # NaN is refused with the joint's name
@@ -73,11 +80,11 @@ class Limits:
         Raises
         ------
         ModelError : a limit is not a number for each coordinate or component or for all of them, is NaN or
-            negative; the message names the joint.
+            negative, or bounds what joints of this type do not have; the message names the joint.
         """
         require_text("name", name)
         require_type("joint", joint, Joint)
-        sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv}
+        sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv, "angle": 1}
         found = {}
         for field, size in sizes.items():
             try:
@@ -92,6 +99,7 @@ class Limits:
         for field in ("velocity", "effort"):
             if (found[field] < 0.0).any():
                 raise ModelError(f"joint '{name}': limits: {field} is negative")
+        _require_used(name, joint, found)
         return Limits(**found)
 
     def disorder(self) -> str:
@@ -115,3 +123,16 @@ class Limits:
             found[field.name] = np.concatenate([getattr(limit, field.name) for limit in limits])
             found[field.name].flags.writeable = False
         return cls(**found)
+
+
+def _require_used(name: str, joint: Joint, limits: dict[str, np.ndarray]) -> None:
+    """Raise `ModelError` for limits that a joint of this type has not, so that none is without effect."""
+    ball, quaternion = isinstance(joint, Spherical), isinstance(joint, Spherical | Free)
+    if quaternion and np.isfinite([limits["lower"], limits["upper"]]).any():
+        way = "write Limits(angle=...), the largest angle of its turn" if ball else _SERIES
+        raise ModelError(f"joint '{name}': limits: the coordinates of its quaternion have no bounds; {way}")
+    if np.isfinite(limits["angle"]).any() and not ball:
+        way = _SERIES if quaternion else "write lower and upper"
+        raise ModelError(f"joint '{name}': limits: angle is of ball joints, mb.Spherical(); {way}")
+    if not (limits["angle"] > 0.0).all():
+        raise ModelError(f"joint '{name}': limits: angle: expected a positive one; mb.Fixed() does not turn")

@@ -1,14 +1,17 @@
 """What acts on joints besides gravity: motors, and passive forces, of springs and dampers.
 
-A robot's description gives them as data of its tree of joints; `applied_forces` makes forces of them.
+A robot's description gives them as data of its tree of joints; `applied_forces` makes forces of them. All are
+pytrees of their numbers, which JAX may trace: then shapes and names are checked, and numbers are not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections._words import no_such, words_of
@@ -17,6 +20,8 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    as_scalar,
+    is_traced,
     require_finite,
     require_mapping,
     require_names,
@@ -63,6 +68,9 @@ class Motor:
         if self.frame is not None:
             require_text("frame", self.frame)
         _array(f"motor '{self.name}'", "wrench", self.wrench, (6,))
+        if is_traced(self.force):
+            _array(f"motor '{self.name}'", "force", self.force, (2,))
+            return
         least, largest = as_array("force", self.force, (2,)).tolist()
         if not least <= largest:
             what = f"motor '{self.name}': force"
@@ -158,10 +166,35 @@ class Passive:
         for frame, value in self.lift.items():
             _array(f"passive: frame {frame!r}", "lift", value, (4,))
         speed = self.friction_speed
-        if speed is not None and not as_number("friction_speed", speed) > 0.0:
+        if is_traced(speed):
+            _number("passive", "friction_speed", speed)
+        elif speed is not None and not as_number("friction_speed", speed) > 0.0:
             raise ModelError(f"friction_speed: expected a positive number, or None, got {speed:g}")
         object.__setattr__(self, "left_out", require_names("left_out", self.left_out))
 
+
+def _register(kind: type, *numbers: str) -> None:
+    """Let JAX take objects of this kind for pytrees of their fields `numbers`."""
+    names = [each.name for each in fields(kind)]
+    others = [name for name in names if name not in numbers]
+
+    def flatten(thing: Any) -> tuple[list[Any], tuple[Any, ...]]:
+        return [getattr(thing, name) for name in numbers], tuple(getattr(thing, name) for name in others)
+
+    def unflatten(rest: tuple[Any, ...], given: Any) -> Any:
+        thing: Any = object.__new__(
+            kind
+        )  # without checks: JAX puts other things in the place of numbers, too
+        for name, value in zip((*numbers, *others), (*given, *rest), strict=True):
+            object.__setattr__(thing, name, value)
+        return thing
+
+    jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
+_register(Motor, "joints", "wrench", "force")
+_register(Spring, "joints", "stiffness", "rest", "damping")
+_register(Passive, "springs", "damping", "friction", "friction_speed", "lift")
 
 Joints = Mapping[str, Joint]
 
@@ -192,9 +225,10 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
             raise ModelError(f"{what}: " + no_such("frame", motor.frame, tuple(frames)))
         ratios = _of_joints(what, "its ratio", motor.joints, joints)
         wrench = _array(what, "wrench", motor.wrench, (6,))
-        if not ratios and (motor.frame is None or not wrench.any()):
+        if not ratios and (motor.frame is None or not (is_traced(wrench) or wrench.any())):
             raise ModelError(f"{what} acts on nothing; write Motor({motor.name!r}, {{joint: ratio}})")
-        force = tuple(np.asarray(as_array("force", motor.force, (2,))).tolist())
+        force: Any = _array(what, "force", motor.force, (2,), finite=False)
+        force = force if is_traced(force) else tuple(force.tolist())
         found[motor.name] = Motor(motor.name, ratios, motor.frame, wrench, force)
     return tuple(found.values())
 
@@ -216,7 +250,7 @@ def passive_of(passive: Passive, joints: Joints, frames: Collection[str]) -> Pas
     damping = _of_joints("passive", "damping", passive.damping, joints)
     friction = _of_joints("passive", "friction", passive.friction, joints)
     for name, value in friction.items():
-        if (value < 0.0).any():
+        if not is_traced(value) and (value < 0.0).any():
             raise ModelError(f"joint '{name}': friction is negative: {value.min():g}")
     lift = {name: _array("passive", "lift", value, (4,)) for name, value in passive.lift.items()}
     for name in lift:
@@ -262,14 +296,15 @@ def _spring_of(spring: Spring, joints: Joints) -> Spring:
         if joints[name].nq != 1:
             raise ModelError(f"{what}: joint '{name}' has {joints[name].nq} coordinates, expected one")
     numbers = {word: _number(what, word, getattr(spring, word)) for word in ("stiffness", "damping")}
-    lower, upper = np.broadcast_to(_array(what, "rest", spring.rest, ()), (2,)).tolist()
-    if lower > upper:
+    rest = _array(what, "rest", spring.rest, ())
+    lower, upper = jnp.broadcast_to(rest, (2,)) if is_traced(rest) else np.broadcast_to(rest, (2,)).tolist()
+    if not is_traced(rest) and lower > upper:
         raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
-    coefficients = {name: float(value[0]) for name, value in ratios.items()}
+    coefficients = {name: value[0] if is_traced(value) else float(value[0]) for name, value in ratios.items()}
     return Spring(spring.name, coefficients, numbers["stiffness"], (lower, upper), numbers["damping"])
 
 
-def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -> dict[str, np.ndarray]:
+def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -> dict[str, Any]:
     """A number or (nv of the joint,) for each named joint as (nv of the joint,)."""
     found = {}
     for name, value in given.items():
@@ -279,23 +314,29 @@ def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -
         array = _array(f"{what}: joint '{name}'", word, value, ())
         if array.shape not in ((), (size,)):
             raise ModelError(f"{what}: joint '{name}': {word}: expected () or ({size},), got {array.shape}")
-        found[name] = np.array(np.broadcast_to(array, (size,)))
+        numbers = jnp if is_traced(array) else np
+        found[name] = numbers.array(numbers.broadcast_to(array, (size,)))
     return found
 
 
-def _number(what: str, name: str, value: Any) -> float:
+def _number(what: str, name: str, value: Any) -> Any:
     try:
-        return as_number(name, value)
+        return as_scalar(name, value) if is_traced(value) else as_number(name, value)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{what}: {error}") from error
 
 
-def _array(what: str, name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
+def _array(what: str, name: str, value: Any, shape: tuple[int, ...], finite: bool = True) -> Any:
+    """`value` as an array of this shape, of any if it is (); of JAX if JAX traces it, and then not judged."""
     try:
-        array = np.asarray(as_array(name, value, shape), dtype=np.float64)
+        if is_traced(value):
+            array: Any = as_array(name, jnp.asarray(value), shape)
+        else:
+            array = np.asarray(as_array(name, value, shape), dtype=np.float64)
         if shape and array.shape != shape:
             raise ShapeError(name, shape, array.shape)
-        require_finite(name, array)
+        if finite:
+            require_finite(name, array)
     except (TypeError, ValueError) as error:
         raise ModelError(f"{what}: {error}") from error
     return array

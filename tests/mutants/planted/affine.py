@@ -335,4 +335,20 @@ MUTANTS = (
         ("multibody/test_rolling.py::test_forms_that_become_dependent",),
         "a row of forms that depends on others at some points is kept",
     ),
+    Mutant(
+        "broken-symmetry-of-other-terms",
+        "affine/motions/broken_symmetry.py",
+        'change = change + jnp.einsum("iak,ij->ajk", rate, H) + jnp.einsum("ij,jak->iak", H, rate)',
+        'change = change - jnp.einsum("iak,ij->ajk", rate, H) - jnp.einsum("ij,jak->iak", H, rate)',
+        ("affine/test_symmetry.py::test_a_drift_of_a_right_symmetry_is_no_fault_of_the_system",),
+        "a metric that is invariant is said not to be, where its frame turns along the generators",
+    ),
+    Mutant(
+        "betas-of-one-member-along-an-axis",
+        "affine/motions/motion.py",
+        "(self._members, column)",
+        '("member", column)',
+        ("test_plots_motions.py::test_xarray_of_a_member_has_its_betas_as_scalars",),
+        "a single motion of a sweep cannot be handed to xarray",
+    ),
 )

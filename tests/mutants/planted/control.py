@@ -277,4 +277,23 @@ MUTANTS = (
         ("control/test_references.py::test_task_space_error_decays",),
         "a reference that follows moving constraints lags behind them",
     ),
+    Mutant(
+        "whole-body-limits-of-one-velocity-alone",
+        "control/whole_body/bounds.py",
+        "found[element.v, 0] = np.arange(element.q.start, element.q.stop)",
+        "found[element.v, 0] = np.arange(element.q.start, element.q.stop) - 1",
+        ("control/test_whole_body.py::test_limits_of_all_joint_types_stop_motions",),
+        "limits of a component are kept by the coordinate before",
+    ),
+    Mutant(
+        "natural-mass-of-a-slice-without-bound",
+        "control/laws/adaptation.py",
+        "cone.without_rise(estimates, change, self.mass_bound - cone.masses(estimates))",
+        "cone.without_rise(estimates, change, self.mass_bound + 0.0 * cone.masses(estimates))",
+        (
+            "control/test_natural_adaptation.py::"
+            "test_the_bound_of_a_mass_that_is_among_the_unknowns_of_a_slice",
+        ),
+        "a mass among the unknowns of a slice may rise by its bound in a step",
+    ),
 )

@@ -297,4 +297,20 @@ MUTANTS = (
         ("affine/test_motions_that_end.py::test_an_estimate_is_about_the_error",),
         "the estimated error of a motion is its difference to itself",
     ),
+    Mutant(
+        "mean-derivative-with-equal-weights",
+        "geometry/affine_invariant.py",
+        "return jnp.matmul(shares, jax.vmap(lambda point: self.logarithm_at(q, point))(points))",
+        "return jnp.mean(jax.vmap(lambda point: self.logarithm_at(q, point))(points), axis=0)",
+        ("geometry/test_affine_invariant.py::test_derivatives_of_the_mean_with_unequal_weights",),
+        "derivatives of a weighted mean are those of the mean with equal weights",
+    ),
+    Mutant(
+        "mean-derivative-transposed",
+        "geometry/affine_invariant.py",
+        "return solve(jax.jacfwd(linear)(y), y)",
+        "return solve(jax.jacfwd(linear)(y).T, y)",
+        ("geometry/test_affine_invariant.py::test_derivatives_of_the_mean_with_unequal_weights",),
+        "derivatives of a mean solve the transposed equations",
+    ),
 )

@@ -1,0 +1,482 @@
+"""Placements, frames, motors and passive forces as data of JAX, beside models that are built with them.
+
+Derivatives are compared with differences of models outside of JAX, which know nothing of data.
+"""
+
+from functools import cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from cases import further
+from closed_chains import PLANS, four_bar
+from closed_plan import at
+from mechanisms import MOVING, random_mechanism
+from recursion_functions import with_tip
+from scipy.linalg import expm
+
+from connections import control
+from connections import multibody as mb
+from connections.checks import ModelError, ShapeError
+
+AXES = ("body", "world")
+STEP = 1e-2  # of differences of sixth order
+WEIGHTS = {1: 45.0 / 60.0, 2: -9.0 / 60.0, 3: 1.0 / 60.0}
+
+
+@cache
+def robot(of="two joints"):
+    if of == "two joints":
+        return with_tip(random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical)))
+    if of == "tree":
+        return with_tip(random_mechanism(np.random.default_rng(3), 5, MOVING, trees=2))
+    if of == "arm":
+        return mb.example("arm")
+    return with_tip(four_bar().build())
+
+
+def state(model, rng, *batch):
+    """q, v and tau with batch axes."""
+    q = np.stack([model.random(rng) for _ in range(int(np.prod(batch)))]).reshape(*batch, model.nq)
+    return q, *rng.standard_normal((2, *batch, model.nv))
+
+
+def twist_matrix(x):
+    """(4, 4), of a twist [omega; v] (6,), in NumPy or JAX."""
+    numbers = jnp if isinstance(x, jax.Array) else np
+    wx, wy, wz, vx, vy, vz = x
+    o = 0.0 * wx
+    return numbers.array([[o, -wz, wy, vx], [wz, o, -wx, vy], [-wy, wx, o, vz], [o, o, o, o]])
+
+
+def moved(T, x):
+    """T exp(x), inside JAX to first order about x = 0."""
+    return T @ (jnp.eye(4) + twist_matrix(x)) if isinstance(x, jax.Array) else T @ expm(twist_matrix(x))
+
+
+def slopes(function, x, step=STEP):
+    """Derivatives (..., k) of a function of x (k,) outside of JAX, by differences of sixth order."""
+    return np.stack(
+        [
+            sum(
+                w * (np.asarray(function(x + k * step * unit)) - np.asarray(function(x - k * step * unit)))
+                for k, w in WEIGHTS.items()
+            )
+            / step
+            for unit in np.eye(len(x))
+        ],
+        axis=-1,
+    )
+
+
+def close(found, expected, tolerance):
+    np.testing.assert_allclose(
+        found, expected, rtol=0.0, atol=tolerance * max(np.max(np.abs(expected)), 1e-3)
+    )
+
+
+def derivatives_are_right(function, x, tolerance=1e-9, modes=(jax.jacrev, jax.jacfwd), step=STEP):
+    """Values and Jacobians inside JAX of x -> array against those of the same function outside."""
+    expected, by_differences = np.asarray(function(x)), slopes(function, x, step)
+    close(jax.jit(function)(jnp.asarray(x)), expected, 1e-12)
+    for mode in modes:
+        found = jax.jit(mode(function))(jnp.asarray(x))
+        close(found, by_differences, tolerance)
+    gap = np.max(np.abs(by_differences + found))
+    assert gap > 0.1 * np.max(np.abs(by_differences)) > 0.0  # a control: another sign would be noticed
+
+
+# --- springs, dampers, friction, lift -----------------------------------------------------------------------
+
+
+def passive(x, names, frame):
+    """Every number of passive forces from x (13,), of joints of one coordinate."""
+    one, other = names
+    spring = mb.Spring("s", {one: x[0], other: x[1]}, x[2], jnp.stack([x[3], x[4]]), x[5])
+    plain = mb.Spring("p", {other: 1.0}, x[6])
+    if not isinstance(x, jax.Array):
+        spring = mb.Spring("s", {one: x[0], other: x[1]}, x[2], (x[3], x[4]), x[5])
+    numbers = jnp if isinstance(x, jax.Array) else np
+    return mb.Passive(
+        (spring, plain),
+        damping={one: x[7]},
+        friction={other: x[8]},
+        friction_speed=x[9],
+        lift={frame: numbers.stack([x[10], x[11], 0.0 * x[11], x[12]])},
+    )
+
+
+NUMBERS = np.array([1.1, 0.7, 3.0, -0.2, 0.1, 0.4, 2.0, 0.5, 0.3, 0.6, 1.5, 0.2, -0.4])
+
+
+@pytest.mark.parametrize("of", ["arm", "four_bar"])
+def test_passive_forces(of, rng):
+    """Forces and what they do to accelerations, by every number; where the springs are not slack."""
+    model = robot(of)
+    q, v, tau = state(model, rng)
+    names = model.kinematics.tree.joint_names[1:3]
+    frame = model.frame_names[-1]
+
+    def forces(x):
+        return model.with_passive(passive(x, names, frame)).passive_forces(q, v)
+
+    if not model.closed:
+        derivatives_are_right(forces, NUMBERS)
+
+    def accelerations(x):
+        return mb.forward_dynamics(model.with_passive(passive(x, names, frame)), q, v, tau, passive=True)
+
+    derivatives_are_right(accelerations, NUMBERS, modes=[jax.jacrev])
+    without = slopes(
+        lambda x: mb.forward_dynamics(model.with_passive(passive(x, names, frame)), q, v, tau), NUMBERS
+    )
+    assert not without.any()  # a control: only with passive=True do they act
+
+
+def test_passive_forces_over_batches(rng):
+    """Rows of a batch, robots of a `vmap`, derivatives along the frame, and linearizations."""
+    model = robot("arm")
+    q, v, tau = state(model, rng, 3)
+    names = "lift", "bend"
+    many = NUMBERS * rng.uniform(0.9, 1.1, (4, len(NUMBERS)))
+    robots = jax.vmap(lambda x: model.with_passive(passive(x, names, "tool")))(many)
+    found = jax.jit(jax.vmap(lambda model: model.passive_forces(q, v)))(robots)
+    expected = [model.with_passive(passive(x, names, "tool")).passive_forces(q, v) for x in many]
+    close(found, np.stack(expected), 1e-13)
+    assert np.min(np.max(np.abs(found[1:] - found[:-1]), axis=(1, 2))) > 1e-3  # a control: robots differ
+
+    def linearized(x):
+        return mb.linearize(model.with_passive(passive(x, names, "tool")), q, v, tau, passive=True)
+
+    for part, right in zip(jax.jit(linearized)(NUMBERS), linearized(NUMBERS), strict=True):
+        close(part, right, 1e-10)
+
+
+def test_lift_is_under_the_gravity_that_is_data(rng):
+    """The weight that a balancer carries is that of the robot's own gravity."""
+    model = robot("arm").with_passive(mb.Passive(lift={"tool": [2.0, 0.1, 0.0, 0.3]}))
+    q, v, _ = state(model, rng)
+    derivatives_are_right(
+        lambda g: model.with_gravity(g).passive_forces(q, v), np.array([0.5, -0.2, -9.0]), modes=[jax.jacrev]
+    )
+
+
+def test_passive_forces_are_a_pytree(rng):
+    """A gradient by a `Passive` is a `Passive`, through a step of time; also by `Motor` and `Spring`."""
+    model = robot("arm")
+    q, v, tau = state(model, rng)
+    given = mb.Passive((mb.Spring("s", {"bend": 1.0}, 2.0),), damping={"lift": 0.3})
+
+    def energy(passive):
+        a = mb.forward_dynamics(model.with_passive(passive), q, v, tau, passive=True)
+        return 0.5 * jnp.sum((v + 0.01 * a) ** 2)
+
+    found = jax.jit(jax.grad(energy))(given)
+    assert isinstance(found, mb.Passive) and found.springs[0].name == "s" and found.left_out == ()
+    by_differences = slopes(
+        lambda x: energy(mb.Passive(given.springs, damping={"lift": x[0]})), np.array([0.3])
+    )
+    close(found.damping["lift"], by_differences[0], 1e-9)
+    assert found.damping["lift"] != 0.0
+    (motor,) = jax.grad(
+        lambda motors: jnp.sum(model.with_motors(motors).motor_matrix_at(q)), allow_int=False
+    )([mb.Motor("m", {"lift": 3.0})])
+    assert motor.joints["lift"] == 1.0
+
+
+# --- motors -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["arm", "four_bar"])
+def test_motors(of, rng):
+    """Ratios, wrenches on frames, and where such a frame is."""
+    model = robot(of)
+    q, _, _ = state(model, rng)
+    joint, frame = model.kinematics.tree.joint_names[1], model.frame_names[-1]
+
+    def with_fan(x):
+        return model.with_frames({"fan": (frame, moved(at(0.1, 0.2, 0.3), x[:6]))})
+
+    def with_both(x):
+        motors = [mb.Motor("m", {joint: x[12]}), mb.Motor("f", frame="fan", wrench=x[6:12])]
+        return with_fan(x).with_motors(motors)
+
+    x = np.concatenate([np.zeros(6), rng.standard_normal(7)])
+    right = with_both(x).motor_matrix(q)
+
+    def matrix(x):
+        if isinstance(x, jax.Array):
+            return with_both(x).motor_matrix(q)
+        wrenches = mb.frame_jacobian(with_fan(x), q, "fan").T @ x[6:12]
+        return np.stack([right[:, 0] * x[12] / right_ratio, wrenches], axis=-1)
+
+    right_ratio = x[12]
+    close(matrix(x), right, 1e-13)
+    derivatives_are_right(matrix, x, modes=[jax.jacrev])
+    if not model.closed:
+        rows = np.stack([x, 2.0 * x])
+        rows[:, :6] = 0.0
+        found = jax.jit(jax.vmap(matrix))(rows)
+        close(found, np.stack([matrix(row) for row in rows]), 1e-12)
+        assert np.max(np.abs(found[1] - found[0])) > 1e-3  # a control: motors differ
+
+
+# --- frames -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("of", ["arm", "four_bar", further("tree")])
+def test_frames(of, rng):
+    """Poses, Jacobians and their rates in both axes, of a frame, and of one that is fixed to it."""
+    model = robot(of)
+    q, v, _ = state(model, rng, 2)
+    carrier = model.frame_names[-1]
+    T = expm(twist_matrix(rng.standard_normal(6)))
+
+    def everything(x):
+        more = model.with_frames({"one": (carrier, moved(T, x))}).with_frames({"two": ("one", T)})
+        found = [mb.frame_pose(more, q, "two").reshape(2, -1)]
+        for axes in AXES:
+            found.append(mb.frame_jacobian(more, q, "two", axes=axes).reshape(2, -1))
+            found.append(mb.frame_jacobian_rate(more, q, v, "two", axes=axes).reshape(2, -1))
+        return (jnp if isinstance(x, jax.Array) else np).concatenate(found, axis=-1)
+
+    derivatives_are_right(everything, np.zeros(6), modes=[jax.jacrev])
+    if model.closed:
+        return
+    inside = jax.jit(lambda T: _at_one_point(model.with_frames({"one": (carrier, T)}), q[0]))(T)
+    for found, expected in zip(
+        inside, _at_one_point(model.with_frames({"one": (carrier, T)}), q[0]), strict=True
+    ):
+        close(found, expected, 1e-13)
+    by_q = jax.jit(jax.jacrev(lambda q, T: mb.frame_pose(model.with_frames({"one": (carrier, T)}), q, "one")))
+    expected = jax.jacrev(lambda q: mb.frame_pose(model.with_frames({"one": (carrier, T)}), q, "one"))(q[0])
+    close(by_q(q[0], T), expected, 1e-12)
+
+
+def _at_one_point(model, q):
+    return model.frame_pose_at(q, "one"), model.frame_jacobian_at(q, "one", "world")
+
+
+def test_frames_of_the_ground(rng):
+    """A frame in the world stays where it is; one that is no rigid transform is NaN, in its own row."""
+    model = robot("arm")
+    q, v, _ = state(model, rng, 2)
+    T = at(0.1, 0.2, 0.3)
+
+    def pose(T):
+        return mb.frame_pose(model.with_frames({"mark": ("world", T)}), q, "mark")
+
+    found = jax.jit(jax.vmap(pose))(np.stack([T, 2.0 * T, np.diag([1.0, 1.0, -1.0, 1.0])]))
+    assert np.array_equal(found[0], [T, T]) and np.isnan(found[1:]).all()
+
+    @jax.jit
+    def motion(T):
+        more = model.with_frames({"mark": ("world", T)})
+        return mb.frame_jacobian(more, q, "mark"), mb.frame_jacobian_rate(more, q, v, "mark", axes="world")
+
+    assert not any(np.any(each) for each in motion(T))
+
+
+def test_a_payload_on_a_frame_that_is_data(rng):
+    """`with_payload` takes such a frame, and wrenches act on it."""
+    model = robot("arm")
+    q, v, tau = state(model, rng)
+    wrench = rng.standard_normal(6)
+
+    def accelerations(x):
+        more = model.with_frames({"hook": ("tool", moved(at(0.1, 0.2, 0.3), x[:6]))})
+        loaded = control.with_payload(more, "hook", 1.0 + x[6], (0.1, 0.0, 0.0))
+        return mb.forward_dynamics(loaded, q, v, tau, wrenches={"hook": wrench})
+
+    derivatives_are_right(accelerations, np.zeros(7), 1e-7, modes=[jax.jacrev])
+
+
+# --- placements of joints -----------------------------------------------------------------------------------
+
+RECURSIONS = {
+    "forward_kinematics": lambda model, q, v, tau: mb.forward_kinematics(model, q),
+    "frame_jacobian": lambda model, q, v, tau: mb.frame_jacobian(model, q, "tip", axes="world"),
+    "forward_dynamics": lambda model, q, v, tau: mb.forward_dynamics(model, q, v, tau),
+    "frame_pose": lambda model, q, v, tau: mb.frame_pose(model, q, "tip"),
+    "frame_jacobian_rate": lambda model, q, v, tau: mb.frame_jacobian_rate(model, q, v, "tip"),
+    "body_jacobians": lambda model, q, v, tau: mb.body_jacobians(model, q),
+    "mass_matrix": lambda model, q, v, tau: mb.mass_matrix(model, q),
+    "coriolis_matrix": lambda model, q, v, tau: mb.coriolis_matrix(model, q, v, body_factor="force_cross"),
+    "inverse_dynamics": lambda model, q, v, tau: mb.inverse_dynamics(model, q, v, tau),
+    "regressor": lambda model, q, v, tau: mb.regressor(model, q, v, v, tau),
+    "center_of_mass": lambda model, q, v, tau: mb.center_of_mass(model, q),
+    "potential": lambda model, q, v, tau: model.potential_at(q)[None],
+}
+BY_DEFAULT = ("forward_kinematics", "frame_jacobian", "forward_dynamics")
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [(name, "two joints") for name in BY_DEFAULT]
+    + [further(name, "tree") for name in RECURSIONS]
+    + [further(name, "arm with a tip") for name in ("forward_dynamics", "frame_jacobian_rate")],
+)
+def test_placements(name, of, rng):
+    """Values and derivatives by where every joint is."""
+    model = robot("two joints" if of == "two joints" else "tree")
+    if of == "arm with a tip":
+        model = robot("arm").with_frames({"tip": ("tool", at(0.1, 0.2, 0.3))})
+    at_point, joints = state(model, rng), model.placements
+
+    def function(x):
+        twists = x.reshape(-1, 6)
+        placed = {joint: moved(T, own) for (joint, T), own in zip(joints.items(), twists, strict=True)}
+        return RECURSIONS[name](model.with_placements(placed), *at_point)
+
+    step = 2e-3 if of == "arm with a tip" else STEP  # its wrist is light
+    derivatives_are_right(function, np.zeros(6 * len(joints)), 1e-8, modes=[jax.jacrev], step=step)
+
+
+def test_robots_whose_placements_differ(rng):
+    """A `vmap` over robots, beside models; other data beside; bad placements give NaN in their own row."""
+    model = robot("two joints")
+    q, v, tau = state(model, rng, 2)
+    (joint, T), pi = list(model.placements.items())[1], mb.inertial_parameters(model)
+    many = np.stack([T, T @ expm(twist_matrix(rng.standard_normal(6))), 1.1 * T])
+
+    def placed(T, scale):
+        return model.with_placements({joint: T}).with_inertial_parameters(scale * pi)
+
+    def accelerations(model):
+        return mb.forward_dynamics(model, q, v, tau)
+
+    robots = jax.jit(jax.vmap(placed, (0, None)))(many, 1.5)
+    assert isinstance(robots, mb.TracedModel)
+    found = jax.jit(jax.vmap(accelerations))(robots)
+    close(found[:2], np.stack([accelerations(placed(T, 1.5)) for T in many[:2]]), 1e-11)
+    assert np.max(np.abs(found[1] - found[0])) > 1e-3 and np.isnan(found[2]).all()
+    with pytest.raises(ShapeError, match="vmap"):
+        accelerations(robots)
+
+
+def test_joints_that_are_turned_by_half_a_turn(rng):
+    """Where the first three components of the quaternion are the largest, one by one."""
+    model = robot("two joints")
+    q, v, _ = state(model, rng)
+    joint = model.kinematics.tree.joint_names[1]
+
+    @jax.jit
+    def poses(T):
+        traced = model.with_placements({joint: T})
+        return traced.evaluate("body_jacobians", (q,), None), traced._placed.embed_at(q)
+
+    for about in np.eye(3):
+        T = expm(twist_matrix(np.array([*(3.0 * about), 0.1, 0.2, 0.3])))
+        placed = model.with_placements({joint: T})
+        A, embedded = poses(T)
+        close(A, mb.body_jacobians(placed, q), 1e-13)
+        positions, turns = np.split(np.asarray(embedded).reshape(-1, 7), [3], axis=1)
+        expected, right = np.split(np.asarray(placed.embed_at(q)).reshape(-1, 7), [3], axis=1)
+        close(positions, expected, 1e-13)
+        np.testing.assert_allclose(np.abs(np.sum(turns * right, axis=1)), 1.0, rtol=1e-14)
+
+
+def test_placements_outside_of_jax(rng):
+    """A tree is the one that is built so; everything else of the robot stays."""
+
+    def build(x):
+        plan = mb.Mechanism()
+        for name, parent, place in (("a", "world", at(0.1, 0.0, 0.2)), ("b", "a", at(x, 0.3, 0.0))):
+            plan.add_body(name, 1.0, (0.1, 0.2, 0.0), 0.1 * np.eye(3))
+            plan.add_joint(name, parent, name, mb.Revolute((0, 0.6, 0.8)), place, armature=0.1)
+        return plan.build()
+
+    first, second = build(0.5), build(0.7)
+    assert first.with_placements({"b": at(0.7, 0.3, 0.0)}) == second != first
+    assert first.with_placements({}) == first == first.with_placements(first.placements)
+    robot = mb.example("arm")
+    T = expm(twist_matrix(rng.standard_normal(6)))
+    np.testing.assert_allclose(robot.with_placements({"bend": T}).placements["bend"], T, atol=1e-15)
+    q = robot.random(rng)
+    before, after = (mb.forward_kinematics(each, q) for each in (robot, robot.with_placements({"turn": T})))
+    bases = np.linalg.inv(robot.placements["turn"])
+    close(after, T @ bases @ before, 1e-14)  # what stands on another place is moved as a whole
+
+
+def test_placements_of_loops():
+    """Loops close again near the reference, as in a linkage that is built so, or the error says it."""
+
+    def build(x, reference):
+        plan, hinge = mb.Mechanism(), mb.Revolute((0, 0, 1))
+        for bar, length in {"crank": 0.3, "coupler": 0.9, "rocker": 0.6}.items():
+            plan.add_body(bar, 2 * length, (length / 2, 0, 0), np.diag([0, 1, 1]) * length**3 / 6)
+        plan.add_joint("motor", "world", "crank", hinge)
+        plan.add_joint("pin", "crank", "coupler", hinge, at(0.3, 0, 0))
+        plan.add_joint("pivot", "world", "rocker", hinge, at(x, 0, 0))
+        plan.add_loop("loop", "coupler", "rocker", mb.Coincident(), at(0.9, 0, 0), at(0.6, 0, 0))
+        return plan.build(reference=reference)
+
+    first = build(0.8, {"motor": 1.0, "pivot": 1.2})
+    found = first.with_placements({"pivot": at(0.85, 0, 0)})
+    other = build(0.85, first.spanning_configuration(first.neutral()))
+    for each in ([0.9], [1.3]):
+        close(mb.mass_matrix(found, each), mb.mass_matrix(other, each), 1e-11)
+        assert np.abs(mb.mass_matrix(found, each) - mb.mass_matrix(first, each)).max() > 1e-3
+    assert found.joint_names == first.joint_names
+    with pytest.raises(ModelError, match="loop"):
+        first.with_placements({"pivot": at(9.0, 0, 0)})
+
+
+# --- what is refused ----------------------------------------------------------------------------------------
+
+
+def test_names_and_shapes_are_checked():
+    model, q = robot("arm"), np.zeros(6)
+
+    def traced(function):
+        return jax.jit(function)(1.0)
+
+    wrong = {
+        "joint 'lft'|no joint": lambda d: model.with_passive(mb.Passive(damping={"lft": d})),
+        "no joint": lambda d: model.with_motors([mb.Motor("m", {"lft": d})]),
+        "no frame": lambda d: model.with_frames({"t": ("tol", d * jnp.eye(4))}),
+        "not yet": lambda d: model.with_frames({"tool": ("tool", d * jnp.eye(4))}),
+        "placements: .*no joint": lambda d: model.with_placements({"lft": d * jnp.eye(4)}),
+        "friction is negative": lambda d: model.with_passive(
+            mb.Passive(damping={"lift": d}, friction={"bend": -1.0})
+        ),
+        "its placement must be": lambda d: model.with_placements(
+            {"lift": d * jnp.eye(4), "bend": 2 * np.eye(4)[:3] + 0}
+        ),
+        "expected \\(\\) or": lambda d: model.with_passive(mb.Passive(damping={"lift": d * jnp.ones(2)})),
+        "already": lambda d: model.with_motors([mb.Motor("m", {"lift": d}), mb.Motor("m", {"lift": d})]),
+        "acts on nothing": lambda d: model.with_gravity(jnp.zeros(3) + d).with_motors([mb.Motor("m")]),
+        "frame: .*no frame": lambda d: model.with_frames({"t": ("tool", d * jnp.eye(4))}).frame_pose_at(
+            jnp.zeros(6), "tt"
+        ),
+        "which are not computed": lambda d: model.with_passive(
+            mb.Passive(damping={"lift": d}, left_out=("a thing",))
+        ).passive_forces_at(jnp.zeros(6), jnp.zeros(6)),
+    }
+    for words, function in wrong.items():
+        with pytest.raises(ModelError, match=words):
+            traced(function)
+    with pytest.raises(ShapeError, match="placements: joint 'lift': its placement"):
+        traced(lambda d: model.with_placements({"lift": d * jnp.eye(3)}))
+    with pytest.raises(ShapeError, match="frame 't': its placement"):
+        traced(lambda d: model.with_frames({"t": ("tool", d * jnp.eye(3))}))
+    with pytest.raises(ModelError, match=r"placements: JAX traces .*'bar'"):
+        traced(lambda d: robot("four_bar").with_placements({"bar rocker": d * jnp.eye(4)}))
+    with pytest.raises(ModelError, match="placements: JAX traces"):
+        belt = PLANS["belt leg"]().build()
+        traced(lambda d: belt.with_placements({belt.joint_names[0]: d * jnp.eye(4)}))
+    with pytest.raises(TypeError, match=r"joints: where 'lift' is locked, JAX traces it.*keep the joint"):
+        traced(lambda d: model.with_locked({"lift": d}))
+    other = {"t": ("tool", np.eye(4))}
+
+    def under(d):
+        return model.with_gravity(d * jnp.ones(3))
+
+    def placed(d):
+        return model.with_placements({"lift": d * jnp.eye(4)})
+
+    with pytest.raises(ValueError, match="axes"):
+        traced(lambda d: mb.frame_jacobian(under(d).with_frames(other), q, "t", axes="x"))
+    with pytest.raises(ValueError, match="body_factor"):
+        traced(lambda d: mb.coriolis_matrix(placed(d), q, q, body_factor="x"))
