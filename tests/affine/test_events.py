@@ -397,9 +397,10 @@ def test_what_is_not_finite_after_the_end(bad):
 def test_what_is_not_finite_before_the_end(bad):
     """Is refused, at the time from which the function is not finite, and also without an end."""
     lands = event(lambda t, q, v: q[0], terminal=True)
-    broken = event(lambda t, q, v: q[0] + 1.0 if q[0] > 0.5 else bad, terminal=True)
+    broken = event(lambda t, q, v: q[0] + 1.0 if q[0] > 1e-4 else bad, terminal=True)
+    when = np.sqrt(2.0 * (1.0 - 1e-4) / GRAVITY)  # in the step in which it lands
     for order in ([lands, broken], [broken, lands], [broken]):
-        name = rf"events\[{order.index(broken)}\]\(t, q, v\) is {bad} at t = {np.sqrt(1.0 / GRAVITY):.6g}"
+        name = rf"events\[{order.index(broken)}\]\(t, q, v\) is {bad} at t = {when:.6g}"
         with pytest.raises(NonFiniteError, match=name):
             BALL.simulate([1.0], [0.0], [0.0, 1.0], events=order)
 
