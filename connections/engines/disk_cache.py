@@ -40,6 +40,8 @@ from connections.engines.internals.numba_names import (
 )
 from connections.engines.source_fingerprint import fingerprint
 
+_NUMBERED = 2  # how names in machine code are: those of 1 may be those of another process, too
+
 
 def cache_of(function: Any) -> Any:
     """The cache of a function, for what Numba compiles from it (`numba_names.set_cache`).
@@ -48,7 +50,7 @@ def cache_of(function: Any) -> Any:
     ----------
     function : of `numba.njit`, or a Python function. All that it refers to has to be defined.
     """
-    sources = fingerprint(function)
+    sources = hashlib.sha256(f"{_NUMBERED} {fingerprint(function)}".encode()).hexdigest()
     try:
         return _Cache(function, sources)
     except RuntimeError:  # no folder can be written

@@ -20,6 +20,7 @@ from connections.estimation.describing import words_of_failures
 from connections.estimation.estimate import Estimate, History
 from connections.estimation.filter import Filter
 from connections.estimation.status import Status
+from connections.evaluation.describing import cut_to_width
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,7 +68,7 @@ class Consistency:
         nis = self.nis[~np.isnan(self.nis)]
         said = f"NIS {nis.mean():.3g}" if nis.size else "no NIS"
         failed = f", {self.failed} failed: {words_of_failures(self.reasons)}" * (self.failed > 0)
-        return (
+        return cut_to_width(
             f"Consistency of {runs} at {times}: NEES {self.nees.mean():.3g}, "
             f"{self.nees_share:.0%} within bounds, {said}{failed}"
         )

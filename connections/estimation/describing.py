@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from textwrap import wrap
 from typing import Any
 
 import jax
@@ -46,11 +47,7 @@ def line_of_history(history: Any) -> str:
     """How many estimates, and when; NIS, a component."""
     if not _is_numeric(history):
         return _unknown("History", history)
-    t = np.asarray(history.estimate.t)
-    runs = f"{int(np.prod(t.shape[:-1]))} runs of " if t.ndim > 1 else ""
-    return cut_to_width(
-        f"History of {runs}{t.shape[-1]} estimates{_span(t)}: {_accepted(history.innovation)}"
-    )
+    return cut_to_width(_words_of_history(history))
 
 
 def table_of_history(history: Any) -> str:
@@ -68,8 +65,8 @@ def table_of_history(history: Any) -> str:
     count = np.sum(known, axis=0)
     size = np.sqrt(np.sum(np.where(known, deviations, 0.0) ** 2, axis=0) / np.where(count, count, np.nan))
     t, said = np.asarray(history.estimate.t), history.innovation
-    begin, end = (f"at {time:.5g} s" for time in (t[..., 0].min(), t[..., -1].max()))
-    lines = [line_of_history(history), "", _ROW.format("error", begin, "least", "largest", end)]
+    begin, end = (f"at {time} s" for time in _told_apart(t[..., 0].min(), t[..., -1].max(), 5))
+    lines = [*wrap(_words_of_history(history), 79), "", _ROW.format("error", begin, "least", "largest", end)]
     least, most = np.fmin.reduce(size), np.fmax.reduce(size)
     for number, row in enumerate(zip(size[0], least, most, size[-1], strict=True)):
         lines.append(_ROW.format(number, *("failed" if np.isnan(value) else f"{value:.3g}" for value in row)))
@@ -116,9 +113,21 @@ def _failed(status: Any) -> list[str]:
     return [f"{share}failed: {codes}"]
 
 
+def _words_of_history(history: Any) -> str:
+    t = np.asarray(history.estimate.t)
+    runs = f"{int(np.prod(t.shape[:-1]))} runs of " if t.ndim > 1 else ""
+    return f"History of {runs}{t.shape[-1]} estimates{_span(t)}: {_accepted(history.innovation)}"
+
+
 def _span(t: Any) -> str:
     t = np.asarray(t)
-    return f", {t.min():.6g} to {t.max():.6g} s" if t.size else ""
+    return ", {} to {} s".format(*_told_apart(t.min(), t.max(), 6)) if t.size else ""
+
+
+def _told_apart(first: float, last: float, digits: int) -> tuple[str, str]:
+    """Two times in so many digits, or in more, if they are not told apart by these."""
+    texts = f"{first:.{digits}g}", f"{last:.{digits}g}"
+    return (f"{first:.12g}", f"{last:.12g}") if texts[0] == texts[1] and first != last else texts
 
 
 def _is_numeric(thing: Any) -> bool:

@@ -1,5 +1,6 @@
 """Machine code on disk: damaged files are compiled again; without a folder to write to, functions work."""
 
+import ast
 import importlib
 import importlib.util
 import os
@@ -207,3 +208,53 @@ def test_without_any_folder_to_write_robots_work(tmp_path: Path) -> None:
     finally:
         for folder in (package, *package.rglob("*/")):
             folder.chmod(0o755)
+
+
+ONE_NAME = """
+import sys
+from numba import njit
+from connections.engines.disk_cache import cache_of
+from connections.engines.internals.numba_names import set_cache
+if "counts from one" in sys.argv:  # as Numba does
+    import itertools
+    from numba.core.bytecode import FunctionIdentity
+    FunctionIdentity._unique_ids = itertools.count(1)
+def inner(number):
+    @njit(no_cpython_wrapper=True)
+    def value(x):
+        total = 0.0
+        for k in range(int(x) + 3):
+            total += number * k ** 0.5
+        return total if total >= 0.0 else value(x - 1.0)
+    return value
+one, two = inner(1.0), inner(2.0)
+@njit
+def first(x):
+    return one(x)
+@njit
+def second(x):
+    return two(x)
+for function in (first, second):
+    set_cache(function, cache_of(function))
+print([globals()[name](5.0) / (1.0 if name == "first" else 2.0) for name in sys.argv[1].split(",")])
+"""
+
+
+@pytest.mark.parametrize("numbers", ["", "counts from one"])
+def test_functions_of_one_name_that_two_processes_compiled_are_told_apart(
+    numbers: str, tmp_path: Path
+) -> None:
+    """Negative control: with Numba's own numbers, from one on in each process, one is called for both."""
+    program = tmp_path / "program.py"
+    program.write_text(ONE_NAME)
+
+    def run(names: str) -> list[float]:
+        given = [sys.executable, str(program), names, *([numbers] if numbers else [])]
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+        done = subprocess.run(given, env=environment, capture_output=True, text=True, check=True, timeout=120)
+        return ast.literal_eval(done.stdout)
+
+    (alone,), (other,) = run("first"), run("second")
+    assert alone == other
+    together = run("first,second") == [alone, alone] == run("second,first")
+    assert together == (not numbers)

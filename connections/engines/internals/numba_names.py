@@ -21,6 +21,11 @@ names of the files, by what Numba tells whether they are current, and how it wri
 of the function's file and the number of its line, in whose place `stamp` puts a hash of all that is compiled
 into the function; so that files are of the user alone, and of each version of the sources.
 
+`FunctionIdentity`, `_unique_ids` (numba.core.bytecode): the number in the names of compiled functions. Numba
+counts from one in each process. So two functions of one name, such as two that are defined in a function,
+which two processes compile, may have one name in machine code, and a process that loads both from disk calls
+one of them in place of the other. Counting from a random number keeps them apart.
+
 `CPUDispatcher`, `_Intrinsic` (numba.core.registry, .extending), `targetoptions`, `_defn`, `_prefer_literal`,
 `_ctor_kwargs`: what Numba makes of functions, and what it is told about them (`compiled_from`).
 
@@ -37,11 +42,14 @@ from __future__ import annotations
 
 from connections.engines.internals import numba_import  # noqa: F401  # isort: skip
 
+import itertools
+import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from numba import __version__ as VERSION
 from numba.core import cgutils, config
+from numba.core.bytecode import FunctionIdentity
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.ccallback import CFunc
 from numba.core.extending import _Intrinsic
@@ -76,6 +84,16 @@ __all__ = [
     "unpack_tuple",
     "write_by",
 ]
+
+
+def _number_anew() -> None:
+    """Let names of compiled functions have numbers that no other process uses."""
+    FunctionIdentity._unique_ids = itertools.count(int.from_bytes(os.urandom(6), "big"))
+
+
+_number_anew()
+if hasattr(os, "register_at_fork"):  # a fork goes on counting
+    os.register_at_fork(after_in_child=_number_anew)
 
 get_or_insert_function: Any = cgutils.get_or_insert_function
 unpack_tuple: Any = cgutils.unpack_tuple
