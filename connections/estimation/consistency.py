@@ -67,10 +67,10 @@ class Consistency:
         runs, times = f"{self.runs} run{'s' * (self.runs != 1)}", f"{len(self.nees)} times"
         nis = self.nis[~np.isnan(self.nis)]
         said = f"NIS {nis.mean():.3g}" if nis.size else "no NIS"
-        failed = f", {self.failed} failed: {words_of_failures(self.reasons)}" * (self.failed > 0)
+        failed = f", {self.failed} failed ({words_of_failures(self.reasons)})" * (self.failed > 0)
         return cut_to_width(
-            f"Consistency of {runs} at {times}: NEES {self.nees.mean():.3g}, "
-            f"{self.nees_share:.0%} within bounds, {said}{failed}"
+            f"Consistency of {runs} at {times}{failed}: NEES {self.nees.mean():.3g}, "
+            f"{self.nees_share:.0%} within bounds, {said}"
         )
 
 

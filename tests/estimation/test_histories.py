@@ -165,5 +165,5 @@ def test_runs_that_failed_are_left_out_of_deviations():
     last = jax.tree_util.tree_map(lambda a: a[2], bad.estimate)
     assert repr(last) == "Estimate of 1 errors at 3 s, failed: NOT_SETTLED"
     found = estimation.consistency(line, many, np.ones((3, 1)))
-    assert repr(found).endswith(", 1 failed: 1 NOT_SETTLED")
+    assert repr(found).startswith("Consistency of 1 run at 3 times, 1 failed (1 NOT_SETTLED): NEES")
     assert all("nan" not in text for text in (many.summary(), bad.summary(), repr(many), repr(found)))
