@@ -33,7 +33,7 @@ import numpy as np
 from connections import multibody as mb
 from connections.checks import ModelError
 from connections.control.plants.mujoco_coordinates import MuJoCoCoordinates, addresses_of
-from connections.multibody.applied_forces import PassiveLaw, ratios
+from connections.multibody.applied_forces import ratios
 from connections.multibody.description.mjcf_equality import chosen_equalities, held_joints
 
 sys.path.insert(0, str(Path(__file__).resolve().parent / "support"))
@@ -195,9 +195,7 @@ class MuJoCoFile:
             names = [numbers[model.motors[column].name] for column in at]
             found["B"] = off(ratios(tree.kinematics)[:, at], S.T @ B[names].T)
         if not model.passive.left_out:
-            found["passive"] = off(
-                PassiveLaw.of(tree.kinematics).forces(q_s, v), S.T @ data.qfrc_passive, np.abs(H).max()
-            )
+            found["passive"] = off(tree.passive_forces(q_s, v), S.T @ data.qfrc_passive, np.abs(H).max())
         if model.closed:
             rows = data.efc_type == mujoco.mjtConstraint.mjCNSTR_EQUALITY
             K = data.efc_J.reshape(-1, compiled.nv)[rows] @ S

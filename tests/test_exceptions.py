@@ -26,6 +26,7 @@ ARGUMENTS = {
     "ShapeError": ("q", ("...", 2), (3,)),
     "StabilizabilityError": ("no input reaches", np.array([1.0]), np.eye(2)[:, :1], ["tilt", "spin"]),
     "WholeJointError": ("one loop", Split("hip", (mb.Revolute((0, 0, 1)),), None, "add_joint(...)")),
+    "Hole": (0.3, np.inf),
     "InputRefused": (mb.mass_matrix, (mb.example("arm"), [np.nan] * 6)),
 }
 

@@ -25,9 +25,7 @@ from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
 from connections.multibody.functions import documented, matrices_of, plus, with_forces
 from connections.multibody.model import Model, require_model
-from connections.multibody.passive_forces import passive_slopes
 from connections.multibody.program.closed import coordinates_of
-from connections.multibody.traced_model import TracedModel
 
 
 @documented
@@ -80,21 +78,16 @@ def forward_dynamics_derivatives(
     return _with_passive(matrices, model, q, v) if passive else matrices
 
 
-def _slopes(model: Any, q: Any, v: Any) -> tuple[Any, Any]:
-    """The derivatives of passive forces, of a robot whose numbers are data, too."""
-    return model.passive_slopes(q, v) if isinstance(model, TracedModel) else passive_slopes(model, q, v)
-
-
 def _less_passive(matrices: tuple[Any, Any, Any], model: Any, q: Any, v: Any) -> tuple[Any, Any, Any]:
     """Derivatives of tau less passive forces, by those of tau."""
-    slopes = _slopes(model, q, v)
+    slopes = model.passive_slopes(q, v)
     in_q, in_v = (plus(matrix, -slope) for matrix, slope in zip(matrices[:2], slopes, strict=True))
     return in_q, in_v, matrices[2]
 
 
 def _with_passive(matrices: tuple[Any, Any, Any], model: Any, q: Any, v: Any) -> tuple[Any, Any, Any]:
     """Derivatives of accelerations to which passive forces add, by those under constant forces."""
-    slopes, inverse = _slopes(model, q, v), matrices[2]
+    slopes, inverse = model.passive_slopes(q, v), matrices[2]
     in_q, in_v = (plus(matrix, inverse @ slope) for matrix, slope in zip(matrices[:2], slopes, strict=True))
     return in_q, in_v, inverse
 

@@ -64,7 +64,7 @@ from connections.multibody.joints.keyframes import Keyframe, Keyframes, keyframe
 from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
-from connections.multibody.passive_forces import passive_forces, passive_slopes_at
+from connections.multibody.passive_forces import passive_forces, passive_slopes, passive_slopes_at
 from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
 from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
@@ -401,6 +401,25 @@ class Model(ByContent):
     def passive_slopes_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """The derivatives (2, nv, nv) of `passive_forces_at` along the frame and in v."""
         return passive_slopes_at(self, q, v)
+
+    def passive_slopes(self, q: Any, v: Any) -> tuple[Array, Array]:
+        """The derivatives of `passive_forces` along the frame fields and in v, (..., nv, nv) each.
+
+        Entry [i, j] is the derivative of the force i along X_j, or by v_j. At a rest length it is half of the
+        slopes of both sides, together.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations, or a `Closed`.
+        v : (..., nv) velocities in the model's frame, rad/s and m/s.
+
+        Raises
+        ------
+        As `passive_forces`.
+        """
+        require_whole(self.kinematics)
+        found: tuple[Array, Array] = passive_slopes(self, q, v)
+        return found
 
     @cached_property
     def passive_law(self) -> PassiveLaw:
