@@ -25,12 +25,21 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from connections.checks import as_array, is_traced, require_bool, require_finite, require_mapping
+from connections.checks import (
+    as_array,
+    is_traced,
+    require_bool,
+    require_choice,
+    require_finite,
+    require_mapping,
+)
+from connections.multibody.definition.frames import AXES
 from connections.multibody.model import Model, close_loops, require_model
 from connections.multibody.program.calls import Call
 from connections.multibody.program.table import RECURSIONS
 from connections.multibody.traced_model import TracedModel
 
+BODY = AXES[0]  # of wrenches
 P = ParamSpec("P")
 R = TypeVar("R")
 _ARGUMENTS = {
@@ -134,6 +143,7 @@ def with_forces(
         that are not computed, or there is no frame. ShapeError, NonFiniteError : of a wrench.
     """
     require_bool("passive", passive)
+    require_choice("axes", axes, AXES)
     structure = structure_of(model)
     if structure.closed and not is_traced(q):
         q = close_loops(structure, q)
@@ -273,7 +283,7 @@ def inverse_dynamics(
     *,
     passive: bool = False,
     wrenches: Mapping[str, Any] | None = None,
-    axes: str = "body",
+    axes: str = BODY,
     out: Any = None,
 ) -> np.ndarray:
     """tau = H a + C v + g, (..., nv), N m and N; less what passive forces and wrenches do.
@@ -281,7 +291,7 @@ def inverse_dynamics(
     Source: [E] (15) to (18).
     """
     try:
-        if passive is not False or wrenches is not None:
+        if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
             found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
             return found
@@ -326,7 +336,7 @@ def forward_dynamics(
     *,
     passive: bool = False,
     wrenches: Mapping[str, Any] | None = None,
-    axes: str = "body",
+    axes: str = BODY,
     out: Any = None,
 ) -> np.ndarray:
     """vdot = H^-1 (tau - C v - g), (..., nv); passive forces and wrenches add to tau.
@@ -334,7 +344,7 @@ def forward_dynamics(
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
     try:
-        if passive is not False or wrenches is not None:
+        if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
             tau = as_array("tau", tau, (model.nv,)) + force
         return model.program.functions["forward_dynamics"](q, v, tau, out)

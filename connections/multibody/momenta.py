@@ -62,8 +62,10 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
     Source: [W] II.
     """
     require_model("kinetic_energy", model)
+    v = as_array("v", v, (model.nv,))
+    require_finite("v", v)
     p = model.weightless.program.functions["inverse_dynamics"](q, np.zeros(model.nv), v, None)
-    energy: np.ndarray = 0.5 * (p * as_array("v", v, (model.nv,))).sum(-1)
+    energy: np.ndarray = 0.5 * (p * v).sum(-1)
     return energy
 
 

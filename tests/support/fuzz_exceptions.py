@@ -63,6 +63,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("parameters", "complex"): "of a user's function, which may return real numbers",
     ("parameters", "complex numbers"): "of a user's function, which may return real numbers",
     ("times", "one too few"): "any number of times is right",
+    ("max_step", "infinite"): "no limit, as SciPy's default says it",
     ("ParametricFunction", "parameters"): "what the function takes is the user's",
     ("ParametricFunction", "function"): "called by the user, it returns what the user's function returns",
     ("affine.contorsion.ContorsionFamily.connection", "beta", "a function"): "right: it returns this beta",
