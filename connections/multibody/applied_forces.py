@@ -136,16 +136,16 @@ def lifted_parameters(tree: Tree, passive: Passive) -> jax.Array | None:
 
 
 def lifted_inertias(tree: Tree) -> np.ndarray | None:
-    """Spatial inertias (N, 6, 6) of points with the masses and first moments of the lift; None for none."""
-    found = np.zeros((len(tree.body_names), 6, 6))
-    for frame, (mass, *moment) in tree.passive.lift.items():
-        number, placement = frame_of(tree, frame)
-        if number >= 0:
-            h = np.array(moment)
-            across = skew(h / mass if mass else h)
-            point = BodyInertia(mass, h, -mass * across @ across)
-            found[number] += point.seen_from(placement[:3, :3], placement[:3, 3]).matrix
-    return found if found.any() else None
+    """Spatial inertias (N, 6, 6), kg m^2, kg m, kg, of a point for the lift of each body; None for none."""
+    rows = lifted_parameters(tree, tree.passive)
+    if rows is None:
+        return None
+    found = []
+    for m, *moment in np.asarray(rows)[:, :4]:
+        h = np.array(moment)
+        across = skew(h / m if m else h)
+        found.append(BodyInertia(m, h, -m * across @ across).matrix)
+    return np.stack(found)
 
 
 def ratios(kinematics: Kinematics, motors: Sequence[Motor]) -> Any:

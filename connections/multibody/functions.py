@@ -27,6 +27,7 @@ import numpy as np
 
 from connections.checks import (
     as_array,
+    batch_axes,
     is_traced,
     require_bool,
     require_choice,
@@ -154,8 +155,16 @@ def with_forces(
             what = f"wrenches: frame {frame!r}"
             w = as_array(what, wrench, (6,))
             require_finite(what, w)
-            force = force + product(np.swapaxes(frame_jacobian(model, q, frame, axes=axes), -1, -2), w)
+            J = frame_jacobian(model, q, frame, axes=axes)
+            batch_axes(("q", what), (J[..., 0, :], w))
+            force = joined("q, v and wrenches", force, what, product(np.swapaxes(J, -1, -2), w))
     return q, force
+
+
+def joined(name: str, vectors: Any, other: str, more: Any) -> Any:
+    """The sum of vectors (..., nv); `ShapeError` with both names if batch axes do not broadcast together."""
+    batch_axes((name, other), (vectors, more))
+    return vectors + more
 
 
 def structure_of(model: Any) -> Any:
@@ -286,13 +295,14 @@ def inverse_dynamics(
     axes: str = BODY,
     out: Any = None,
 ) -> np.ndarray:
-    """tau = H a + C v + g, (..., nv), N m and N; less what passive forces and wrenches do.
+    """tau = H a + C v + g, (..., nv), N m and N, less passive forces and the J^T w of wrenches w.
 
     Source: [E] (15) to (18).
     """
     try:
         if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
+            a = joined("a", as_array("a", a, (model.nv,)), "forces", np.zeros(np.shape(force)))
             found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
             return found
         return model.program.functions["inverse_dynamics"](q, v, a, out)
@@ -339,14 +349,14 @@ def forward_dynamics(
     axes: str = BODY,
     out: Any = None,
 ) -> np.ndarray:
-    """vdot = H^-1 (tau - C v - g), (..., nv); passive forces and wrenches add to tau.
+    """vdot = H^-1 (tau - C v - g), (..., nv); passive forces and the J^T w of wrenches w add to tau.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 7.
     """
     try:
         if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
-            tau = as_array("tau", tau, (model.nv,)) + force
+            tau = joined("tau", as_array("tau", tau, (model.nv,)), "forces", force)
         return model.program.functions["forward_dynamics"](q, v, tau, out)
     except AttributeError:
         require_model("forward_dynamics", model)

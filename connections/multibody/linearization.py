@@ -23,7 +23,7 @@ from connections.evaluation.boundary import Argument, evaluate, returns_input_ki
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
-from connections.multibody.functions import documented, matrices_of, plus, with_forces
+from connections.multibody.functions import documented, joined, matrices_of, plus, with_forces
 from connections.multibody.model import Model, require_model
 from connections.multibody.program.closed import coordinates_of
 
@@ -69,7 +69,7 @@ def forward_dynamics_derivatives(
     try:
         if passive is not False:
             q, force = with_forces(model, q, v, passive)
-            tau = as_array("tau", tau, (model.nv,)) + force
+            tau = joined("tau", as_array("tau", tau, (model.nv,)), "forces", force)
         stacked = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
     except AttributeError:
         require_model("forward_dynamics_derivatives", model)

@@ -29,10 +29,6 @@ from connections.multibody.functions import (
 )
 from connections.multibody.model import Model, close_loops, require_model
 
-_EPSILON = np.zeros((3, 3, 3))  # (x cross y)_i = epsilon_ijk x_j y_k
-for _i, _j, _k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-    _EPSILON[_i, _j, _k], _EPSILON[_i, _k, _j] = 1.0, -1.0
-
 
 @returns_input_kind
 def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
@@ -172,13 +168,13 @@ def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
     momenta_rates = numbers.asarray(model.kinematics.tree.inertias) @ numbers.stack(rates, axis=-3)
     v = numbers.asarray(v)
     twists = product(A.reshape(*A.shape[:-2], -1, 6, model.nv), v[..., None, :])
-    spin = _skew(numbers, twists[..., :3])  # R' = R spin
+    spin = twists[..., :3, None]  # R' x = R (spin cross x)
     velocities = product(R, twists[..., 3:]) - product(center_of_mass_jacobian(model, q), v)[..., None, :]
     k_rate, p_rate = (
-        R @ (spin @ part + rate)
+        R @ (numbers.cross(spin, part, axis=-2) + rate)
         for part, rate in ((k, momenta_rates[..., :3, :]), (p, momenta_rates[..., 3:, :]))
     )
-    moving = _skew(numbers, velocities) @ (R @ p)
+    moving = numbers.cross(velocities[..., None], R @ p, axis=-2)
     rate: np.ndarray = _about_the_center(numbers, k_rate + moving, p_rate, arm)
     return rate
 
@@ -199,10 +195,5 @@ def _of_bodies(model: Model, numbers: ModuleType, q: Any) -> tuple[tuple[Any, An
 
 def _about_the_center(numbers: ModuleType, k: Any, p: Any, arm: Any) -> Any:
     """The sum over bodies of momenta in world axes about their origins, (..., N, 3, nv) each."""
-    angular = k + _skew(numbers, arm) @ p
+    angular = k + numbers.cross(arm[..., None], p, axis=-2)
     return numbers.concatenate([angular.sum(-3), p.sum(-3)], axis=-2)
-
-
-def _skew(numbers: ModuleType, x: Any) -> Any:
-    """(x cross), (..., 3, 3)."""
-    return numbers.einsum("ijk,...j->...ik", _EPSILON, x)

@@ -81,6 +81,30 @@ def test_of_a_floating_base_it_changes_by_what_acts_from_outside(rng):
     np.testing.assert_allclose(rows, [a, mb.forward_dynamics(robot, q, v, tau)], atol=1e-10)
 
 
+def test_rows_of_wrenches_with_springs_and_a_result_to_fill(rng):
+    """All options together: rows of wrenches at one state, one wrench at rows of states."""
+    robot = mb.example("arm").with_passive(mb.Passive(damping={"lift": 0.5}))
+    q, v, a = np.stack([robot.random(rng) for _ in range(3)]), *rng.standard_normal((2, 6))
+    W = rng.standard_normal((3, 6))
+    for points, wrenches in ((q[0], W), (q, W[0]), (q, W), (q[0], W[0])):
+        given, out = {"tool": wrenches}, np.empty((3, 6)) if points.ndim + wrenches.ndim > 2 else np.empty(6)
+        tau = mb.inverse_dynamics(robot, points, v, a, passive=True, wrenches=given, axes="world", out=out)
+        assert tau is out
+        rows = [np.broadcast_to(x, (3, 6)) for x in (points, wrenches)]
+        for k, row in enumerate(np.atleast_2d(tau)):
+            point, wrench = rows[0][k], rows[1][k]
+            J = mb.frame_jacobian(robot, point, "tool", axes="world")
+            more = robot.passive_forces(point, v) + J.T @ wrench
+            np.testing.assert_allclose(row, mb.inverse_dynamics(robot, point, v, a) - more, atol=1e-12)
+        again = mb.forward_dynamics(robot, points, v, tau, passive=True, wrenches=given, axes="world")
+        np.testing.assert_allclose(again, np.broadcast_to(a, tau.shape), atol=1e-9)
+    for dynamics in (mb.inverse_dynamics, mb.forward_dynamics):
+        with pytest.raises(ShapeError, match="frame 'tool'"):
+            dynamics(robot, q, v, a, wrenches={"tool": W[:2]})
+        with pytest.raises(ShapeError, match="out"):
+            dynamics(robot, q[0], v, a, wrenches={"tool": W}, out=np.empty(6))
+
+
 def test_of_loops_wrenches_do_the_same_work(rng):
     robot = mb.example("four_bar")
     frame, q, v = robot.frame_names[-1], robot.random(rng), np.ones(1)
