@@ -204,6 +204,24 @@ def test_contacts_hold_and_forces_are_those_of_the_dynamics(quadruped, rng):
     np.testing.assert_allclose(command.forces, least, atol=1e-8 * np.abs(least).max())
 
 
+def test_motors_give_what_springs_and_dampers_do_not(quadruped, rng):
+    """With `passive`, the robot that has them moves as the law says; contacts and a free base, too."""
+    knees = [name for name in quadruped.joint_names if "knee" in name]
+    springs = tuple(mb.Spring(name, {name: 1.0}, stiffness=5.0, rest=0.3) for name in knees)
+    robot = quadruped.with_passive(mb.Passive(springs, {name: 0.4 for name in knees}))
+    q = mb.displace(robot, robot.neutral(), 0.005 * rng.standard_normal(18))
+    v, options = 0.02 * rng.standard_normal(18), {"torque_limits": np.inf, "limit_time": None}
+    command = standing(robot, passive=True, **options).command(q, v, at_rest(robot))
+    pushed = command.tau + robot.passive_forces(q, v)
+    moved, forces = Contacts(robot, feet(robot)).forward_dynamics(q, v, pushed)
+    np.testing.assert_allclose(command.acceleration, moved, atol=1e-8 * np.abs(moved).max())
+    np.testing.assert_allclose(command.forces, forces, atol=1e-8 * np.abs(forces).max())
+    plain = standing(robot, **options).command(q, v, at_rest(robot))
+    assert np.abs(plain.tau - command.tau).max() > 1e-2  # negative control
+    with pytest.raises(TypeError, match="passive"):
+        standing(robot, passive="yes")
+
+
 def test_soles_that_repeat_each_other(quadruped):
     """Two soles under one body: the forces are shared, the motion is the same."""
     soles = [SurfaceContact("trunk", 0.6, (0.1, 0.1), place) for place in (None, np.eye(4))]

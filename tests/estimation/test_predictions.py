@@ -9,11 +9,13 @@ import pytest
 from cases import further
 from scipy.integrate import solve_ivp
 from scipy.linalg import expm, solve_continuous_lyapunov
+from scipy.special import erf
 
 import connections as cn
 from connections import estimation
 from connections import multibody as mb
 from connections.checks import IntegrationError, NonFiniteError
+from connections.estimation.predictions import _exact_step
 from connections.geometry.group_maps import little_adjoint_at
 
 RTOL = 1e-3
@@ -275,6 +277,16 @@ def test_noise_of_time_on_a_mass_is_seen():
         S = np.trapezoid(g[:, None] * g[None] * np.sin(3.0 * t) ** 2, t, axis=-1)
         Phi = np.array([[1.0, T], [0.0, 1.0]])
         assert wrong(found, Phi @ P @ Phi.T + S) < RTOL
+
+
+def test_the_error_of_the_first_half_of_a_step_counts():
+    """A velocity that acts in the first half alone: the step's own word on its state contains the error."""
+    velocity = lambda q, u, t: jnp.exp(-(((t - 0.1) / 0.1) ** 2))[None]  # noqa: E731
+    space = estimation.Filter(cn.CoordinateFrame(1), velocity, noise=[[1.0]]).space
+    found = _exact_step(space, (jnp.zeros(1),), jnp.eye(1), None, 0.0, 1.0)
+    exact = 0.1 * np.sqrt(np.pi) / 2.0 * (erf(9.0) + erf(1.0))
+    error = abs(float(found.state[0][0]) - exact)
+    assert 1e-4 < error < 10.0 * abs(float(found.gap[0]))
 
 
 def test_a_pendulum_that_swings_through_a_gap():

@@ -5,6 +5,7 @@ import dataclasses
 import jax
 import numpy as np
 import pytest
+from closed_chains import stewart_platform
 
 from connections import multibody as mb
 from connections.checks import ModelError
@@ -174,6 +175,22 @@ def test_dynamics_with_them_and_their_derivatives(text, load, rng):
     np.testing.assert_allclose(A[n:], np.hstack([in_q, in_v]), atol=1e-12 * scale)
     with pytest.raises(TypeError, match="passive"):
         mb.forward_dynamics(model, q, v, tau, passive=1)
+
+
+def test_slopes_where_columns_of_the_loops_do_not_commute(rng):
+    """A free platform on six legs: L_j G_k is not L_k G_j, so that the order of indices counts."""
+    model = stewart_platform().build()
+    legs = {f"leg {k}": 3.0 + k for k in range(6)}
+    springs = [mb.Spring(name, {name: 1.0}, stiffness=40.0, rest=0.9) for name in legs]
+    model = model.with_passive(mb.Passive(tuple(springs), legs, legs, friction_speed=0.5))
+    q, v, h = model.random(rng), rng.standard_normal(6), 1e-5
+    LG = model.program.solution(q).LG
+    assert np.abs(LG - np.swapaxes(LG, 1, 2)).max() > 0.1
+    in_q, in_v = model.passive_slopes(q, v)
+    along = mb.finite_differences(model, lambda p: model.passive_forces(p, v), q, h)
+    np.testing.assert_allclose(in_q, along, atol=1e-7 * np.abs(in_q).max())
+    steps = [model.passive_forces(q, v + s * h * np.eye(6)) for s in (1, -1)]
+    np.testing.assert_allclose(in_v, (steps[0] - steps[1]).T / (2 * h), atol=1e-7 * np.abs(in_v).max())
 
 
 def test_lift_goes_with_its_body(rng):
