@@ -193,4 +193,12 @@ MUTANTS = (
         ("estimation/test_geodesic_steps.py::test_updates_have_as_many_steps_as_they_need",),
         "blocks of chosen steps are shorter than their time",
     ),
+    Mutant(
+        "predictions-halves-are-not-compared",
+        "estimation/predictions.py",
+        "return _relative(inverse, wrong) + _relative(inverse, late)",
+        "return _relative(inverse, late)",
+        ("estimation/test_predictions.py::test_what_changes_between_the_ends_of_a_gap_is_seen",),
+        "noise that changes within a gap is integrated by one Simpson's rule",
+    ),
 )

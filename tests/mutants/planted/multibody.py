@@ -656,4 +656,12 @@ MUTANTS = (
         ("multibody/test_constraint_forces.py::test_locked_joints_transmit_what_they_do_at_rest",),
         "a locked joint carries twice what is fixed to its body",
     ),
+    Mutant(
+        "slopes-of-passive-forces-with-indices-exchanged",
+        "multibody/passive_forces.py",
+        '"...st,...tjk,...k->...sj"',
+        '"...st,...tkj,...k->...sj"',
+        ("multibody/test_applied_forces.py::test_slopes_where_columns_of_the_loops_do_not_commute",),
+        "dampers of loops are linearized along the wrong index where fields do not commute",
+    ),
 )
