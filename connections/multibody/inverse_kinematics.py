@@ -320,13 +320,15 @@ class _Goal(NamedTuple):
         )
 
     def second(self, model: Model, at: Any, rows: np.ndarray, error: np.ndarray, J: np.ndarray) -> np.ndarray:
-        """sum_i w_i r_i L_k J_ij, (k, nv, nv), less what J^T J has too much of rotations.
+        """Second derivatives of this goal's cost, less the J^T J of `at`, (k, nv, nv), at k configurations.
 
         Parameters
         ----------
         at : k configurations.
         rows : of the targets.
         error, J : as `at` returns them.
+
+        They are sum_i w_i r_i L_k J_ij; of a rotation, where J = E J_w, with J_w^T (E - E^T E) J_w.
         """
         units, points = np.eye(model.nv), at[:, None]
         pull = self.weights * error

@@ -56,7 +56,7 @@ class LeftOut:
 
     @property
     def name(self) -> str:
-        """It in a few words, for `Passive.left_out`."""
+        """What is left out and where it is, one entry of `Passive.left_out`."""
         return f"{self.what}: {self.where}" if self.where else self.what
 
 
