@@ -152,7 +152,7 @@ def of_course(A: Any, Q: Any, h: Any) -> tuple[Spread, Spread, Spread]:
 
 
 def _exponent(A: Any, Q: Any, h: Any) -> tuple[jax.Array, jax.Array]:
-    """Exponent (a, q) of Magnus, (k, k) each, by A and Q at the beginning, the middle and the end of a step."""
+    """Exponent (a, q) of Magnus, (k, k) each, by A and Q at beginning, middle and end of a step."""
     (A0, Am, A1), (Q0, Qm, Q1) = A, Q
     turn = product(A0, A1) - product(A1, A0)
     bent = product(A0, Q1) - product(A1, Q0)

@@ -196,7 +196,8 @@ def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> A
     layout : of the components.
     numpy : NumPy, or a module with the same functions.
     """
-    sizes = numpy.where(layout.points | ~(units > 0.0), 0.0, numpy.max(terms, axis=0) / units)
+    whole = numpy.where(layout.points | ~(units > 0.0), np.inf, units)
+    sizes = numpy.max(terms, axis=0) / whole
     sizes = numpy.where(numpy.isfinite(sizes), CHANGED * sizes, 0.0)
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
 
@@ -210,10 +211,8 @@ def is_held(rates: Any, terms: Any, units: Any, layout: Layout) -> bool:
     units, layout : of the components.
     """
     counts = ~layout.points & (units > 0.0)
-    net, parts = (
-        _largest_of_groups(np.where(counts, np.abs(a) / units, 0.0), layout.groups, np)
-        for a in (rates, terms)
-    )
+    whole = np.where(counts, units, np.inf)
+    net, parts = (_largest_of_groups(np.abs(a) / whole, layout.groups, np) for a in (rates, terms))
     return bool(np.any((RTOL + ATOL) * net < ROUND_OFF * parts))
 
 

@@ -50,7 +50,7 @@ def matrices(rng, *shape, dtype=float):
 def estimate(target, shapes, complex_numbers):
     """The number of matrices, and the cost of one, as jaxlib 0.10.2 estimates it (lapack_kernels.cc)."""
     first, last = shapes[0], shapes[-1]
-    rows, columns = first[-2:]
+    rows, columns = first[-2:] if len(first) > 1 else (first[-1], first[-1])  # a diagonal
     m, n, k = rows, columns, min(rows, columns)
     sizes = {
         "trsm": lambda: last[-2] * last[-1] * m,

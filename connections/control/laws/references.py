@@ -263,7 +263,7 @@ class AccelerationReference(Reference):
     >>> spring = lambda t, q, v: 4.0 * (1.0 - q) - 2.0 * v
     >>> reference = control.AccelerationReference(frame, spring, gain=5.0)
     >>> reference.acceleration_at(0.0, np.array([0.5]), np.array([0.2]), np.array([0.4]))  # -5 * 0.2 + 1.6
-    array([0.6])
+    Array([0.6], dtype=float64)
 
     Source: [W] Remark 6.
     """

@@ -28,11 +28,11 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
+from importlib.resources import files
 from typing import Any
 
 FATES = READ, WARNED, PASSIVE, REFUSED, NONE = ("read", "warned", "passive", "refused", "none")
-_FOLDER = Path(__file__).parent / "formats"
+_FOLDER = files(__package__) / "formats"  # in an archive, too
 
 
 @dataclass(frozen=True)
