@@ -190,10 +190,10 @@ class MuJoCoFile:
             B, data.actuator_moment, data.moment_rownnz, data.moment_rowadr, data.moment_colind
         )
         numbers = {compiled.actuator(k).name or f"number {k}": k for k in range(compiled.nu)}
-        at = [column for column, motor in enumerate(model.motors) if motor.frame is None]
-        if at:
-            names = [numbers[model.motors[column].name] for column in at]
-            found["B"] = off(ratios(tree.kinematics)[:, at], S.T @ B[names].T)
+        motors = [motor for motor in model.motors if motor.frame is None]
+        if motors:
+            names = [numbers[motor.name] for motor in motors]
+            found["B"] = off(ratios(tree.kinematics, motors), S.T @ B[names].T)
         if not model.passive.left_out:
             found["passive"] = off(tree.passive_forces(q_s, v), S.T @ data.qfrc_passive, np.abs(H).max())
         if model.closed:

@@ -63,7 +63,7 @@ def test_a_metric_is_verified(write: Callable[..., Path], command: Command, tmp_
     write(f"curved = {CURVED}")
     status, out, err = command("my_system.py:curved", "--samples", "1", "--rates", "--json", "report.json")
     assert (status, err.strip()) == (0, "")
-    assert "45 of 45 checks hold on 1 system(s) at 1 point(s) each" in out
+    assert "46 of 46 checks hold on 1 system(s) at 1 point(s) each" in out
     assert "Left out, as they say nothing about curved: Cor III.1" in out
     assert "curved: contraction along a motion" in out and "as close as the bound says" in out
     report = json.loads((tmp_path / "report.json").read_text())
