@@ -1,6 +1,7 @@
 """BibTeX of the papers behind what was used: of every key of the page, of docstrings, and of nothing else."""
 
 import re
+from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -10,7 +11,7 @@ import pytest
 import connections as cn
 from connections import control
 from connections import multibody as mb
-from connections._citation import PAPERS
+from connections._citation import papers
 
 PAGE = (Path(__file__).parents[1] / "docs" / "references.md").read_text()
 
@@ -49,14 +50,20 @@ def test_by_what_was_used(capsys: pytest.CaptureFixture[str]) -> None:
 def test_entries_are_those_of_the_page() -> None:
     """The same keys, and of each the same title and year; every brace is closed."""
     rows = re.findall(r"^\*\*\[(\w+)\]\*\* (.*?)\n\n", PAGE + "\n\n", re.MULTILINE | re.DOTALL)
-    assert {key for key, _ in rows} == set(PAPERS)
+    lines = files("connections").joinpath("papers.bib").read_text("utf8").splitlines()
+    assert {key for key, _ in rows} == set(papers()) and len(papers()) == sum(
+        line[:1] == "@" for line in lines
+    )
+    assert sum(len(each.fields) + bool(each.words) for each in papers().values()) == sum(
+        " = {" in line for line in lines
+    )
     for key, text in rows:
         words = " ".join(text.split())
-        fields = PAPERS[key].fields
+        fields = papers()[key].fields
         title = re.search(r"\*(.*?)\.?\*", words)
         assert title and title[1] == fields["title"].replace("{", "").replace("}", "")
         assert fields["year"] in words, key
-        entry = PAPERS[key].bibtex(key)
+        entry = papers()[key].bibtex(key)
         assert entry.count("{") == entry.count("}")
         for field in ("volume", "number", "journal", "booktitle", "publisher"):
             plain = re.sub(r"\{?\\[\"'v]\{?(\w)\}*", r"\1", fields.get(field, ""))
