@@ -1,7 +1,6 @@
 """BibTeX of the papers behind what was used: of every key of the page, of docstrings, and of nothing else."""
 
 import re
-from importlib.resources import files
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -50,7 +49,7 @@ def test_by_what_was_used(capsys: pytest.CaptureFixture[str]) -> None:
 def test_entries_are_those_of_the_page() -> None:
     """The same keys, and of each the same title and year; every brace is closed."""
     rows = re.findall(r"^\*\*\[(\w+)\]\*\* (.*?)\n\n", PAGE + "\n\n", re.MULTILINE | re.DOTALL)
-    lines = files("connections").joinpath("papers.bib").read_text("utf8").splitlines()
+    lines = Path(cn.__file__).with_name("papers.bib").read_text("utf8").splitlines()
     assert {key for key, _ in rows} == set(papers()) and len(papers()) == sum(
         line[:1] == "@" for line in lines
     )
