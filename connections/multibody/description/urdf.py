@@ -1,4 +1,4 @@
-"""URDF files, read by yourdfpy's parser, into a `Model`, with URDF+ and mimic joints (`urdf_plus`).
+"""URDF files, read into a `Model`, with URDF+ and mimic joints (`urdf_plus`).
 
 Joint types: fixed, revolute, continuous, prismatic, planar, floating. Joints are numbered depth first, the
 joints of one link in the order of their names, which is also the order of Pinocchio and of urdfdom. Geometry
@@ -30,9 +30,11 @@ from connections.multibody.description.files import Text, description_of, requir
 from connections.multibody.description.left_out import LeftOut, LeftOutWarning, sentence
 from connections.multibody.description.urdf_dynamics import read_dynamics, read_frames
 from connections.multibody.description.urdf_elements import (
+    JointElement,
+    LinkElement,
+    joint_element,
+    link_element,
     normal_turn,
-    parse,
-    placement_of,
     require_complete,
     require_robot,
 )
@@ -167,26 +169,27 @@ def _read(path: Path | Text, armature: Mapping[str, Any] | str | None) -> _File:
     """The file, with all checks that do not need the model."""
     root = read_root(path, "robot", "a URDF")
     require_robot(root)
-    elements = [element for element in root if element.tag in ("link", "joint")]
-    for element in elements:
-        require_complete(element)
-    robot = parse(elements)
+    for element in root:
+        if element.tag in ("link", "joint"):
+            require_complete(element)
+    parsed_links = [link_element(each) for each in root.findall("link")]
+    parsed_joints = [joint_element(each) for each in root.findall("joint")]
     turns = {
         joint.child: normal_turn(f"joint '{joint.name}'", joint.axis)
-        for joint in robot.joints
+        for joint in parsed_joints
         if joint.type == "planar"
     }
-    driven, joints = driven_joints(root), [joint.name for joint in robot.joints]
+    driven, joints = driven_joints(root), [joint.name for joint in parsed_joints]
     rotors = _armatures(root, joints, armature)
-    edges = sorted((_edge(joint, turns, driven, rotors) for joint in robot.joints), key=lambda e: e.name)
-    base = find_root([link.name for link in robot.links], edges)
+    edges = sorted((_edge(joint, turns, driven, rotors) for joint in parsed_joints), key=lambda e: e.name)
+    base = find_root([link.name for link in parsed_links], edges)
     loops, couplings = read_closures(root, edges, turns)
     flaws = []
-    for link in robot.links:
+    for link in parsed_links:
         flaw = link.inertial is not None and inertia_flaw(link.inertial.inertia)
         if flaw:
             flaws.append(f"link '{link.name}': inertia {flaw}")
-    links = [_link(link, turns) for link in robot.links]
+    links = [_link(link, turns) for link in parsed_links]
     disorders = ((edge.name, edge.limits.disorder()) for edge in edges)
     odd_limits = [f"joint '{name}': {disorder}" for name, disorder in disorders if disorder]
     left_out = [*left_out_of(root), *transmissions_left_out(root, joints, armature is None)]
@@ -197,10 +200,10 @@ def _read(path: Path | Text, armature: Mapping[str, Any] | str | None) -> _File:
     return _File(links, edges, str(base), loops, couplings, passive, frames, left_out, flaws, odd_limits)
 
 
-def _link(parsed: Any, turns: dict[str, np.ndarray]) -> Link:
+def _link(parsed: LinkElement, turns: dict[str, np.ndarray]) -> Link:
     if parsed.inertial is None:
         return Link(parsed.name, NO_INERTIA)
-    pose = placement_of(parsed.inertial.origin)
+    pose = parsed.inertial.placement
     inertia = body_inertia(
         parsed.name, parsed.inertial.mass, pose[:3, 3], parsed.inertial.inertia, pose[:3, :3]
     )
@@ -227,13 +230,13 @@ def _armatures(
 
 
 def _edge(
-    parsed: Any,
+    parsed: JointElement,
     turns: dict[str, np.ndarray],
     driven: Collection[str | None],
     rotors: Mapping[str, Any],
 ) -> Edge:
     before, after = (turns.get(link, np.eye(4)) for link in (parsed.parent, parsed.child))
-    placement = before.T @ placement_of(parsed.origin) @ after
+    placement = before.T @ parsed.placement @ after
     name, joint = parsed.name, _joint(parsed.name, parsed)
     inertia, actuated = armature_of(name, joint, rotors.get(name, 0.0)), name in driven
     return Edge(
@@ -241,22 +244,18 @@ def _edge(
     )
 
 
-def _limits(parsed: Any) -> Limits:
+def _limits(parsed: JointElement) -> Limits:
     """The limits of a joint with one coordinate; others' have no meaning that readers share, and are told."""
     limit = parsed.limit
     if limit is None or parsed.type not in ("revolute", "continuous", "prismatic"):
         return Limits()
-    sizes = {
-        name: np.inf if given is None else given
-        for name, given in (("velocity", limit.velocity), ("effort", limit.effort))
-    }
+    sizes = {name: limit.get(name, np.inf) for name in ("velocity", "effort")}
     if parsed.type == "continuous":
         return Limits(**sizes)
-    lower, upper = (0.0 if end is None else end for end in (limit.lower, limit.upper))  # as URDF says
-    return Limits(lower, upper, **sizes)
+    return Limits(limit.get("lower", 0.0), limit.get("upper", 0.0), **sizes)  # as URDF says
 
 
-def _joint(name: str, parsed: Any) -> Joint:
+def _joint(name: str, parsed: JointElement) -> Joint:
     try:
         match parsed.type:
             case "revolute" | "continuous":

@@ -1,14 +1,15 @@
-"""Elements of a URDF file, parsed by yourdfpy, with checks for errors that its parser ignores."""
+"""Elements of a URDF file: their numbers, and checks that they are all there and mean what they say."""
 
 from __future__ import annotations
 
 import difflib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
-from xml.etree.ElementTree import Element, SubElement
+from xml.etree.ElementTree import Element
 
 import numpy as np
 from scipy.spatial.transform import Rotation
@@ -32,8 +33,6 @@ _NUMBERS = {
 _NO_TURN = ("rpy", "0 0 0")  # of an <axis>, as some exporters write it
 #: Elements that a link, joint or inertial has at most once.
 _ONCE = ("parent", "child", "inertial", "mimic", *_NUMBERS)
-#: What yourdfpy's parser is given of a link or joint.
-_PARSED = ("inertial", "mass", "inertia", "origin", "parent", "child", "axis", "limit")
 _MOST_OFF = 1e-3  # of the norm of a quaternion from one
 _VERSIONS = (None, "1", "1.0", "1.1", "1.2")
 
@@ -63,7 +62,7 @@ _EXPAND = "expand it first, by xacro FILE > robot.urdf"
 
 
 def require_complete(element: Element) -> None:
-    """Raise `ModelError` for a link or joint that the parser would silently misread.
+    """Raise `ModelError` for a link or joint of which something is missing or unclear.
 
     Raises
     ------
@@ -231,26 +230,67 @@ def _numbers(what: str, text: str, count: int, finite: bool = True) -> list[floa
     return [float(word) for word in words]
 
 
-def parse(elements: Sequence[Element]) -> Any:
-    """yourdfpy's robot of the given links and joints, without their geometry.
+@dataclass(frozen=True)
+class InertialElement:
+    """An ``<inertial>``: the mass, kg, the placement (4, 4), m, and the inertia (3, 3) there, kg m^2."""
 
-    Raises
-    ------
-    ModelError : the parser refuses an element; the message names it.
-    """
-    try:
-        return _parse_robot(elements)
-    except Exception as error:
-        for element in elements:
-            try:
-                _parse_robot([element])
-            except Exception as culprit:
-                raise ModelError(f"{element.tag} '{element.get('name')}': {culprit}") from culprit
-        raise ModelError(f"yourdfpy cannot parse it: {error}") from error
+    mass: float
+    placement: np.ndarray
+    inertia: np.ndarray
 
 
-def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tuple[np.ndarray, Any]:
-    """The placement (4, 4), m, that an ``<origin>`` gives, and the direction that an ``<axis>`` gives.
+@dataclass(frozen=True)
+class LinkElement:
+    """A ``<link>``, without its geometry."""
+
+    name: str
+    inertial: InertialElement | None
+
+
+@dataclass(frozen=True)
+class JointElement:
+    """A ``<joint>``: its links, its placement (4, 4), m, its axis (3,), and the values of its ``<limit>``."""
+
+    name: str
+    type: str | None
+    parent: str
+    child: str
+    placement: np.ndarray
+    axis: tuple[float, float, float]
+    limit: Mapping[str, float] | None
+
+
+def link_element(element: Element) -> LinkElement:
+    """The numbers of a ``<link>`` for which `require_complete` has raised nothing."""
+    name = element.attrib["name"]
+    inertial = element.find("inertial")
+    if inertial is None:
+        return LinkElement(name, None)
+    mass, inertia = _values(inertial, "mass")["value"], _values(inertial, "inertia")
+    matrix = np.array([[inertia["i" + "".join(sorted(i + j))] for j in "xyz"] for i in "xyz"])
+    return LinkElement(name, InertialElement(mass, _placement(inertial.find("origin")), matrix))
+
+
+def joint_element(element: Element) -> JointElement:
+    """The numbers of a ``<joint>`` for which `require_complete` has raised nothing."""
+    name = element.attrib["name"]
+    parent, child = (link_of(name, element, role) for role in ("parent", "child"))
+    placement, axis = _placement(element.find("origin")), _axis(element.find("axis"))
+    limit = None if element.find("limit") is None else _values(element, "limit")
+    return JointElement(name, element.get("type"), parent, child, placement, axis, limit)
+
+
+def _values(element: Element, tag: str) -> dict[str, float]:
+    """The attributes of a child that are one number each."""
+    part = element.find(tag)
+    given = {} if part is None else part.attrib
+    return {name: float(given[name]) for name in _NUMBERS[tag] if name in given}
+
+
+def parse_frame(
+    owner: str, origin: Element | None, axis: Element | None
+) -> tuple[np.ndarray, tuple[float, float, float]]:
+    """The placement (4, 4), m, that an ``<origin>`` gives, and the direction (3,) that an ``<axis>`` gives.
 
     They are read as in a joint: if they are missing, they are the identity and (1, 0, 0).
 
@@ -258,56 +298,39 @@ def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tup
     ------
     ModelError : not numbers, too few or too many, or not finite; the message names the owner.
     """
-    joint = Element("joint", name="frame", type="continuous")
-    for role in ("parent", "child"):
-        SubElement(joint, role, link=role)
-    joint.extend(element for element in (origin, axis) if element is not None)
-    require_numbers(owner, joint)
-    try:
-        parsed = _parse_robot([joint]).joints[0]
-    except Exception as error:
-        raise ModelError(f"{owner}: {error}") from error
-    return placement_of(parsed.origin), parsed.axis
+    side = Element("joint")
+    side.extend(element for element in (origin, axis) if element is not None)
+    require_numbers(owner, side)
+    return _placement(origin), _axis(axis)
 
 
-def _parse_robot(elements: Sequence[Element]) -> Any:
-    """What yourdfpy makes of the elements themselves.
-
-    Its public function `load` would read a text again, with another parser, which leaves out what it cannot
-    read (lxml with ``recover=True``).
-    """
-    from yourdfpy import URDF
-
-    robot = Element("robot", name="robot")
-    robot.extend(map(_bare, elements))
-    return URDF._parse_robot(robot)
+def _axis(element: Element | None) -> tuple[float, float, float]:
+    """The direction of an ``<axis>``."""
+    x, y, z = (1.0, 0.0, 0.0) if element is None else _row(element, "xyz", "1 0 0")
+    return x, y, z
 
 
-def _bare(element: Element) -> Element:
-    """The element without what is left out, and with quaternions as roll, pitch and yaw."""
-    attributes = dict(element.attrib)
-    if element.tag == "origin" and "quat_xyzw" in attributes:
-        quaternion = [float(word) for word in attributes.pop("quat_xyzw").split()]
-        attributes["rpy"] = " ".join(map(repr, _roll_pitch_yaw(Rotation.from_quat(quaternion).as_matrix())))
-    bare = Element(element.tag, attributes)
-    bare.extend(_bare(part) for part in element if part.tag in _PARSED)
-    return bare
+def _placement(origin: Element | None) -> np.ndarray:
+    """The placement (4, 4), m, of an ``<origin>``: Rz(yaw) Ry(pitch) Rx(roll), or that of a quaternion."""
+    placement = np.eye(4)
+    if origin is None:
+        return placement
+    placement[:3, 3] = _row(origin, "xyz")
+    if "quat_xyzw" in origin.attrib:
+        placement[:3, :3] = Rotation.from_quat(_row(origin, "quat_xyzw")).as_matrix()
+        return placement
+    (sr, cr), (sp, cp), (sy, cy) = ((math.sin(x), math.cos(x)) for x in _row(origin, "rpy"))
+    placement[:3, :3] = [
+        [cp * cy, sp * (sr * cy) - cr * sy, sp * (cr * cy) + sr * sy],
+        [cp * sy, sp * (sr * sy) + cr * cy, sp * (cr * sy) - sr * cy],
+        [-sp, cp * sr, cp * cr],
+    ]
+    return placement
 
 
-def _roll_pitch_yaw(R: np.ndarray) -> tuple[float, float, float]:
-    """Angles with R = Rz(yaw) Ry(pitch) Rx(roll).
-
-    Pitch and roll are those of Rz(yaw)^T R, so that the product is R also where yaw is not determined.
-    """
-    yaw = math.atan2(R[1, 0], R[0, 0])
-    c, s = math.cos(yaw), math.sin(yaw)
-    pitch = math.atan2(-R[2, 0], c * R[0, 0] + s * R[1, 0])
-    return math.atan2(s * R[0, 2] - c * R[1, 2], c * R[1, 1] - s * R[0, 1]), pitch, yaw
-
-
-def placement_of(origin: np.ndarray | None) -> np.ndarray:
-    """A parsed ``<origin>`` as a (4, 4) transform; the identity if it is None."""
-    return np.eye(4) if origin is None else origin
+def _row(element: Element, attribute: str, default: str = "0 0 0") -> list[float]:
+    """The numbers of an attribute, which have been checked."""
+    return [float(word) for word in element.get(attribute, default).split()]
 
 
 def normal_turn(owner: str, axis: Any) -> np.ndarray:
