@@ -280,7 +280,7 @@ class ClosedKinematics(Coordinates):
     # --- definitions -------------------------------------------------------------------------------------
 
     def near(self, start: Any) -> ClosedKinematics:
-        """The same, with loops that are followed from the spanning configuration `start` (nq_s,)."""
+        """Kinematics whose loops are followed from the spanning configuration `start` (nq_s,)."""
         near = copy(self)
         for cached in ("frame", "_hash"):  # the frame asks whether loops close
             near.__dict__.pop(cached, None)
