@@ -271,7 +271,7 @@ def parse_frame(owner: str, origin: Element | None, axis: Element | None) -> tup
 
 
 def _parse_robot(elements: Sequence[Element]) -> Any:
-    """What yourdfpy makes of the elements themselves.
+    """The robot that yourdfpy makes of the elements themselves.
 
     Its public function `load` would read a text again, with another parser, which leaves out what it cannot
     read (lxml with ``recover=True``).

@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 class Solver(Protocol):
-    """What follows the loops outside of this room."""
+    """A solver that follows loops from one configuration to another, such as the compiled one."""
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """q_s (..., nq_s) at q (..., nq) from `start` (..., nq_s), not finite if loops do not close.
