@@ -38,7 +38,7 @@ def shown(text: object, most: int = MOST) -> str:
 
 
 def shown_lines(text: object, most: int = MOST_OF_MESSAGE) -> str:
-    """The same for a text in which line breaks are this library's, such as that of an error."""
+    """A text of several lines in printable characters; its line breaks are this library's, as in an error."""
     whole = str(text)
     lines = "\n".join(shown(line, most) for line in whole[:most].split("\n"))
     return lines if len(whole) <= most else f"{lines}... ({len(whole)} characters)"

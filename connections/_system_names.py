@@ -31,7 +31,7 @@ def hyphened(name: str) -> str:
 
 
 def no_system(name: str) -> str:
-    """What an error says if there is no system of this name, in two lines; nothing if there is one."""
+    """An error's words, in two lines, if there is no system of this name; an empty text if there is one."""
     key = hyphened(name)
     if key in SYSTEM_NAMES:
         return ""

@@ -79,7 +79,7 @@ def kind_of(value: Any) -> str:
 
 
 def words_of(value: Any) -> str:
-    """What was given."""
+    """A value's kind in words, for errors: such as "an array of shape (2, 3)" or "the number 1"."""
     kind = kind_of(value)
     if isinstance(value, type):
         return f"the class {value.__name__}"

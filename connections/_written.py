@@ -123,7 +123,7 @@ def _opened(path: Path) -> IO[bytes] | None:
 
 
 def _duplicate(path: Path, number: int) -> IO[bytes]:
-    """What this process has opened with a number, whose name is a link, but not a stranger's."""
+    """A stream that writes to an open file descriptor of this process (`/dev/stdout`, `/dev/fd/N`)."""
     try:
         if fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY:
             return open(os.dup(number), "wb")

@@ -258,7 +258,7 @@ def keep_motion(error: BaseException, motion: Any) -> None:
 
 
 def kept_motion(error: BaseException) -> Any:
-    """What was computed before an exception, or None."""
+    """The result computed before an exception (`keep_motion`), or None."""
     return vars(error).get("motion")
 
 
@@ -424,7 +424,7 @@ _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetim
 
 
 def _as_real(name: str, value: Any) -> np.ndarray:
-    """What is no array of JAX as an array of NumPy of real numbers; those of objects become float64."""
+    """A value that is no array of JAX, as a NumPy array of real numbers; arrays of objects become float64."""
     if hasattr(type(value), "__dask_graph__"):  # whose conversion forgets what is masked
         value = value.compute()
     given = value

@@ -1,5 +1,6 @@
 """The documentation is executed: conventions.md, and the lists that must be complete."""
 
+import ast
 import re
 import runpy
 from pathlib import Path
@@ -12,6 +13,32 @@ from connections import multibody
 
 PACKAGE = Path(connections.__file__).parent
 PAGES = [*ROOT.glob("*.md"), *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def texts_without_a_noun(code: str) -> list[str]:
+    """The docstrings of a module, also of its attributes, that begin with a word that names nothing."""
+    beginning = r"\s*(What|Of|That|Those|As|The same)\b"
+    if not re.search(f'"""{beginning}', code):  # parsing all modules takes seconds
+        return []
+    alone = (node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Expr))
+    texts = [node.value for node in alone if isinstance(node, ast.Constant) and isinstance(node.value, str)]
+    return [text.strip() for text in texts if re.match(beginning, text)]
+
+
+def test_docstrings_begin_with_the_noun_that_names_the_result() -> None:
+    modules = sorted(PACKAGE.rglob("*.py"))
+    found = {str(path): texts for path in modules if (texts := texts_without_a_noun(path.read_text()))}
+    assert found == {}
+    assert len(modules) > 300
+
+
+@pytest.mark.parametrize(
+    "text", ["What it found.", "Of a robot.", "That of H.", "Those\nof q.", "As `f`.", "The same, at q."]
+)
+@pytest.mark.parametrize("code", ['"""{}"""', 'def f():\n    """{}"""', 'class F:\n    x: int\n    """{}"""'])
+def test_a_docstring_that_names_nothing_is_found(code: str, text: str) -> None:
+    assert texts_without_a_noun(code.format(text)) == [text]
+    assert texts_without_a_noun(code.format("The mass matrix. What is done with it is said later.")) == []
 
 
 def test_links_of_pages_lead_to_files_and_headings() -> None:

@@ -435,7 +435,7 @@ class AffineConnection(PointwiseConnection):
         return evaluate(self, PytreePartial(self._symmetric_product_at, X, Y), self._point(q))
 
     def change(self, matrix: PointFunction) -> ChangedConnection:
-        """The same connection in the frame X' = X A.
+        """The connection in the frame X' = X A.
 
         Parameters
         ----------
@@ -629,7 +629,7 @@ class ChangedConnection(AffineConnection):
 
     @property
     def compatible(self) -> bool:
-        """As the base."""
+        """Whether the base is compatible with its metric, which does not depend on the frame."""
         return self.base.compatible
 
     @property

@@ -128,7 +128,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         return FullConnection(self.distribution, self.ambient)
 
     def orthonormalized(self) -> ConstrainedConnection:
-        """The same connection in a basis of the same distribution that is orthonormal in the metric.
+        """The connection in a basis of the distribution that is orthonormal in the metric.
 
         Gram-Schmidt: field j of the new basis is a combination of the fields up to j of this one.
 

@@ -166,7 +166,7 @@ class ContorsionConnection(ConnectionWithContorsion):
 
     @property
     def riemannian(self) -> LeviCivita | None:
-        """That of the metric, if D must be antisymmetric in its last two indices."""
+        """The metric's Levi-Civita connection if D must be antisymmetric in its last two indices."""
         return LeviCivita(self.metric) if self.symmetry in ("same_geodesics", "admissible") else None
 
     def valid_at(self, q: jax.Array) -> jax.Array:

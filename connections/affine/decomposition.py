@@ -1,4 +1,4 @@
-"""What a connection adds to Levi-Civita's: its torsion and its non-metricity, in parts that are orthogonal.
+"""Torsion and non-metricity, the difference of a connection from Levi-Civita's, in parts that are orthogonal.
 
 A connection is determined by its metric, torsion and non-metricity. Under rotations of an orthonormal frame,
 T has three parts that do not mix, and Q four; their squared lengths add up to those of T and Q. In an

@@ -164,7 +164,7 @@ class SpannedDistribution(Distribution):
         return jnp.eye(len(A)) - A @ solve_definite(weighted @ A, weighted)
 
     def regular_at(self, q: jax.Array) -> jax.Array:
-        """As `valid_at`, because the distribution is given by its basis."""
+        """The boolean `valid_at`, because the distribution is given by its basis."""
         return self.valid_at(q)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -340,15 +340,15 @@ class DistributionFrame(FrameField):
         return solve_definite(weighted @ A, weighted)
 
     def project_at(self, q: jax.Array) -> jax.Array:
-        """As the metric's frame has it."""
+        """The point (nq,) of the manifold next to q, by the metric's frame."""
         return self._base.project_at(q)
 
     def near_at(self, q: jax.Array) -> jax.Array:
-        """As the metric's frame has it."""
+        """Whether q is close to the manifold, by the metric's frame; one boolean."""
         return self._base.near_at(q)
 
     def require_near(self, name: str, q: Any) -> np.ndarray:
-        """As the metric's frame has it."""
+        """The point (nq,) of the manifold next to q, by the metric's frame; an error if q is not near."""
         return self._base.require_near(name, q)
 
     def sample_at(self, x: jax.Array) -> jax.Array:
@@ -356,7 +356,7 @@ class DistributionFrame(FrameField):
         return self._base.sample_at(x)
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """As the metric's frame has it."""
+        """The coordinates (nq,) of the point q that are nearest to the reference's, by the metric's frame."""
         return self._base.align_at(q, reference)
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:

@@ -43,7 +43,7 @@ def run_corpus(options: argparse.Namespace) -> int:
 
 
 def verdict(result: dict[str, Any]) -> str:
-    """What was found, in a word or two."""
+    """The verdict on a robot: "right", "fails", "refused" or "not given"."""
     for word in ("refused", "not given"):
         if word in result:
             return word
@@ -109,7 +109,7 @@ def _print(results: Sequence[dict[str, Any]]) -> None:
 
 
 def markdown(results: Sequence[dict[str, Any]]) -> str:
-    """The same as Markdown, for a page or the summary of a job."""
+    """The tables of results in Markdown, for a page or the summary of a job."""
     lines = []
     for title, group in _titles(results).items():
         lines += [f"**{as_markdown(title)}**", ""]

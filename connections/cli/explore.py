@@ -127,7 +127,7 @@ def _serve(options: argparse.Namespace) -> int:
 
 
 def _shown(options: argparse.Namespace) -> dict[str, Any]:
-    """What is shown beside the views of R^3, as arguments of `explorer.serve`."""
+    """Arguments of `explorer.serve`: the robot or system that is shown beside the views of R^3."""
     python = None if options.robot is None else arguments.python_reference(options.robot)
     if options.floating_base and (options.robot is None or python is not None):
         raise ValueError(

@@ -76,7 +76,7 @@ class Contact(abc.ABC):
     @property
     @abc.abstractmethod
     def per_length(self) -> np.ndarray:
-        """What makes forces of the components, (rows,): 1, or 1/m for moments, over the contact's size."""
+        """Factors (rows,) from components to forces: 1, and for moments 1/m, over the contact's size."""
 
     @property
     @abc.abstractmethod

@@ -242,7 +242,7 @@ def _of_system(system: MechanicalSystem, q: Any, v: Any, t: Any) -> tuple[Any, A
 
 
 def _of_robot(model: Model, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The same by recursion: Hess_ij = L_j g_i - Gamma_lji (H^-1 g)^l."""
+    """H, S and D = 0 of a robot, by recursion; S contains Hess_ij = L_j g_i - Gamma_lji (H^-1 g)^l."""
     q, v, still = np.asarray(q), np.asarray(v), np.zeros(model.nv)
     bending, H = curvature_operator(model, q, v), mass_matrix(model, q)
     if not any(model.gravity):

@@ -321,10 +321,10 @@ class ReducedSystem(Parametrized):
         )
 
     def _energy(self, control: Forces | None) -> Conserved | None:
-        """What reduced motions conserve, the energy at the section; None if they need not.
+        """(name, function) of the energy at the section, for `Flow.conserved`; None if it may change.
 
-        The first two arrays of the state are r and V. If the system has not the symmetry that is assumed, its
-        reduced equations do not conserve it.
+        The first two arrays of the state are r and V. Reduced equations of a system that lacks the assumed
+        symmetry do not conserve the energy.
         """
         if self._timed(control):
             return None
@@ -345,7 +345,7 @@ class ReducedSystem(Parametrized):
         return f"{name} of a system with this symmetry (`require` measures it)", energy
 
     def _momenta(self, control: Forces | None) -> Momenta | None:
-        """What whole motions conserve besides; constraints may change momenta."""
+        """state -> the momenta that whole motions conserve; None if constraints or time may change them."""
         system = self.system
         if self._timed(control) or isinstance(system, NonholonomicSystem) or self._energy(control) is None:
             return None

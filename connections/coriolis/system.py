@@ -430,7 +430,7 @@ class MechanicalSystem(Described, Parametrized):
         return Trajectories.of(self).motion("simulate", recipe, arguments, times, solver)
 
     def with_connection(self, connection: AffineConnection) -> MechanicalSystem:
-        """The same system with the Coriolis matrix of another connection.
+        """The system with the Coriolis matrix of another connection.
 
         Parameters
         ----------

@@ -45,7 +45,7 @@ SHARES = {2: (1.0,), 4: (_SUZUKI, _SUZUKI, 1.0 - 4.0 * _SUZUKI, _SUZUKI, _SUZUKI
 
 
 class DiscreteSystem(Parametrized, abc.ABC):
-    """What a variational step asks of a system and its control."""
+    """A mechanical system as a variational step uses it, with its control."""
 
     @property
     @abc.abstractmethod
@@ -157,7 +157,7 @@ class Course(NamedTuple):
 
 
 class Recorded(NamedTuple):
-    """What is recorded: q (nq,), w (m,), the kinetic and the potential energy, and whether it is valid."""
+    """Values at one time: q (nq,), w (m,), kinetic and potential energy, and whether all are valid."""
 
     q: Any
     v: Any
@@ -174,7 +174,7 @@ def begin_at(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> Course:
 
 
 def record_at(system: DiscreteSystem, course: Course) -> Recorded:
-    """What is recorded of a motion at a requested time."""
+    """The values of a motion at a requested time."""
     q, P = course.q, course.P
     w = system.components_at(q, P)
     kinetic, potential = system.kinetic_at(q, w, P), system.potential_at(q)
@@ -291,7 +291,7 @@ def solved_at(equations: Any, search: Search, differentiable: bool) -> tuple[jax
 
 
 def noise_at(frame: FrameField, H: jax.Array, h: Any, q: jax.Array) -> jax.Array:
-    """What the round-off of a point q makes of the velocity of a step, measured by H."""
+    """The length in the metric H of the error of a step's velocity that round-off of its point q makes."""
     q = jax.lax.stop_gradient(q)
     noise = np.finfo(float).eps * jnp.abs(frame.dual_at(q)) @ jnp.abs(q) / jnp.abs(h)
     return jnp.sqrt(noise @ jnp.abs(H) @ noise)
@@ -344,7 +344,7 @@ def differentiable_at(
     q: jax.Array,
     v: jax.Array,
 ) -> Recorded:
-    """What is recorded at the beginning, and after each of blocks[0] blocks of blocks[1] steps."""
+    """The values at the beginning, and after each of blocks[0] blocks of blocks[1] steps."""
 
     def step(course: Course, _: Any) -> Any:
         return composed_at(system, h, shares, t0, course, True), None

@@ -89,7 +89,7 @@ class Steps(Protocol):
     sizes: ClassVar[tuple[int, ...]]
 
     def begin(self, q: Array, v: Array) -> Course:
-        """The beginnings of motions (m, nq), (m, n)."""
+        """The beginnings of motions from q (m, nq) with v (m, n)."""
 
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
@@ -106,14 +106,14 @@ class DiscreteSteps:
         self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
 
     def begin(self, q: Array, v: Array) -> Course:
-        """As `Steps.begin`."""
+        """The beginnings of motions from q (m, nq) with v (m, n) (`Steps.begin`)."""
         begun: Course = jax.tree_util.tree_map(np.asarray, self._begin(q, v))
         return begun
 
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
     ) -> tuple[Course, Recorded]:
-        """As `Steps.advance`."""
+        """The courses after `counts` (GOALS,) of steps, and the values after each, (m, GOALS, ...)."""
         found = self._advance(stepping.step, stepping.shares, t0, counts, course)
         after, recorded = jax.tree_util.tree_map(np.asarray, found)
         return Course(*after), Recorded(*recorded)
@@ -275,7 +275,7 @@ class _Followed(NamedTuple):
     batch: tuple[int, ...]
 
     def rows(self, q0: Array, v0: Array) -> Recorded:
-        """What is recorded of all motions, (m, T, ...)."""
+        """The values of all motions, (m, T, ...)."""
         count = len(q0)
         sizes = self.steps.sizes or (count,)
         places = next((size for size in sizes if count <= size), sizes[-1])
@@ -291,7 +291,7 @@ class _Followed(NamedTuple):
     def _some(
         self, which: NDArray[np.int64], q0: Array, v0: Array, tick: Ticks, share: tuple[float, float]
     ) -> Recorded:
-        """What is recorded of motions that are stepped together."""
+        """The values (m, T, ...) of motions that are stepped together."""
         pieces, wanted = _pieces(self.counts)
         course, t0 = self.steps.begin(q0, v0), float(self.times[0])
         found: list[Recorded] = []
@@ -384,7 +384,7 @@ def _joined(found: list[Recorded]) -> Recorded:
 def _traced(
     system: DiscreteSystem, stepping: Stepping, times: Any, counts: NDArray[np.int64], q0: Any, v0: Any
 ) -> Recorded:
-    """What is recorded where JAX traces, (m, T, ...); NaN from the first time that is not reached."""
+    """The values (m, T, ...) of motions that JAX traces; NaN from the first time that is not reached."""
     size = math.gcd(*np.diff(counts).tolist()) if len(counts) > 1 else 1
     blocks = int(counts[-1]) // size, size
 
@@ -399,7 +399,7 @@ def _traced(
 
 
 def _nothing(rows: list[Any], count: int) -> Recorded:
-    """What is recorded of no motions."""
+    """The values (0, T, ...) of an empty batch."""
     q, v = (np.zeros((0, count, row.shape[1])) for row in rows)
     return Recorded(q, v, *np.zeros((3, 0, count)))
 

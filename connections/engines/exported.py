@@ -92,7 +92,7 @@ def exported_call(
 
 
 def _instantiate(frame: int) -> int:
-    """What XLA calls when it loads a program, and at registration."""
+    """The handler that XLA calls when it loads a program, and at registration; 0, or an error."""
     try:
         if not _asked_for_version(frame):
             _handler_of(_undamaged_text_of(_Frame.from_address(frame)))
@@ -104,7 +104,7 @@ def _instantiate(frame: int) -> int:
 
 
 def _execute(frame: int) -> int:
-    """What XLA calls to compute, and at registration."""
+    """The handler that XLA calls to compute, and at registration; 0, or an error."""
     words = _Frame.from_address(frame)
     if words[call_frame.FRAME_EXTENSION]:
         return _instantiate(frame)

@@ -223,7 +223,7 @@ def _is_known(module: str) -> bool:
 
 
 def _of_others(value: Any) -> str:
-    """What Numba, NumPy or Python defines, by its name.
+    """The name of an object that Numba, NumPy or Python defines.
 
     Raises
     ------

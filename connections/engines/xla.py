@@ -262,7 +262,7 @@ def _register(name: str, function: Any, form: Form, write: Write | None = None) 
 
 
 def checked_handler(name: str, function: Any, form: str, write: Write) -> Callable[[int], int]:
-    """What computes a frame of an exported program, zero, unless its arrays have other sizes than it says.
+    """The handler of an exported program: frame -> 0, or not 0 if its arrays are not as large as it says.
 
     Parameters
     ----------
@@ -282,7 +282,7 @@ def _checked() -> Any:
 
 
 def _handler(name: str, function: Any, form: Form, write: Write | None) -> Any:
-    """What XLA calls for an operation, compiled at the first time."""
+    """The handler that XLA calls for an operation, compiled at the first time."""
     if (name, form) in _handlers:
         return _handlers[name, form]
     symbol = f"connections_{name}"
@@ -377,7 +377,7 @@ def _argument_of(constant: Constant) -> Any:
 
 
 def _writer(before: Sequence[Constant]) -> Write | None:
-    """What the last vector of a call is for, if it is not an argument of the compiled function."""
+    """The function that fills the last vector of a call, if that is no argument of the compiled function."""
     return next((constant.write for constant in before if isinstance(constant, FilledCopy)), None)
 
 
@@ -411,7 +411,7 @@ def _objection() -> str:
 
 
 def _objection_of_trial() -> str:
-    """What is wrong with XLA's calls of a function whose result is known; empty if nothing is."""
+    """An error's words if XLA's calls of a function with a known result are wrong; empty if all is right."""
     try:
         (processor, *_) = jax.devices("cpu")
     except RuntimeError:
@@ -576,7 +576,7 @@ _WIDTH = WIDTHS.index(LANES)
 
 @_internal
 def _whole_numbers_by_lanes(frame, number):
-    """Of the attributes from `number` on, arrays of int64, that for the width of this machine's registers."""
+    """The array of int64 for this machine's registers, one of the attributes from `number` on."""
     return _whole_numbers(frame, number + _WIDTH)
 
 
@@ -749,7 +749,7 @@ def _piece_of_rows(entry: Any, form: Form, write: Write | None) -> Any:
 
 
 def _in_one_piece(piece: Any, axes: int) -> Any:
-    """What XLA calls to compute all rows of a frame in its thread."""
+    """A handler that computes all rows of a frame in XLA's own thread."""
 
     def handler(frame):
         if not _asked_for_version(frame):
@@ -760,7 +760,7 @@ def _in_one_piece(piece: Any, axes: int) -> Any:
 
 
 def _in_many_pieces(address: Any, axes: int) -> Any:
-    """What XLA calls to compute the rows of a frame in its threads, by the function at an address."""
+    """A handler that computes the rows of a frame in XLA's threads, by the function at an address."""
 
     def handler(frame):
         if not _asked_for_version(frame):
@@ -906,7 +906,7 @@ def _release_job(job, address):
 
 
 def _task(job):
-    """What XLA's threads call."""
+    """The task of one of XLA's threads: take pieces of a job until none is left."""
     _take_pieces(job)
     _release_job(job, _address_of(job))
 

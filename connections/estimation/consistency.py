@@ -45,7 +45,7 @@ class Consistency:
     nis: np.ndarray
     """(T,) sum over the runs of r^T S^-1 r, over that of the measured components; NaN if there are none."""
     nees_bounds: tuple[float, float]
-    """Of each entry of `nees`."""
+    """Bounds of each entry of `nees`."""
     nis_bounds: np.ndarray
     """(T, 2)."""
     errors: np.ndarray

@@ -77,7 +77,7 @@ class Displacements(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def with_steps(self, steps: Any) -> Displacements:
-        """The same, with so many steps of what is no closed form; an even number, perhaps traced."""
+        """The displacements with another even number of steps, perhaps traced, where no form is closed."""
 
     def difference_at(self, q: jax.Array, p: jax.Array) -> jax.Array:
         """The difference alone."""
@@ -109,7 +109,7 @@ class GroupDisplacements(Displacements):
         self.frame, self.steps = group, steps
 
     def with_steps(self, steps: Any) -> GroupDisplacements:
-        """Of the transport by other connections."""
+        """The displacements with another even number of steps for the transport by other connections."""
         return GroupDisplacements(self.frame, steps)
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
@@ -136,7 +136,7 @@ class SphereDisplacements(Displacements):
         self.nabla, self.steps = nabla, steps
 
     def with_steps(self, steps: Any) -> SphereDisplacements:
-        """Of the transport by other connections."""
+        """The displacements with another even number of steps for the transport by other connections."""
         return SphereDisplacements(self.nabla, steps)
 
     @property
@@ -175,12 +175,12 @@ class ProductDisplacements(Displacements):
         self.frame, self.factors = frame, factors
 
     def with_steps(self, steps: Any) -> ProductDisplacements:
-        """Of any factor."""
+        """The displacements with another even number of steps in every factor."""
         return ProductDisplacements(self.frame, tuple(factor.with_steps(steps) for factor in self.factors))
 
     @property
     def has_pole(self) -> bool:
-        """Of any factor."""
+        """Whether the frame of any factor turns fast near some points."""
         return any(factor.has_pole for factor in self.factors)
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
@@ -233,7 +233,7 @@ class GeodesicDisplacements(Displacements):
         self.nabla, self.steps = nabla, steps
 
     def with_steps(self, steps: Any) -> GeodesicDisplacements:
-        """Of the geodesics."""
+        """The displacements with another even number of steps of each geodesic."""
         return GeodesicDisplacements(self.nabla, steps)
 
     @property
@@ -373,12 +373,12 @@ def transport_along_at(
 def with_enough_steps(
     made: Callable[[Any], tuple[Tree, jax.Array | None]], steps: int | None, goes_on: bool = True
 ) -> tuple[Tree, jax.Array | None]:
-    """What is made with so many steps of geodesics, or as many as it asks for; and whether it needs more.
+    """A result computed with a number of steps of geodesics, and whether it needs more steps.
 
     Parameters
     ----------
     made : steps -> a result, and whether it needs more steps, None if no geodesic is integrated.
-    steps : as many, or None for as many of `FEW` and `MORE` as are enough.
+    steps : the number of steps, or None for as many of `FEW` and `MORE` as are enough.
     goes_on : if steps is None, whether more follow `FEW`.
     """
     found = made(FEW if steps is None else steps)

@@ -1,4 +1,4 @@
-"""What filters return: estimates, innovations, and series of both."""
+"""Results of filters: estimates, innovations, and series of both."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class Estimate(Parametrized):
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True, eq=False, repr=False)
 class Innovation:
-    """What a measurement said: r = y - h, or log_h(y) on a manifold, of the prediction.
+    """The innovation of a measurement y: r = y - h, or log_h(y) on a manifold, with h of the prediction.
 
     Examples
     --------
@@ -123,7 +123,7 @@ class Innovation:
     """The least value of e^T P^-1 e + r^T N^-1 r, about chi^2 of `dimension`; r^T S^-1 r where h is linear,
     or without iterations."""
     dimension: Array
-    """How many components were measured."""
+    """The number of components that were measured."""
     log_likelihood: Array
     """-(1/2) (NIS + ln det 2 pi S), S at the root of the iteration; zero if all is missing."""
     accepted: Array
@@ -136,7 +136,7 @@ class Innovation:
     reset_size: Array
     """How much the mean NEES grows by the reset that was left out or approximated; zero for the exact one."""
     status: Array
-    """What happened, of `Status`. If it failed, NIS and the likelihood are NaN."""
+    """The outcome, one of `Status`. If it failed, NIS and the likelihood are NaN."""
 
     def __repr__(self) -> str:
         return line_of_innovation(self)

@@ -217,7 +217,7 @@ class _UnderWay(NamedTuple):
     h: jax.Array
     """Length of the next step, s."""
     error: jax.Array
-    """Of the last step that was tried."""
+    """The error of the last step that was tried, over its tolerance."""
 
 
 def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:

@@ -130,7 +130,7 @@ class Sensor(Parametrized):
         object.__setattr__(self, "N", N)
 
     def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array, steps: Any = FEW) -> Residual:
-        """What is to be explained by an error at the state with this h, and its derivative (., k).
+        """The residual of y beside the prediction h, its covariance, and its derivative by errors, (., k).
 
         Numbers that are NaN are missing; a point with any NaN is missing. `steps` are of geodesics.
         """
@@ -197,13 +197,13 @@ class Sensor(Parametrized):
         return plain not in self._counts
 
     def seen_with(self, u: Any, t: Any) -> Sensor:
-        """The same whose h is a function of the state alone, for use while JAX traces."""
+        """The sensor with h as a function of the state alone, for use while JAX traces."""
         seen, h = copy.copy(self), self.h
         seen.__dict__["h"] = lambda *state: h(*state, u, t)
         return seen
 
     def with_angles(self, angles: tuple[int, ...]) -> Sensor:
-        """The same with these coordinates known modulo a full turn, unless the user said which are."""
+        """The sensor whose y has these coordinates modulo a full turn, unless the user said which have."""
         if self.turns is not None or self.connection is None or not angles:
             return self
         seen = copy.copy(self)

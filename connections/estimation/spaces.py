@@ -111,7 +111,7 @@ class Space(Parametrized, abc.ABC):
     velocity_count: int  # of arrays after q in a state
 
     def with_steps(self, steps: Any) -> Space:
-        """The same, with so many steps of geodesics, perhaps traced."""
+        """The space with another number of steps of geodesics, which may be traced."""
         same = copy.copy(self)
         same.__dict__.update(displacements=self.displacements.with_steps(steps), steps=steps)
         return same
@@ -167,7 +167,7 @@ class Space(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def rates_at(self, x: State, u: Any, t: Any) -> Rates:
-        """Of a flat space, at the time t."""
+        """The rate of a state of a flat space at the time t, with A and Q of its errors."""
 
     def even_course_at(self, x: State, u: Any, step: Any) -> EvenCourse | None:
         """A step in closed form, if A and Q do not change while u is constant; None if they may."""
@@ -250,12 +250,12 @@ class Points(Space):
         return Course((end,), A, noises, turned[0], frame.dual_at(end), gap)
 
     def rates_at(self, x: State, u: Any, t: Any) -> Rates:
-        """Of the coordinates."""
+        """The rate of the coordinates at the time t, with A and Q."""
         q = x[0]
         return Rates(self._velocity_at(q, u, t), self._slope_at(q, u, t), self._noise_at(q, u, t))
 
     def even_course_at(self, x: State, u: Any, step: Any) -> EvenCourse | None:
-        """Of a constant velocity on a group, with constant noise."""
+        """A step at constant velocity on a group with constant noise, in closed form; None elsewhere."""
         if callable(self.noise) or not self._turns_evenly:
             return None
         turn, frame = step * u, self.frame
@@ -426,7 +426,7 @@ class Phase(Space):
         return Course(end, A, Q, 2.0 * jnp.eye(2 * n) - before, after, gaps)
 
     def rates_at(self, x: State, u: Any, t: Any) -> Rates:
-        """Of coordinates and velocities."""
+        """The rate of coordinates and velocities at the time t, with A and Q."""
         (q, v), tau = x, jnp.zeros(self.frame.dim) if u is None else u
         rate = jnp.concatenate([v, self.system.forward_dynamics_at(q, v, tau, t)])
         return Rates(rate, *self._spreads_at(q, v, u, t))
@@ -492,7 +492,7 @@ def _inverse(Q: Any) -> Any:
 
 
 def _covariance(Q: jax.Array) -> jax.Array:
-    """What a user's function returns, or NaN if it is not symmetric or has a negative variance."""
+    """A covariance by a user's function; NaN if it is not symmetric or has a negative variance."""
     variances = jnp.diagonal(Q)
     sizes = jnp.sqrt(jnp.abs(variances[:, None] * variances))
     ok = jnp.all(variances >= 0.0) & jnp.all(jnp.abs(Q - Q.T) <= ASYMMETRY * sizes)

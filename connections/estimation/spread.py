@@ -59,10 +59,10 @@ class Generated(NamedTuple):
 
 
 def by_nodes(A: Any, Q: Any, h: Any) -> tuple[Spread, jax.Array]:
-    """Of A and Q at the beginning, the middle and the end of a step of length h; and the last term of Phi.
+    """Phi and S of a step of length h, and the last term of Phi; A, Q at its beginning, middle and end.
 
-    That is (h A)^4 / 24 if A does not change, and of second order in its change. Phi over the second half
-    has an error of order four, or three if A changes. It enters only the noise, which is of first order.
+    The last term is (h A)^4 / 24 if A does not change, and of second order in its change. Phi over the second
+    half has an error of order four, or three if A changes; only S contains it, which is of first order.
     """
     (first, middle, last), one = A, jnp.eye(len(A[0]))
     k2 = product(middle, one + 0.5 * h * first)
@@ -86,7 +86,7 @@ def by_halves(P: jax.Array, half: jax.Array, q: jax.Array) -> jax.Array:
 
 
 def of_generator(a: jax.Array, q: jax.Array) -> Generated:
-    """Of A and Q that do not change, a = h A and q = h Q, (k, k); exact. NaN if a is too large.
+    """Phi, S and the mean of Phi for constant a = h A and q = h Q, (k, k); exact. NaN if a is too large.
 
     Also E = Phi - 1 is doubled, E <- 2 E + E E. By squares Phi has an error of 2^s times its round-off,
     1 + E has that of one: it is taken unless Phi is smaller than 1 / 2^s.

@@ -1,4 +1,4 @@
-"""What happened in a prediction or an update, as a number that JAX carries along."""
+"""The outcome of a prediction or an update, as a number that JAX carries along."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 
 
 class Status(IntEnum):
-    """What happened in a prediction or an update; from `NOT_SETTLED` on it failed.
+    """The outcome of a prediction or an update; from `NOT_SETTLED` on it failed.
 
     Examples
     --------
@@ -18,17 +18,17 @@ class Status(IntEnum):
     SETTLED = 0
     """The prediction is right to its tolerance; the update took place."""
     REFUSED = 1
-    """By the gate; the estimate is as it was."""
+    """The gate refused the measurement; the estimate is as it was."""
     NOTHING_MEASURED = 2
-    """The estimate is as it was."""
+    """All of y is missing; the estimate is as it was."""
     NOT_SETTLED = 3
     """The iteration of the update does not end, or no geodesic is found by the smoother."""
     STEP_TOO_LONG = 4
-    """Of a prediction, by the error of its integration."""
+    """A step of a prediction is too long: its integration errs too much."""
     TIME_BACK = 5
     """The time of a prediction is before the estimate's."""
     GEODESIC_TOO_COARSE = 6
-    """Of an update, by the error of its integration."""
+    """The geodesic of an update errs too much, with as many steps as it may have."""
     NOT_FINITE = 7
     """NaN is given: by the estimate, or a user's function; or P or N is not symmetric positive definite."""
 

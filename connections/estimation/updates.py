@@ -61,7 +61,7 @@ class Settings(NamedTuple):
     keeps: bool = False
     """Whether the estimate is left as it was where the update fails, instead of NaN."""
     geodesic_steps: int | None = None
-    """As many of a geodesic, or None for as many as it asks for."""
+    """The number of steps of a geodesic; None for as many as it needs."""
     goes_on: bool = True
     """Whether more steps follow the first few, if their number is not given."""
 
@@ -260,7 +260,7 @@ def difference_at(
 def _innovation(
     first: Residual, last: Seen, epsilon: jax.Array, K: jax.Array, log_det: jax.Array, gate: Any
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """What the measurement said, and whether it is inside the gate.
+    """The innovation's r, NIS, dimension and log-likelihood, and whether it is inside the gate.
 
     With the residual b = rho + A epsilon of the linearization at epsilon, b^T (1 + A A^T)^-1 b is the least
     value of |epsilon|^2 + |b - A epsilon|^2, at K b; it errs in the second order of what K does.

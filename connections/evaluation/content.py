@@ -61,7 +61,7 @@ class _Same:
 
 
 def content(value: Any) -> Hashable:
-    """What `ByContent` compares of a value."""
+    """The parts of a value that `ByContent` compares."""
     if value is None or isinstance(value, bool | int | str | bytes | type):
         return type(value), value
     if isinstance(value, float):

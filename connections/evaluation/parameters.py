@@ -86,7 +86,7 @@ class Function:
 
     @property
     def _key(self) -> Any:
-        """What is compared; an id is safe, because the function is held."""
+        """The object that is compared: the id is safe, because the function is held."""
         if isinstance(self.function, MethodType) and isinstance(self.function.__self__, ByContent):
             return self.function.__func__, self.function.__self__
         return id(self.function)
@@ -148,7 +148,7 @@ class PytreePartial(Generic[Value]):
 
     @classmethod
     def tree_unflatten(cls, function: Any, things: Any) -> PytreePartial[Any]:
-        """The same function of `things` with other leaves."""
+        """The partial function of `things` with other leaves."""
         result: PytreePartial[Any] = object.__new__(cls)
         result.function, result.things = function, _without_static_parts(tuple(things))
         return result

@@ -57,7 +57,7 @@ class Surface:
 
 
 def surfaces(model: mb.Model, urdf: str | os.PathLike[str]) -> tuple[tuple[Surface, ...], str]:
-    """What a robot looks like, and a sentence about the visuals that are left out, or an empty text.
+    """The surfaces of a robot's visuals, and a sentence about those that are left out; empty if none are.
 
     Parameters
     ----------
@@ -169,7 +169,7 @@ def _color(part: _Part, visual: Visual) -> Any:
 
 
 def _read(files: list[Path]) -> dict[Path, list[_Part] | str]:
-    """What is in each file, or why it cannot be read."""
+    """{file: its parts, or in words why it cannot be read}."""
     found: dict[Path, list[_Part] | str] = {
         file: f"expected a mesh of one of the formats {', '.join(_FORMATS)}"
         for file in files

@@ -34,7 +34,7 @@ _AROUND, _HEIGHTS = 192, 17  # directions: around, and from pole to pole if ther
 
 @dataclass(frozen=True, eq=False)
 class Seen:
-    """What is drawn of a space at one point; curves end where they leave the chart, and are NaN after.
+    """The drawing of a space at one point: curves end where they leave the chart, and are NaN after.
 
     Parameters
     ----------

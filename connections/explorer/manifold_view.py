@@ -158,7 +158,7 @@ class ManifoldView(drawing.View):
         self._asked = asked
 
     def _measure(self, result: Seen) -> None:
-        """What the picture reaches, in coordinates and in space, and its scale."""
+        """Set the picture's box in coordinates, and its middle and scale in space."""
         points = np.concatenate([result.curve[: result.reached], result.spokes.reshape(-1, self.space.nq)])
         points = points[np.isfinite(points).all(axis=1)]
         low, high = points.min(axis=0), points.max(axis=0)

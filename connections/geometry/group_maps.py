@@ -194,7 +194,7 @@ def _coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
 def _of_half_turn(
     square: jax.Array, sine: jax.Array, cosine: jax.Array
 ) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The same of sin(x / 2) / x and cos(x / 2)."""
+    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 from x^2, sin(x / 2) / x and cos(x / 2)."""
     small = square < _SMALL
     s = jnp.where(small, square, 0.0)
     series = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))

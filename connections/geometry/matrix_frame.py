@@ -89,7 +89,7 @@ class MatrixFrame(FrameField):
         return ok
 
     def explain(self, q: Any) -> None:
-        """As for every frame, and `FrameError` where a bracket leaves the span."""
+        """Raise the error of an invalid point, such as `FrameError` where a bracket leaves the span."""
         super().explain(q)
         p = self.project_at(jnp.asarray(q))
         if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= _LEAK:

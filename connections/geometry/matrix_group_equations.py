@@ -84,7 +84,7 @@ class MatrixGroupEquations(Parametrized):
         return g if self.constant is None else jnp.where(self.constant, jnp.eye(len(g)), g)
 
     def _residual(self, g: jax.Array) -> jax.Array:
-        """What the linear equations for y are equal to, in the order of their rows."""
+        """Right-hand sides of the linear equations for y, at g (m, m), in the order of their rows."""
         parts = [jnp.reshape(1.0 - jnp.linalg.det(g), 1)] if self._unimodular else []
         parts += [(B - g.T @ B @ g).reshape(-1) for B in map(jnp.asarray, self._forms)]
         if self._dual_forms:

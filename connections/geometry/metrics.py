@@ -82,7 +82,7 @@ class Metric(Described, Parametrized, abc.ABC):
         return slopes @ (jnp.abs(self.frame.matrix_at(q)) @ w)
 
     def derivative_terms_at(self, q: jax.Array) -> jax.Array:
-        """The same for the derivative along every field, [k, i, j], (n, n, n)."""
+        """Sums of the absolute values of the terms of `derivative_at`, [k, i, j], (n, n, n)."""
         return jax.vmap(lambda w: self.rate_terms_at(q, w))(jnp.eye(self.frame.dim))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -135,7 +135,7 @@ class Metric(Described, Parametrized, abc.ABC):
         return evaluate(self, self.inner_at, point, Argument("v", v, n), Argument("w", w, n))
 
     def change(self, matrix: PointFunction) -> ChangedMetric:
-        """The same metric in the frame X' = X A: A^T H A.
+        """The metric in the frame X' = X A: A^T H A.
 
         Parameters
         ----------
@@ -378,12 +378,12 @@ class InducedMetric(Metric):
         return residual, jnp.concatenate([sizes, largest])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """As for every metric, and A is the derivative of the embedding."""
+        """Whether the frame and the metric are valid, and A is the derivative of the embedding."""
         residual, sizes = self.inclusion_residual_at(q)
         return super().valid_at(q) & jnp.all(jnp.abs(residual) <= _INCLUSION * sizes)
 
     def explain(self, q: Any) -> None:
-        """As for every metric, and `FrameError` where A does not fit the embedding."""
+        """Raise the error of an invalid point, such as `FrameError` where A does not fit the embedding."""
         super().explain(q)
         residual, sizes = self.inclusion_residual_at(jnp.asarray(q))
         if not jnp.all(jnp.abs(residual) <= _INCLUSION * sizes):

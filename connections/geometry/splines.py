@@ -60,7 +60,7 @@ def padded(knots: np.ndarray, pieces: np.ndarray, count: int) -> tuple[np.ndarra
 
 
 def traced_spline(t: Any, q: Any, cuts: Sequence[int] = ()) -> tuple[jax.Array, jax.Array]:
-    """As `spline`, JAX-traceable; NaN unless t increases."""
+    """Knots and pieces of `spline`, JAX-traceable; NaN unless t increases."""
     t, q = jnp.asarray(t, dtype=jnp.float64), jnp.asarray(q, dtype=jnp.float64)
     found = [_traced_part(t[part], q[..., part, :]) for part in parts(len(t), cuts)]
     knots = jnp.concatenate([*(knots[:-1] for knots, _ in found), t[-1:]])
@@ -110,7 +110,7 @@ def _sound(t: jax.Array) -> jax.Array:
 
 
 def _traced_part(t: jax.Array, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """As `_part`, JAX-traceable."""
+    """The spline through all samples of a part, JAX-traceable."""
     count, k = len(t), degree_of(len(t))
     half = (k + 1) // 2
     T = jnp.concatenate([jnp.repeat(t[:1], k + 1), t[half : count - half], jnp.repeat(t[-1:], k + 1)])

@@ -249,19 +249,19 @@ class _Row:
 
     @staticmethod
     def row(numbers: Any) -> Any:
-        """As a row."""
+        """The numbers (w,), which are a row."""
         return numbers
 
     numbers = row
 
     @staticmethod
     def column(numbers: Any) -> Any:
-        """As a column."""
+        """The numbers as a column (w, 1)."""
         return numbers[:, None]
 
 
 class _Number:
-    """The same arithmetic for one motion, on floats: they are ten times as fast as arrays of one entry."""
+    """Arithmetic for one motion, on floats, which are ten times as fast as arrays of one entry."""
 
     minimum, maximum, any, sum = min, max, bool, float
 
@@ -277,17 +277,17 @@ class _Number:
 
     @staticmethod
     def row(number: Any) -> Any:
-        """As a row."""
+        """The number as a row (1,)."""
         return np.array([number])
 
     @staticmethod
     def numbers(row: Any) -> Any:
-        """Of a row."""
+        """The number of a row (1,)."""
         return row.tolist()[0]
 
     @staticmethod
     def column(number: Any) -> Any:
-        """As a column."""
+        """The number itself, which needs no column."""
         return number
 
 
@@ -418,7 +418,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
 
 
 class _Conserved:
-    """What motions conserve: its first value, and the largest of its scales so far.
+    """The conserved number of each motion: its first value, and the largest of its scales so far.
 
     Parameters
     ----------

@@ -90,7 +90,7 @@ class Settings(NamedTuple):
         return numpy.minimum(begin, longest), longest
 
     def no_longer_than(self, step: Any) -> Settings:
-        """The same, with no step longer than `step`; None for no bound."""
+        """Settings with no step longer than `step`; None for no further bound."""
         if step is None:
             return self
         by: Any = np.minimum if isinstance(step, float) else _jax_minimum
@@ -193,7 +193,7 @@ class Solver:
         return cls(settings, _times(options.get("breakpoints")), _events(options.get("events")), *flags)
 
     def closer(self) -> Solver:
-        """The same with a hundredth of the tolerances, for an estimate."""
+        """The solver with a hundredth of the tolerances and without events, for an estimate of the error."""
         rtol, atol = self.settings.rtol / 100.0, self.settings.atol / 100.0
         return replace(
             self, settings=self.settings._replace(rtol=rtol, atol=atol), events=None, estimate=False

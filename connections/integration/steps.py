@@ -146,5 +146,5 @@ def judging(
 
 
 def plain_layout(k: int) -> Layout:
-    """Of k components that are no points and belong together."""
+    """A layout of k components that are no coordinates of a point, in one group."""
     return Layout(np.zeros(k, dtype=bool), (slice(0, k),))

@@ -44,7 +44,7 @@ def follow_stretches(
     conserved: str = "",
     tick: Tick | None = None,
 ) -> Followed:
-    """What `driver.follow` finds, for one motion.
+    """The states of one motion at the requested times, as of `driver.follow`.
 
     Parameters
     ----------

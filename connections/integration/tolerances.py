@@ -72,12 +72,13 @@ LOOK = 64  # steps between two looks at what is conserved, besides requested tim
 
 
 class Layout(NamedTuple):
-    """What the components of a state are.
+    """Kinds and groups of the components of a state.
 
     Parameters
     ----------
     points : (k,) which are coordinates of a point.
-    groups : slices of components that contain round-off of each other; together they are all components.
+    groups : slices that together are all components. Within a group, such as a point and its velocity, the
+        round-off of one component enters the others.
     """
 
     points: NDArray[np.bool_]
@@ -92,7 +93,7 @@ class LayoutKey(NamedTuple):
 
     @classmethod
     def of(cls, layout: Layout) -> LayoutKey:
-        """Of a layout."""
+        """The key of a layout."""
         return cls(tuple(layout.points.tolist()), tuple((g.start, g.stop) for g in layout.groups))
 
     @property

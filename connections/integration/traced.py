@@ -105,7 +105,7 @@ def _without_closure(function: Function, y: jax.Array) -> tuple[Callable[..., ja
 
 
 class StepControl(NamedTuple):
-    """What a motion keeps to, besides its rate.
+    """The scales, requested times and lengths of steps of a motion.
 
     Parameters
     ----------

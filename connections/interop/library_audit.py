@@ -86,7 +86,7 @@ class LibraryAudit:
 
     @property
     def kind(self) -> str:
-        """As in `AuditReport`; "vector only" or "wrong vector" if there is no matrix."""
+        """The kind of C, as in `AuditReport`; "vector only" or "wrong vector" if there is no matrix."""
         if self.matrix:
             return self.report.kind
         return {"holds": "vector only", "fails": "wrong vector"}.get(self.verdicts["bias"], "unknown")

@@ -1,4 +1,4 @@
-"""What acts on a robot besides gravity, as generalized forces: motors, B u, and passive forces.
+"""Forces on a robot besides gravity, as generalized forces: motors, B u, and passive forces.
 
 With the configuration q_s and velocity v_s = G v of all joints (q and v themselves without loops),
 

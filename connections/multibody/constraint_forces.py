@@ -255,7 +255,7 @@ class _Motion(NamedTuple):
 
 
 class _Force(NamedTuple):
-    """What a loop or coupling exerts."""
+    """The force of a loop or coupling."""
 
     components: np.ndarray  #: (6,) the wrench on body b, about `point`, in world axes; (k,) multipliers
     #: bodies, -1 for the ground, and for both of a coupling

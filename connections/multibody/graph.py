@@ -129,7 +129,7 @@ class Tree:
 
     @property
     def mass(self) -> float:
-        """Of all bodies that move, kg."""
+        """The mass of all bodies that move, kg."""
         mass = self.inertias[:, 5, 5].sum()
         return mass if is_traced(mass) else float(mass)
 
@@ -403,7 +403,7 @@ def _of_own_link(tree: Tree, body: int) -> np.ndarray:
 
 
 def subtree(tree: Tree, link: str) -> Tree:
-    """What a link carries, on the ground, whose frame is that of the link.
+    """The tree of the bodies that a link carries; the link is the ground, and its frame the world's.
 
     Parameters
     ----------

@@ -71,7 +71,7 @@ class BodyInertia:
         )
 
     def seen_from(self, rotation: np.ndarray, position: np.ndarray) -> BodyInertia:
-        """The same body about another frame.
+        """The inertia of this body about another frame.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a robot consists of, as a text that a person reads: `Model.describe`."""
+"""A robot's parts, as a text that a person reads: `Model.describe`."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ _START, _LEAST, _MOST = 1e-2, 1e-9, 1e10  # lambda
 
 @dataclass(frozen=True, eq=False)
 class InverseKinematics:
-    """What `inverse_kinematics` found, for each row of the batch.
+    """The configurations that `inverse_kinematics` found, for each row of the batch.
 
     Examples
     --------
@@ -294,7 +294,7 @@ class _Goal(NamedTuple):
         return cls(frame, flat, np.array(np.broadcast_to(w, (size,))))
 
     def rows(self, batch: tuple[int, ...]) -> _Goal:
-        """The same for each row of the batch."""
+        """The goal with one target for each row of the batch."""
         return self._replace(flat=as_rows(self.flat, batch))
 
     def at(self, model: Model, at: Any, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -561,7 +561,7 @@ class _Search:
             damping[near], growth[near] = _START, 2.0
 
     def _at(self, q: np.ndarray, spanning: np.ndarray | None, rows: np.ndarray) -> _At:
-        """What is needed at configurations (k, nq) with these rows' targets.
+        """Errors, Jacobians and rates of limits at configurations (k, nq), with these rows' targets.
 
         Raises
         ------
@@ -678,7 +678,7 @@ class _Search:
         pull: np.ndarray,
         penalty: np.ndarray,
     ) -> np.ndarray:
-        """What each row gains by a step, (k,), which it takes if it gains; minus infinity if a loop opens."""
+        """The gain (k,) of each row by a step, which it takes if that is positive; -inf if a loop opens."""
         gained, moved = np.full(len(rows), -np.inf), displace(self._model, q[rows], x)
         if not self._model.closed:
             moved = self._bounds.within(moved)

@@ -512,12 +512,12 @@ class Model(ByContent):
 
     @property
     def _as_data(self) -> TracedModel:
-        """The same with its numbers as data."""
+        """The robot with its numbers as data."""
         armature = jnp.asarray(self.kinematics.tree.armature)
         return TracedModel(self, jnp.asarray(inertial_parameters(self)), jnp.array(self.gravity), armature)
 
     def with_gravity(self, gravity: Any) -> Model:
-        """The same robot under another gravity.
+        """The robot under another gravity.
 
         Parameters
         ----------
@@ -529,7 +529,7 @@ class Model(ByContent):
         return Model(self.kinematics, _gravity(gravity))
 
     def with_frames(self, frames: Mapping[str, tuple[str, Any]]) -> Model:
-        """The same robot with further frames, such as the point of a tool.
+        """The robot with further frames, such as the point of a tool.
 
         Parameters
         ----------
@@ -548,7 +548,7 @@ class Model(ByContent):
         return self._with_tree(with_frames(self.kinematics.tree, frames))
 
     def with_placements(self, placements: Mapping[str, Any]) -> Model:
-        """The same robot with joints that are elsewhere, such as where a calibration finds them.
+        """The robot with joints that are elsewhere, such as where a calibration finds them.
 
         Loops close at the reference that is nearest to the one before, and keep their independent joints.
 
@@ -582,7 +582,7 @@ class Model(ByContent):
         return Model.of(placed, self.gravity)
 
     def with_motors(self, motors: Sequence[Motor]) -> Model:
-        """The same robot with these motors in place of those that it has.
+        """The robot with these motors in place of its own.
 
         Parameters
         ----------
@@ -601,7 +601,7 @@ class Model(ByContent):
         return self._with_tree(replace(tree, motors=motors_of(motors, joints, self.frame_names)))
 
     def with_passive(self, passive: Passive) -> Model:
-        """The same robot with these springs, dampers and friction in place of those that it has.
+        """The robot with these springs, dampers and friction in place of its own.
 
         Parameters
         ----------
@@ -621,7 +621,7 @@ class Model(ByContent):
         return self._with_tree(replace(tree, passive=passive_of(passive, joints, self.frame_names)))
 
     def with_inertial_parameters(self, parameters: Any) -> Model:
-        """The same robot with other inertias, such as identified ones (`control.identify`).
+        """The robot with other inertias, such as identified ones (`control.identify`).
 
         Parameters
         ----------
@@ -658,7 +658,7 @@ class Model(ByContent):
         return model
 
     def with_armature(self, armature: Mapping[str, Any]) -> Model:
-        """The same robot with other armature of some joints, such as motors that a URDF file does not have.
+        """The robot with other armature of some joints, such as motors that a URDF file does not have.
 
         Parameters
         ----------
@@ -683,7 +683,7 @@ class Model(ByContent):
         return _of_tree(self, changed)
 
     def with_independent(self, names: Sequence[str]) -> Model:
-        """The same robot in other coordinates: those of other independent joints of its loops.
+        """The robot in other coordinates: those of other independent joints of its loops.
 
         Parameters
         ----------
@@ -705,7 +705,7 @@ class Model(ByContent):
         return Model.of(with_independent(self.kinematics, names), self.gravity)
 
     def with_locked(self, joints: Mapping[str, Any]) -> Model:
-        """The same robot with joints that do not move, and that q and v do not contain.
+        """The robot with some joints locked: they do not move, and q and v do not contain them.
 
         Parameters
         ----------
@@ -713,8 +713,8 @@ class Model(ByContent):
             dependent joints of closed loops. Loops are followed from the reference to where they close with
             these; joints that cannot move then are locked, too.
 
-        Bodies behind locked joints are merged with those that carry them. All frames remain; of motors and
-        springs, what acts on joints that move. Limits are not looked at.
+        Bodies behind locked joints are merged with those that carry them. All frames remain. Motors and
+        springs keep the parts that act on joints that move. A joint may be locked beyond its limits.
 
         Raises
         ------
@@ -733,7 +733,7 @@ class Model(ByContent):
         return Model.of(locked(self.kinematics, joints), self.gravity)
 
     def subtree(self, link: str) -> Model:
-        """What a link carries, as a robot of its own: the link is fixed to the ground, such as an arm's base.
+        """The part of the robot that a link carries, as a robot whose ground is the link, such as one arm.
 
         Parameters
         ----------
@@ -751,7 +751,7 @@ class Model(ByContent):
 
     @cached_property
     def weightless(self) -> Model:
-        """The same robot without gravity."""
+        """The robot without gravity."""
         return self.with_gravity((0.0, 0.0, 0.0))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
@@ -788,7 +788,7 @@ class Model(ByContent):
         return start
 
     def _with_tree(self, tree: Tree) -> Model:
-        """The same robot with a tree that differs in frames, motors, passive forces and keyframes only."""
+        """The robot with a tree that differs in frames, motors, passive forces and keyframes only."""
         if isinstance(self.kinematics, ClosedKinematics):
             spanning = replace(self.kinematics.spanning, tree=tree)
             return Model(replace(self.kinematics, spanning=spanning), self.gravity)
@@ -803,17 +803,17 @@ class Model(ByContent):
 
 
 def with_inertias(model: Model, inertias: np.ndarray) -> Model:
-    """The same robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
+    """The robot with spatial inertias (N, 6, 6), not validated; loops and couplings remain."""
     return _of_tree(model, replace(model.kinematics.tree, inertias=inertias))
 
 
 def with_keyframes(model: Model, keyframes: Keyframes) -> Model:
-    """The same robot with these configurations and velocities of its joints."""
+    """The robot with these configurations and velocities of its joints as keyframes."""
     return model._with_tree(replace(model.kinematics.tree, keyframes=keyframes))
 
 
 def _of_tree(model: Model, tree: Tree) -> Model:
-    """The same robot with another tree of the same joints; loops and couplings remain."""
+    """The robot with another tree of the same joints; loops and couplings remain."""
     kinematics = model.kinematics
     if isinstance(kinematics, ClosedKinematics):
         return Model.of(replace(kinematics, spanning=Kinematics(tree)), model.gravity)

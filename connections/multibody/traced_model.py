@@ -270,7 +270,7 @@ class TracedModel:
         return found
 
     def with_inertial_parameters(self, parameters: Any) -> TracedModel:
-        """The same robot with other inertias, as `Model.with_inertial_parameters`; not checked but for shape.
+        """The robot with other inertias, as by `Model.with_inertial_parameters`; only the shape is checked.
 
         Parameters
         ----------
@@ -279,7 +279,7 @@ class TracedModel:
         return replace(self, parameters=_numbers("parameters", parameters, (len(self.body_names), 10)))
 
     def with_gravity(self, gravity: Any) -> TracedModel:
-        """The same robot under another gravity.
+        """The robot under another gravity.
 
         Parameters
         ----------
@@ -288,7 +288,7 @@ class TracedModel:
         return replace(self, gravity=_numbers("gravity", gravity, (3,)))
 
     def with_armature(self, armature: Mapping[str, Any]) -> TracedModel:
-        """The same robot with other armature of some joints, as `Model.with_armature`; not checked.
+        """The robot with other armature of some joints, as by `Model.with_armature`; not checked.
 
         Parameters
         ----------
@@ -309,7 +309,7 @@ class TracedModel:
         return replace(self, joint_armature=changed)
 
     def with_placements(self, placements: Mapping[str, Any]) -> TracedModel:
-        """The same robot with joints that are elsewhere, as `Model.with_placements`.
+        """The robot with joints that are elsewhere, as by `Model.with_placements`.
 
         Parameters
         ----------
@@ -336,7 +336,7 @@ class TracedModel:
         return replace(self, joint_placements=changed)
 
     def with_frames(self, frames: Mapping[str, tuple[str, Any]]) -> TracedModel:
-        """The same robot with further frames, as `Model.with_frames`.
+        """The robot with further frames, as by `Model.with_frames`.
 
         Parameters
         ----------
@@ -354,7 +354,7 @@ class TracedModel:
         return replace(self, further_frames=further, carriers=carriers)
 
     def with_motors(self, motors: Sequence[Motor]) -> TracedModel:
-        """The same robot with these motors in place of those that it has, as `Model.with_motors`.
+        """The robot with these motors in place of its own, as by `Model.with_motors`.
 
         Parameters
         ----------
@@ -367,7 +367,7 @@ class TracedModel:
         return replace(self, other_motors=motors_of(motors, self._joints, self.frame_names))
 
     def with_passive(self, passive: Passive) -> TracedModel:
-        """The same robot with these springs, dampers and friction, as `Model.with_passive`.
+        """The robot with these springs, dampers and friction, as by `Model.with_passive`.
 
         Parameters
         ----------
@@ -490,7 +490,7 @@ class TracedModel:
 
     @classmethod
     def tree_unflatten(cls, constants: Any, numbers: Any) -> TracedModel:
-        """The same joints with other numbers."""
+        """The robot of the same structure with other numbers."""
         structure, carriers = constants
         *arrays, frames, motors, passive = numbers
         parameters, gravity, armature, placements = arrays

@@ -127,7 +127,7 @@ class _Panel:
     chosen: list[int] | None
 
     def label(self, k: int, titled: bool) -> str:
-        """What the legend calls component k; on the screen as in code, in a paper in italics."""
+        """The legend's text of component k; on the screen as in code, in a paper in italics."""
         if self.part.components is not None:
             return self.part.components[k]
         letter = _IN_PAPERS.get(self.part.name)

@@ -69,7 +69,7 @@ def audit_functions(
     current: Callable[[Array, Array, Array], Any] | None = None,
     precision: str | None = None,
 ) -> RefereeReport:
-    """What is right of dynamics given as functions: H vdot + bias(q, v) + gravity(q) = tau.
+    """A report on dynamics given as functions: H vdot + bias(q, v) + gravity(q) = tau.
 
     Parameters
     ----------
@@ -139,7 +139,7 @@ def audit_robot(
     precision: str | None = None,
     samples: int | None = None,
 ) -> RefereeReport:
-    """What is right of a library's dynamics of a robot of the corpus, also against its reference.
+    """A report on a library's dynamics of a robot of the corpus, also against the robot's reference.
 
     Parameters
     ----------
@@ -273,7 +273,7 @@ def _point_and_structure_at(frame: FrameField, q: jax.Array) -> tuple[jax.Array,
 
 
 def _precision_of(boxes: BlackBoxes, q: Array, v: Array) -> str:
-    """That of the narrower of H and the bias."""
+    """The precision of H or of the bias, whichever is narrower: "float32" or "float64"."""
     boxes.raw_mass_matrix(q)
     single = boxes.single
     if boxes.has("bias"):

@@ -72,7 +72,7 @@ class BlackBoxes:
         return 0.5 * (H + H.T)
 
     def mass_matrix_nearby(self, q: Array) -> Array:
-        """The same, NaN where the function fails: steps of differences may leave its domain."""
+        """H(q), (n, n), at a point of a finite difference, which may be outside the domain; then NaN."""
         self.nearby_calls += 1
         try:
             value: Array = np.array(as_array("mass_matrix", self.functions["mass_matrix"](q.copy()), ()))

@@ -79,7 +79,7 @@ class LayoutSearch:
 
     @property
     def fits(self) -> tuple[Layout, ...]:
-        """Those that fit, the best first."""
+        """The layouts that fit, the best first."""
         return tuple(row.layout for row in self.rows if row.fits)
 
     def __str__(self) -> str:

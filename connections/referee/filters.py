@@ -319,7 +319,7 @@ class BlackBoxFilter:
 
 
 def audit_filter(filter: BlackBoxFilter, tolerance: float = 1e-6, subject: str = "filter") -> RefereeReport:
-    """What is right of a filter: its covariances beside what its own states and its sensor say.
+    """A report on a filter: its covariances, compared with derivatives of its own states and of its sensor.
 
     Parameters
     ----------
@@ -652,7 +652,7 @@ class _Sample:
         compare("world_update", self.update(there, P_there, z_there), self.update(x, P, z))
 
     def _covariances(self) -> None:
-        """Of all that was returned."""
+        """Write the rows on all (x, P) that were returned: P is symmetric and definite, and x a point."""
         asymmetry, least = 0.0, np.inf
         for P in self.covariances:
             size = np.sqrt(np.abs(np.diag(P)) + 1e-300)

@@ -67,7 +67,7 @@ def differences_of(frame: FrameField | LayoutFrame, precision: str) -> Differenc
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """What the functions should return at a sample, in the frame that is judged.
+    """The right values of the functions at a sample, in the frame that is judged.
 
     Parameters
     ----------
@@ -440,5 +440,5 @@ class Sample:
 
 
 def _weight(lengths: Array) -> Array:
-    """What gravity can be of each component, as if the largest length were the root of a mass."""
+    """The largest gravity (n,) of each component, as if the largest length were the root of a mass."""
     return np.asarray(lengths * float(np.max(lengths)) * _FREE_FALL)

@@ -84,7 +84,7 @@ class Row:
 
 @dataclass(frozen=True, eq=False)
 class RefereeReport:
-    """What a referee found; `print` it, read its rows, or `require` them.
+    """The results of a referee: `print` them, read their rows, or `require` them.
 
     Parameters
     ----------

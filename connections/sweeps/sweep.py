@@ -230,7 +230,7 @@ class Sweep:
 
 
 def _as_output(name: str, value: Any, dtype: np.dtype[Any]) -> np.ndarray:
-    """What a sweep's function returned as a C-contiguous array of an output's type, with the same values."""
+    """The value that a sweep's function returned, as a C-contiguous array of the output's type."""
     if dtype.kind in "biuf":
         as_array(name, value, ())
     elif is_masked(value) or not np.can_cast(np.asarray(value).dtype, dtype, "same_kind"):

@@ -128,7 +128,7 @@ class SymbolicSystem(SymbolicConnection):
         return () if self.forms is None else self._null[1]
 
     def with_basis(self, basis: Any) -> SymbolicSystem:
-        """The same system with another basis (n, m), or with one computed from the forms if None."""
+        """The system with another basis (n, m), or with one computed from the forms if None."""
         if basis is None and self.forms is None:
             raise ValueError("the system has no forms: without a basis it would lose its constraints")
         return dataclasses.replace(self, basis=basis)

@@ -212,7 +212,7 @@ class NonholonomicSubject:
 
     @property
     def pushed(self) -> NonholonomicSystem:
-        """The same system without its own forces and inputs, on which covectors (n,) act."""
+        """The system without its own forces and inputs, on which covectors (n,) act."""
         return shared(_pushed, self.system)
 
     @property
@@ -230,11 +230,11 @@ class NonholonomicSubject:
         return generator(self.seed, salt, self.draw)
 
     def redrawn(self, draw: int) -> NonholonomicSubject:
-        """The same samples with other random fields and tensors."""
+        """The subject with other random fields and tensors at its samples."""
         return replace(self, draw=draw, _memory={})
 
     def compiled(self, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
-        """As `Subject.compiled`."""
+        """*arguments -> function(system, *things, *arguments), compiled once for the system."""
         return shared(compiled_of, self.system, function, *things)
 
     def jet(self, q: Array) -> Jet:

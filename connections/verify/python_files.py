@@ -1,4 +1,4 @@
-"""What a Python file defines, ``FILE.py:NAME``, and what can be wrong with it.
+"""Objects that a Python file defines, ``FILE.py:NAME``, and errors about files and names.
 
 Errors in the file are reported with their type, their message, and the line of the file.
 """
@@ -29,7 +29,7 @@ _TRACED = (
 
 
 class Wanted(NamedTuple):
-    """What a name in a file should stand for."""
+    """The kind of object that a name in a file should stand for."""
 
     accepts: Callable[[Any], bool]  #: whether an object is one
     purpose: str  #: a verb, such as "verify"
@@ -38,7 +38,7 @@ class Wanted(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a name in a file stands for."""
+    """An object that a name in a file stands for."""
 
     thing: Any
     name: str  #: what errors call it
@@ -167,7 +167,7 @@ def _named(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
 
 
 def _required(function: Callable[..., Any]) -> list[str]:
-    """Those without a default."""
+    """The names of a function's arguments that have no default."""
     return [name for name, parameter in _named(function).items() if parameter.default is parameter.empty]
 
 

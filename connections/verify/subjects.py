@@ -57,7 +57,7 @@ def compiled_of(system: Any, function: Callable[..., Any], *things: Any) -> Call
 
 
 def batch_of(system: Any, function: Callable[..., jax.Array], *things: Any) -> Batch:
-    """The same for a function of one point (and parameters), on batches of points."""
+    """(points (k, ...), ...) -> values of function(system, *things, point, ...), compiled."""
     return Batch(PytreePartial(function, system, *things), shared(numerics_of, system).chunk)
 
 
@@ -186,7 +186,7 @@ class Subject:
         return generator(self.seed, salt, self.draw)
 
     def redrawn(self, draw: int) -> Subject:
-        """The same samples with other random fields and contorsions."""
+        """The subject with other random fields and contorsions at its samples."""
         return replace(self, draw=draw, _memory={})
 
     def compiled(self, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
@@ -197,7 +197,7 @@ class Subject:
         return shared(compiled_of, self.system, function, *things)
 
     def batch(self, function: Callable[..., jax.Array], *things: Any) -> Batch:
-        """The same for a function of one point (and parameters), on batches of points."""
+        """(points (k, ...), ...) -> values of function(system, *things, point, ...), compiled once."""
         return shared(batch_of, self.system, function, *things)
 
     @property
@@ -322,7 +322,7 @@ def subject_of(
     bodies: Bodies | None = None,
     room: float = np.inf,
 ) -> Subject:
-    """As `subject`, for a given system: all subjects of one system share its compiled functions."""
+    """A subject of a given system at the points q (m, nq); all its subjects share compiled functions."""
     require_text("name", name)
     require_indices("seed", [seed])
     if bodies is not None:

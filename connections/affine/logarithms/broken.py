@@ -123,7 +123,7 @@ def _graded_parts(grading: float) -> np.ndarray:
 
 
 def _normal_equations(differences: np.ndarray, slopes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Those of the displacements of the inner points, (63 n, 63 n) and (63 n,)."""
+    """Normal equations of the inner points' displacements: a matrix (63 n, 63 n) and a vector (63 n,)."""
     n = slopes.shape[2] // 2
     H, pull = np.zeros((PIECES + 1, n, PIECES + 1, n)), np.zeros((PIECES + 1, n))
     for i, (difference, slope) in enumerate(zip(differences, slopes, strict=True)):

@@ -104,7 +104,7 @@ class Ground(NamedTuple):
         return lengths
 
     def take(self, which: np.ndarray) -> Ground:
-        """The same at some of the points."""
+        """The arrays at some of the points: indices, or a mask (m,)."""
         return Ground(*(array[which] for array in self))
 
 
@@ -146,20 +146,20 @@ class Shooting(Parametrized):
         return known
 
     def geodesics(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
-        """From points (m, nq) with velocities v (m, n)."""
+        """Geodesics from points (m, nq) with velocities v (m, n)."""
         return self._run("geodesics", start, v, np.zeros((len(v), self.nq + self.n, 0)), tol, keep)
 
     def spread(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
-        """The same, with the derivatives of q and v in the initial velocity."""
+        """Geodesics, with the derivatives of q and v in the initial velocity."""
         linear = np.zeros((len(v), self.nq + self.n, self.n))
         linear[:, self.nq :] = start.basis
         return self._run("spread", start, v, linear, tol, keep)
 
     def spread_of_states(self, start: Ground, v: np.ndarray, tol: np.ndarray, keep: bool = False) -> Shots:
-        """The same for short geodesics, with 2 n columns: derivatives in the initial point and velocity.
+        """Short geodesics with 2 n columns: derivatives in the initial point, then in the initial velocity.
 
-        The first n belong to the directions of the orthonormal basis in which the point moves, with the same
-        components of v. `tol` is (m,).
+        The first n columns move the point along the vectors of the orthonormal basis, at constant components
+        of v; the others change v along them. `tol` is (m,).
         """
         n, nq = self.n, self.nq
         linear = np.zeros((len(v), nq + n, 2 * n))
@@ -167,7 +167,7 @@ class Shooting(Parametrized):
         return self._run("spread", start, v, linear, tol, keep, MAX_STEPS_OF_PIECES)
 
     def carry(self, start: Ground, v: np.ndarray, z: np.ndarray, tol: float) -> Shots:
-        """The same, with vectors z (m, n) transported parallelly: ``linear[:, nq:, 0]`` at the end."""
+        """Geodesics, with vectors z (m, n) transported parallelly: ``linear[:, nq:, 0]`` at the end."""
         size = start.norm(z)
         linear = np.zeros((len(v), self.nq + self.n, 1))
         linear[:, self.nq :, 0] = z / np.where(size > 0.0, size, 1.0)[:, None]

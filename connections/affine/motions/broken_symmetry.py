@@ -36,7 +36,7 @@ def broken_symmetry_told(
     action: GroupAction,
     q0: Any,
 ) -> Iterator[None]:
-    """What is done here fails with the reason, if a momentum drifts because the system lacks the symmetry.
+    """A `with` block whose errors about a momentum that drifts say why: the system lacks the symmetry.
 
     Parameters
     ----------

@@ -384,7 +384,7 @@ def _flow_units(
 
 
 def _acted_on(nabla: AffineConnection, acceleration: Acceleration | None) -> dict[str, Any]:
-    """What an acceleration changes of a `Flow`."""
+    """Arguments of `Flow`: without an acceleration <v, v> is conserved; one may depend on time."""
     return {"conserved": speed_of(nabla)} if acceleration is None else {"timed": True}
 
 

@@ -182,7 +182,7 @@ class Events:
         return self._recorded(step, came, holes) if came or holes else None
 
     def results(self) -> tuple[tuple[Array, ...], tuple[tuple[Array, Array], ...]]:
-        """Of each function the times (m, K), and q (m, K, nq) and v (m, K, n); NaN where there are fewer."""
+        """Times (m, K) and states (q (m, K, nq), v (m, K, n)) of each function's events; NaN after them."""
         times, states = [], []
         points = self._states_of(0, [self._t0], self._y0[:1])
         for i in range(len(self._functions)):
@@ -435,7 +435,7 @@ class Events:
         )
 
     def _dip(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> list[Came]:
-        """As `_coming_to_zero`, of a function that begins and ends on one side of zero, and turns between."""
+        """Zeros in a step of a function that has the same sign at both ends, and may touch zero between."""
         a, b = (Sample(end.x, side * end.value, side * end.rate) for end in ends)
         if stays_above(a, b):
             return []

@@ -84,7 +84,7 @@ class Flow(Generic[Value]):
     units : (t0, s, y, *given) -> a tuple like y: the units of the components at the time t0 + s of a motion
         from t0 (`motion_units`); of a point, those of its rate.
     points : which arrays of y are points; their motion is measured from the first point, others from zero.
-        Points and the first other array, their velocity, contain round-off of each other.
+        The points and the first array that is none, their velocity, are one group of a `Layout`.
     project : y -> the nearest valid state.
     timed : whether a function of time enters, so that steps must not pass over what it does.
     conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
@@ -151,7 +151,7 @@ class Flow(Generic[Value]):
         return settings._replace(share=numpy.where(numpy.isinf(settings.max_step), LONGEST, numpy.inf))
 
     def layout(self, *given: Any) -> Layout:
-        """What the components of the flat state are."""
+        """The layout of the flat state: which components are coordinates of a point, and in which groups."""
         sizes = [math.prod(leaf.shape) for leaf in jax.eval_shape(self.start, *given)]
         points = np.repeat([i in self.points for i in range(len(sizes))], sizes)
         ends = np.concatenate([[0], np.cumsum(sizes)]).astype(int)
@@ -318,7 +318,7 @@ class Trajectories(Parametrized):
         solver: Solver,
         since: Any = 0.0,
     ) -> tuple[Value, dict[str, Any]]:
-        """As `run`, for validated times; and further fields of a `Motion`."""
+        """The result of `run`, for times that are validated, and further fields of a `Motion`."""
         arrays = []
         for item in arguments:  # otherwise the solver would spend all of its steps on a NaN
             arrays.append(as_array(item.name, item.value, item.core))
@@ -727,7 +727,7 @@ def _momenta_rows_at(recipe: Recipe, y: jax.Array, *given: jax.Array) -> Any:
 def _momenta(
     function: Callable[..., Any], states: np.ndarray, given: tuple[Any, ...]
 ) -> Iterator[tuple[str, np.ndarray, np.ndarray]]:
-    """Of each generator the name, its momentum and its length (m, T) at states (m, T, k)."""
+    """(name, momentum (m, T), length (m, T)) of each generator at states (m, T, k)."""
     m, count = states.shape[:2]
 
     def at(i: np.ndarray) -> Any:

@@ -27,7 +27,7 @@ class _OneKind:
     """A motion whose state has no points."""
 
     def layout(self, k: int) -> Layout:
-        """Of k components of one kind."""
+        """A layout of k components of one kind."""
         return plain_layout(k)
 
 
@@ -78,12 +78,12 @@ class HostMotion(_InNumPy):
         return lambda s, h, y, f: step(h, y, f)
 
     def start(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, bool]:
-        """As `OneMotion.start`; raises the error of an initial point that is not valid."""
+        """(arguments, y, origin, True) at the start of a motion (`OneMotion`); an error if q0 is invalid."""
         given, y, origin, near = self.start_rows(np.asarray(q0)[None], np.asarray(v0)[None])
         return tuple(array[0] for array in given), y[0], origin[0], bool(near[0])
 
     def start_rows(self, q0: Array, v0: Array) -> tuple[tuple[Array, Array], Array, Array, Any]:
-        """The same for motions from q0 (m, nq) and v0 (m, n)."""
+        """(arguments, y, origin, True ...) at the starts of motions from q0 (m, nq) and v0 (m, n)."""
         q = self.host.point("q0", q0)
         for row in q:
             self.host.require(row)
@@ -182,7 +182,7 @@ class HostTransport(_OneKind):
         return attempt
 
     def start(self, *given: Any) -> tuple[Any, Array, Array, bool]:
-        """As `OneMotion.start`."""
+        """(arguments, P = 1 flattened, origin, True) at the start (`OneMotion`)."""
         one = np.eye(self._n).ravel()
         return given, one, np.zeros_like(one), True
 

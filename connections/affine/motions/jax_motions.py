@@ -252,7 +252,7 @@ class HostMotions:
         return self._rows.energies(states, squares)
 
     def start(self, rows: tuple[Array, ...], count: int) -> InitialStates:
-        """As `JaxMotions.start`; raises the error of an initial point that is not valid."""
+        """The initial states of `count` motions with the arguments `rows`; an error if a point is invalid."""
         if self._rows:
             return InitialStates(*self._rows.start_rows(*rows))
         started = [self._one.start(*(array[i] for array in rows)) for i in range(count)]
@@ -279,7 +279,7 @@ class HostMotions:
         return attempt
 
     def terms(self, t0: float, started: InitialStates) -> Callable[[int, float, Array], Array]:
-        """As `JaxMotions.terms`."""
+        """(motion, time, state (k,)) -> the sums of the sizes of the terms of its rate, (k,)."""
         given = list(zip(*started.given, strict=True)) if self._rows else started.given
         return lambda motion, s, y: self._one.terms(t0 + s, y, *given[motion])
 
@@ -314,7 +314,7 @@ class HostMotions:
         return attempt
 
     def record(self, times: Array, states: Array, given: tuple[Any, ...]) -> Any:
-        """As `JaxMotions.record`; the values are empty if a motion fails."""
+        """Values (m, T, ...), none if a motion fails; points (m, T, nq); whether all is right (m, T)."""
         if self._rows:
             return self._rows.record(0.0, states, *given)
         m, count = states.shape[:2]
@@ -342,7 +342,7 @@ class HostMotions:
         return jax.tree_util.tree_map(lambda *leaves: np.stack(leaves), *stacked), points, good
 
     def instants(self, times: list[float], states: Array, own: tuple[Any, ...]) -> tuple[Array, Array]:
-        """As `JaxMotions.instants`."""
+        """q (w, nq) and v (w, n) of one motion, with the arguments `own` (1, ...), in states (w, k)."""
         assert self._rows is not None
         return self._rows.instants(states, *own)
 

@@ -66,9 +66,9 @@ class Motion:
     drift: Array | None = field(default=None, kw_only=True)
     """(..., T) relative change of what the motion conserves, <v, v> or the energy; None if it does not."""
     event_times: Any = field(default=None, kw_only=True)
-    """Of each event the times (..., K), NaN where a motion has fewer; None without `events`."""
+    """Times (..., K) of each event, s; NaN where a motion has fewer; None without `events`."""
     event_states: Any = field(default=None, kw_only=True)
-    """Of each event q (..., K, nq) and v (..., K, n) at these times."""
+    """(q (..., K, nq), v (..., K, n)) of each event, at these times."""
     estimate: Any = field(default=None, kw_only=True)
     """|q - q'| (..., T, nq) and |v - v'| (..., T, n), with q', v' by a hundredth of the tolerances."""
 

@@ -63,7 +63,7 @@ _LOOKED_AT = 1001  # times at which a curve that could not be followed is looked
 
 @by_identity
 class Estimated(NamedTuple):
-    """What was asked for, and an estimate of its error.
+    """A result of parallel transport, and an estimate of its error.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Estimated(NamedTuple):
     """
 
     value: Array
-    """As without an estimate."""
+    """The result that is returned without an estimate."""
     error: Array
     """An array of the same shape: |value - value'|, where value' has a hundredth of the tolerances. For
     samples, its differences to four splines are added, each without a quarter of the samples."""
@@ -528,7 +528,7 @@ def _points_at(frame: FrameField, curve: Curve, times: jax.Array) -> jax.Array:
 
 
 def _points_and_rates_at(curve: Curve, times: jax.Array, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Of a curve at times (T,), (T, nq) and (T, nq)."""
+    """Points (T, nq) of a curve at times (T,), and their rates (T, nq)."""
     return jax.vmap(
         lambda t: jax.jvp(lambda s: _point_on_curve(curve, s, *given), (t,), (jnp.ones_like(t),))
     )(times)
@@ -584,5 +584,5 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
 def _spline_in_numpy(
     host: HostMechanics, path: SplinePath | PiecePath, times: np.ndarray, *given: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """As `_points_and_rates_at`."""
+    """Points (T, nq) of a spline at times (T,), on the manifold, and their rates (T, nq), in NumPy."""
     return host.projected(*path.values_and_rates(times, *given))

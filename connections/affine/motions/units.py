@@ -47,10 +47,10 @@ def motion_units(
 
 
 def speed_of(nabla: AffineConnection) -> Conserved | None:
-    """What the geodesics of a connection conserve, <v, v>, for `Flow.conserved`; None if they need not.
+    """(name, function) of <v, v>, which geodesics conserve, for `Flow.conserved`; None if it may change.
 
-    They do if, by construction, the connection is compatible with its metric or has the same geodesics as one
-    that is. The first two arrays of the flow's state are q and v.
+    It is conserved if, by construction, the connection is compatible with its metric or has the geodesics of
+    a connection that is. The first two arrays of the flow's state are q and v.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def speed_of(nabla: AffineConnection) -> Conserved | None:
 def energy_of(
     nabla: AffineConnection, metric: Metric, potential: Callable[[jax.Array], jax.Array]
 ) -> Conserved | None:
-    """What motions of vdot = -Gamma(v, v) - H^-1 dV conserve, for `Flow.conserved`; None if they need not.
+    """(name, function) of the energy of motions of vdot = -Gamma(v, v) - H^-1 dV; None if it may change.
 
     Ideal constraints that are linear in v do no work, so that their motions conserve it, too.
 

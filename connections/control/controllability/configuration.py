@@ -53,7 +53,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True, eq=False)
 class ControllabilityReport:
-    """What the tests say of a system at a point; printed, it is a readable text.
+    """The verdicts of the tests on a system at a point; printed, they are a readable text.
 
     Parameters
     ----------
@@ -201,7 +201,7 @@ def configuration_controllability(
 def _verdict(
     test: _Sufficient, jets: list[Jet], order: int | None, tol: float, names: Sequence[str]
 ) -> _Verdict:
-    """Of an accessible system: the sufficient test, the obstruction, the test in another basis of inputs."""
+    """The verdict on an accessible system, by the inputs, an obstruction, and another basis of inputs."""
     system = jets[0].system
     if test.holds:
         return _Verdict(True, _words(test, "in the inputs given"), test.clear, np.eye(system.count))

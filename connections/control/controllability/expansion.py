@@ -80,11 +80,11 @@ class Expansion:
         return self._unflatten(self._leaves(q, order, None))
 
     def disturbed(self, q: Array, order: int) -> list[Any]:
-        """The same, and twice the same with changes as round-off makes them, only larger.
+        """Coefficients as of `at`, once exact and twice with disturbances like round-off, but larger.
 
         The point, the constants and the result of every operation that rounds change by 0.5e-8 to 1e-8 of
-        themselves (`DISTURBANCE`), at random. So the change of a number over 1e-8 is what its round-off is
-        relative to. Where it comes out too small by chance, a zero is in doubt; no number becomes a zero.
+        themselves (`DISTURBANCE`), at random. So the round-off of a number is relative to its change over
+        1e-8. Where that is too small by chance, a zero is in doubt; no number becomes a zero.
 
         Parameters
         ----------
@@ -94,7 +94,7 @@ class Expansion:
         return [self._unflatten(self._leaves(q, order, rng)) for rng in runs]
 
     def value(self, q: Array) -> Any:
-        """What the function returns at q, as NumPy arrays."""
+        """The function's value at q, as NumPy arrays."""
         return jax.tree_util.tree_map(lambda leaf: leaf[0], self.at(q, 0))
 
     def _leaves(self, q: Array, order: int, rng: np.random.Generator | None) -> list[Array]:

@@ -164,7 +164,7 @@ def _independent(unit: Array, tol: float) -> list[int]:
 
 
 def _zeros(tol: float) -> tuple[float, float, float]:
-    """What counts as zero beside its terms: also what is in doubt, what is used, round-off alone."""
+    """Thresholds of zero beside a number's terms: of doubt, the one in use, and of round-off alone."""
     return _BAND * _CANCELLED * tol, _CANCELLED * tol, min(ROUND_OFF, _CANCELLED * tol)
 
 

@@ -140,7 +140,7 @@ class Surroundings:
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Surroundings:
-        """Those of a connection, made once."""
+        """The surroundings of a connection, made once."""
         known: Surroundings = cache_of(nabla).get(cls) or cache_of(nabla).setdefault(cls, cls(nabla))
         return known
 
@@ -239,7 +239,7 @@ class ControlSystem:
         return Jet(self, q, units)
 
     def units(self, q: Array) -> Units:
-        """Those in which the system is of size one near q."""
+        """The units in which the system is of size one near q."""
         key = q.tobytes()
         if key not in self._units:
             while len(self._units) >= _KEPT:
@@ -327,7 +327,7 @@ class Jet:
         return values, sizes
 
     def scaled(self, words: Sequence[Word], ambient: bool) -> tuple[Array, Array]:
-        """The same in `units`."""
+        """The words at the point and their sizes, as of `values`, but in `units`."""
         if not words:
             rows = self.system.frame.ambient_dim if ambient else self.system.frame.dim
             return np.zeros((rows, 0)), np.zeros((rows, 0))

@@ -50,7 +50,7 @@ class Units:
         return first, second, third
 
     def with_inputs(self, Y: Array) -> Units:
-        """The same with the units of other inputs Y (m, a) at the point."""
+        """The units of coordinates and fields, with those of other inputs Y (m, a) at the point."""
         return Units(self.coordinates, self.fields, _input_units(Y, self.fields))
 
 

@@ -1,4 +1,4 @@
-"""What linear equations say about inertial parameters: units, base parameters, least squares.
+"""Linear equations for inertial parameters: units, base parameters, least squares.
 
 The unknowns are x in theta = start + units x; the first are the ten parameters of each body, others may
 follow (`further_unknowns`). Source: Gautier 1991 for base parameters.

@@ -160,7 +160,7 @@ class _Point:
 
 
 class _Problem:
-    """What is minimized, and steps towards the minimum.
+    """A cost of least squares on cones of positive matrices, and steps towards its minimum.
 
     Attributes
     ----------

@@ -71,7 +71,7 @@ _SIGN = 1e-4  # g_k without a prior: a coefficient that is zero is found within 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Identification:
-    """What `identify` found.
+    """The result of `identify`: parameters, base parameters with standard errors, and residuals.
 
     The unknowns theta are the 10 N inertial parameters and, in this order and as far as asked for, the nv
     viscous and the nv Coulomb coefficients, the armature, and the nv offsets. Armature is one number for each

@@ -50,7 +50,7 @@ _TRIES, _MORE = 10, 40  # to lower a motion until its torques are within limits:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class ExcitingMotion:
-    """What `exciting_motion` found.
+    """The periodic motion that `exciting_motion` found, and the condition of its regressor.
 
     Examples
     --------
@@ -69,7 +69,7 @@ class ExcitingMotion:
     cosines: np.ndarray  #: (nv, L) s_j B_jl
     rank: int  #: number of base parameters
     condition: float  #: of the regressor, as `Identification.condition` measures it
-    random: np.ndarray  #: (30,) or fewer, the same of random motions within the limits, increasing
+    random: np.ndarray  #: (30,) or fewer, conditions of random motions within the limits, increasing
 
     def at(self, times: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q, v and a, (..., T, nv) each, at any times (..., T), s; the motion is periodic.

@@ -54,7 +54,7 @@ class FurtherUnknowns:
     def of(
         cls, model: Model, t: np.ndarray, v: np.ndarray, rate: float, asked: tuple[bool, bool, bool]
     ) -> FurtherUnknowns:
-        """Those that are asked for: friction, armature, offsets."""
+        """The unknowns that are asked for: friction, armature, offsets, as three booleans."""
         friction, armature, offsets = asked
         joints, groups = with_friction(model), groups_of(model) if armature else ()
         noisy = _noisy(t, v, rate) if any(asked) else np.zeros(model.nv, dtype=bool)
@@ -93,7 +93,7 @@ class FurtherUnknowns:
         return np.asarray(starts[self.kinds] + self.numbers)
 
     def of_velocities(self, kind: int, values: np.ndarray) -> np.ndarray:
-        """Those of one kind, (nv,), among the values behind pi; zero if they are not asked for."""
+        """The values of one kind, (nv,), among those behind pi in theta; zero if they are not asked for."""
         own = values[self.slices[kind]]
         return own.copy() if len(own) else np.zeros(self._nv)
 

@@ -178,7 +178,7 @@ class ClosedLoop(Described, Loop):
         return motion
 
     def member(self, beta: Any) -> ClosedLoop:
-        """The same loop with another connection in the controller's law, of the family of its metric.
+        """The loop with another connection in the controller's law, of the family of the model's metric.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""What a closed loop asks of a control law, and laws that are functions.
+"""Control laws of a closed loop: the methods that a loop calls, and laws that are functions.
 
 A law gives tau(q, v, v_r, a_r) at one point. Whatever it is, V of tracking and its rate are
 

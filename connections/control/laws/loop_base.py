@@ -1,4 +1,4 @@
-"""What all closed loops share: their motions, by one flow of plant, reference and further states."""
+"""The base of all closed loops: their motions, by one flow of plant, reference and further states."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Loop(Parametrized, abc.ABC):
 
     @abc.abstractmethod
     def _entry_at(self, t: jax.Array, y: tuple[Any, ...], *given: jax.Array) -> tuple[Any, Any, Any]:
-        """What the motion records at one time, q, and whether it is valid."""
+        """(record of the motion, q, whether it is valid) at one time."""
 
     @abc.abstractmethod
     def _units_at(

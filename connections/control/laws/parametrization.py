@@ -35,7 +35,7 @@ from connections.geometry.numerics.scales import (
 
 
 class Parametrization(abc.ABC):
-    """What a law asks of a plant with p unknown parameters pi: its frame, p, known force and regressor."""
+    """A plant with p unknown parameters pi, as a law sees it: its frame, p, known force and regressor."""
 
     @property
     @abc.abstractmethod

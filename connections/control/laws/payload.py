@@ -1,4 +1,4 @@
-"""What a robot carries: a payload on one of its bodies, and inertia that a law does not know.
+"""Payloads of robots: bodies that a robot carries, and inertia that a law does not know.
 
     H a_r + C_gamma(q, v) v_r + g = known force + Y pi,    pi: ten parameters for each body that carries some.
 

@@ -92,7 +92,7 @@ class Reference(Parametrized, abc.ABC):
         return None
 
     def error_at(self, t: jax.Array, q: jax.Array) -> jax.Array | None:
-        """What the reference drives to zero, (m,); None if it does not say."""
+        """The error (m,) that the reference drives to zero; None if it has no such function."""
         return None
 
     def require_times(self, name: str, times: Any) -> None:
@@ -159,7 +159,7 @@ class FieldReference(Reference):
         return None if self.desired is None else as_result("desired(t)", self.desired(t))
 
     def error_at(self, t: jax.Array, q: jax.Array) -> jax.Array | None:
-        """What the field drives to zero, (m,)."""
+        """The error (m,) that the field drives to zero; None if none was given."""
         return None if self.error is None else as_result("error(t, q)", self.error(t, q))
 
     def initial_state(self, q: jax.Array, v: jax.Array) -> jax.Array:
@@ -301,7 +301,7 @@ class AccelerationReference(Reference):
         return self.acceleration_at(t, q, v, state)
 
     def state_units_at(self, metric: Metric, q: jax.Array, state: jax.Array) -> jax.Array:
-        """Of v_r, 1 / |X_i|, (n,)."""
+        """The units 1 / |X_i| of v_r, (n,)."""
         return inverse_lengths_of(metric.matrix_at(q))
 
 

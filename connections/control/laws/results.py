@@ -1,4 +1,4 @@
-"""What closed loops and observers return: a `Motion` with the reference, the forces and the estimates."""
+"""Results of closed loops and observers: a `Motion` with the reference, the forces and the estimates."""
 
 from __future__ import annotations
 

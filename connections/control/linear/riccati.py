@@ -71,7 +71,7 @@ class _Problem:
     idle: Array
 
     def weighted(self, Q: Array, R: Array) -> _Problem:
-        """The same pair with other weights."""
+        """The pair (A, B) with other weights."""
         return _Problem(self.A, self.B, Q, R, self.discrete, self.units, self.idle)
 
 

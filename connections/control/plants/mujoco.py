@@ -85,7 +85,7 @@ class Push:
 
 @motion_class
 class PlantMotion(Motion):
-    """What a plant did, at every control instant; the last row is the end, whose forces never act.
+    """The motion of a plant at every control instant; forces of the last row never act.
 
     Examples
     --------
@@ -368,7 +368,7 @@ class _Run:
             self.straight = np.array([(element.q.start, element.v.start) for element in plain], int).T
 
     def measured(self, k: int, t: float) -> tuple[np.ndarray, np.ndarray]:
-        """What the law is given at period k; raises if the robot has fallen or the motion diverges."""
+        """The measured q (nq,) and v (n,) of period k; an error after a fall, or if the motion diverges."""
         if not self.qvel @ self.qvel + self.qpos @ self.qpos < _BEYOND**2:  # also if it is NaN
             what = f"the motion diverges: at t = {t:g} s a position or velocity is beyond {_BEYOND:g}"
             raise IntegrationError(what + too_large_gain(self.v[:k], self.model))
@@ -400,7 +400,7 @@ class _Run:
         self.mujoco.mj_step(self.compiled, self.data, steps)
 
     def motion(self, rows: int) -> PlantMotion:
-        """What was recorded in so many control instants."""
+        """The motion in the first `rows` control instants."""
         motors = (None, None) if self.of_motors is None else self.of_motors[:, :rows]
         recorded = (self.q, self.v, self.tau, self.measured_q, self.measured_v)
         return PlantMotion(self.period * np.arange(rows), *(x[:rows] for x in recorded), *motors)
@@ -426,7 +426,7 @@ def _sizes(name: str, value: Any, size: int) -> np.ndarray:
 
 
 def _forces(tau: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """What a law returned, if it is not an array of this shape."""
+    """The forces that a law returned; an error if they are not an array of this shape."""
     array = np.asarray(as_array("law(t, q, v)", tau, shape))
     if array.shape != shape:
         raise ShapeError("law(t, q, v)", shape, array.shape)

@@ -1,4 +1,4 @@
-"""What differs between a robot of MuJoCo and a model of ours, joint by joint and body by body.
+"""Differences between a robot of MuJoCo and a model of ours, joint by joint and body by body.
 
 Joints are found by their names, a body by the joint that moves it. In our neutral configuration, MuJoCo's
 axes, anchors, masses, first moments and inertias in the world are compared with ours, and with what carries

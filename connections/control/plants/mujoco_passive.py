@@ -22,7 +22,7 @@ _ROUND_OFF = 1e-9  # of a first moment, relative to its mass and the size of the
 
 
 def acting(model: Model) -> str:
-    """What acts on a robot besides gravity, in words; an empty text if nothing does."""
+    """The kinds of a robot's passive forces, in words, besides gravity; an empty text if there are none."""
     passive = model.passive
     kinds = {
         "springs": passive.springs,

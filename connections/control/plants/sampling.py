@@ -14,7 +14,7 @@ _PERIODS = 3  # in which differences grow and change their sign; what else diver
 
 
 def too_large_gain(v: np.ndarray, model: Model) -> str:
-    """What an error says about the gain; empty if the velocities (T, nv) do not alternate.
+    """A sentence for an error, that the gain is too large; empty if the velocities (T, nv) do not alternate.
 
     Parameters
     ----------

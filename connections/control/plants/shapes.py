@@ -1,4 +1,4 @@
-"""What a robot touches the ground with, in a simulator: spheres and boxes, fixed to its frames."""
+"""Shapes with which a robot touches the ground in a simulator: spheres and boxes, fixed to its frames."""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class Quadratic:
 
     @property
     def scale(self) -> float:
-        """What a fall of the cost is compared with."""
+        """The size of cost with which a decrease of it is compared."""
         return self.cost + self.size
 
     def step(self, mu: float) -> tuple[np.ndarray, bool]:
@@ -181,7 +181,7 @@ def _free(pieces: Pieces) -> np.ndarray:
 
 
 def _of_piece(places: np.ndarray) -> np.ndarray:
-    """Of (N + 1, 4, ...): what belongs to the six parts of each piece, (N, 6, ...)."""
+    """Rows (N, 6, ...) of the six parts of each piece, from those of its ends and bumps (N + 1, 4, ...)."""
     return np.concatenate([places[:-1, :2], places[1:, :2], places[:-1, 2:]], axis=1)
 
 

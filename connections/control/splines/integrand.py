@@ -1,4 +1,4 @@
-"""What a curve of effort costs at one instant, with derivatives by the curve's ambient coordinates.
+"""The cost of a curve of effort at one instant, with derivatives by the curve's ambient coordinates.
 
 A curve is P(t) in ambient coordinates, projected on the manifold: q = project(P). Its jet at an instant is
 (P, Pdot, Pddot), which gives q, v and vdot, and
@@ -116,7 +116,7 @@ def bent_at(effort: Effort, q: jax.Array, xi: jax.Array) -> tuple[jax.Array]:
 def costate_at(
     effort: Effort, t: Any, q: jax.Array, rate: jax.Array, by_q: jax.Array, by_rate: jax.Array
 ) -> tuple[jax.Array, ...]:
-    """What the slope (nq,), (nq,) of the cost by point and rate says of an instant.
+    """The state, control and costate at an instant, from the derivatives of the cost by point and rate (nq,).
 
     Returns
     -------

@@ -95,7 +95,7 @@ class Pieces:
         )
 
     def halved(self, effort: Effort) -> Pieces:
-        """The same curve in 2 N pieces, in coordinates without constraints.
+        """The curve in 2 N pieces, in coordinates without constraints.
 
         On a manifold, bumps become tangent vectors at the new points, which moves the curve by O(h^5).
         """

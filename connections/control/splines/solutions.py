@@ -47,7 +47,7 @@ class Solution(NamedTuple):
 
 
 class Task(NamedTuple):
-    """What a curve has to satisfy.
+    """The conditions on a curve: its integrand, points at given times, and velocities at both ends.
 
     Parameters
     ----------

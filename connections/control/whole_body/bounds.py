@@ -1,4 +1,4 @@
-"""What bounds the whole-body law: friction of the contacts, torques of the motors, and limits of the joints.
+"""Bounds of the whole-body law: friction of the contacts, torques of the motors, and limits of the joints.
 
 All bounds are of values that are affine in the unknowns: G_f f >= 0, tau between -limit and limit, and
 accelerations of joints, so that they stop before their limits,

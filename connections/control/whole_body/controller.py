@@ -59,7 +59,7 @@ _SHARE = 1e-6  # of a row in another one, that makes an error name it
 
 @dataclass(frozen=True, eq=False)
 class WholeBodyCommand:
-    """What the law commands, and why.
+    """The forces that the law commands, with the acceleration, the tasks, and whether a bound changed them.
 
     Examples
     --------
@@ -120,10 +120,10 @@ class WholeBodyCommand:
 
 
 class Support(NamedTuple):
-    """What bears the robot."""
+    """The contacts that bear the robot, and the bounds of forces with them."""
 
     contacts: Contacts
-    per_length: np.ndarray  #: what makes forces of the components, of which the least are best
+    per_length: np.ndarray  #: factors from components to forces, which are made small (`Contact.per_length`)
     rows: np.ndarray  #: of its forces among those of all contacts
     bounds: Bounds
     loose: Bounds  #: without limits of joints
@@ -372,7 +372,7 @@ class WholeBodyController:
         )
 
     def _support(self, lifted: tuple[str, ...]) -> Support:
-        """What bears the robot while the contacts of some frames are lifted; made once for each."""
+        """The contacts that bear the robot while those of some frames are lifted; made once for each."""
         if lifted not in self._supports:
             frames = [contact.frame for contact in self.contacts]
             for name in lifted:

@@ -81,7 +81,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Task(abc.ABC):
-    """What a robot is to do; m is its number of components.
+    """A task of a robot, such as a pose that a frame is to have; m is its number of components.
 
     Parameters
     ----------
@@ -244,7 +244,7 @@ class TaskStack:
         return [TaskState(task, state, *task.motion(state), target) for task, target in pairs]
 
     def given(self, states: Sequence[TaskState]) -> tuple[np.ndarray, ...]:
-        """What `compiled_law.task_rows` is given of the tasks, from J to the first row of each."""
+        """The arguments of `compiled_law.task_rows` from J to the first row of each task."""
         errors, E = np.empty((3, len(self.rates))), self.ones.copy()
         for at, one in zip(self.slices, states, strict=True):
             errors[0, at], bent, errors[1, at], _, errors[2, at] = one.error
@@ -384,7 +384,7 @@ class TaskState:
 
 
 def dependent_components(name: str) -> str:
-    """What a `TaskError` says of a task whose rows of J depend on each other."""
+    """The sentence of a `TaskError` about a task whose rows of J depend on each other."""
     return f"task '{name}': its components depend on each other at this q"
 
 

@@ -48,13 +48,13 @@ _MOVING = 1e-12  # a smaller component of v, relative to the speed, counts as at
 
 
 class Dynamics(Protocol):
-    """What is differentiated: H and C with their results validated."""
+    """The functions that are differentiated: H and C with their results validated."""
 
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (n, n), symmetric."""
 
     def mass_matrix_nearby(self, q: Array) -> Array:
-        """The same, NaN where there is none."""
+        """H(q), (n, n), at a point of a finite difference; NaN outside the domain."""
 
     def coriolis(self, q: Array, v: Array) -> Array:
         """C(q, v), (n, n)."""
@@ -240,7 +240,7 @@ def contorsion(terms: Terms) -> Array:
 
 
 def residuals(terms: Terms, round_off: float) -> dict[str, tuple[Array, Array, Array]]:
-    """What is zero if C has a property: its entries, their scales and their noise.
+    """{property: (entries that are zero if C has it, their scales, their noise)}.
 
     Parameters
     ----------

@@ -238,7 +238,7 @@ def beyond_each(typing_context: Any, slots: Any, counts: Any, first: Any, count:
 
 @intrinsic
 def as_integers(typing_context: Any, slots: Any) -> Any:
-    """The same slots, their 64 bits read as integers."""
+    """The slots with their 64 bits read as integers."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(sig.return_type))
@@ -346,7 +346,7 @@ def _get(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 
 def _calling(operation: str) -> Any:
-    """What calls a function of LLVM of numbers, or lane by lane, or the type's own function."""
+    """Code that calls a function of LLVM on a number or a vector register, or the type's own function."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         kind = args[0].type

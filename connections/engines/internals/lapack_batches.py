@@ -76,7 +76,7 @@ def most_matrices(primitive: Any, arguments: Any) -> int:
 
 
 def most_columns(rows: int, columns: int) -> int:
-    """Of right-hand sides of a triangular system that are solved at a time."""
+    """The number of right-hand sides of a triangular system that are solved at a time."""
     if rows > _FEW_ROWS or rows * columns <= _UNKNOWNS:
         return columns
     return _UNKNOWNS // rows

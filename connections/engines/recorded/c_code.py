@@ -37,7 +37,7 @@ class Real:
 
     @property
     def suffix(self) -> str:
-        """What the names of functions of libm and literals of this type end with."""
+        """The end of the names of libm's functions, and of literals, for this type: "f" or nothing."""
         return "f" if self.name == "float" else ""
 
     def literal(self, x: float) -> str:
@@ -189,7 +189,7 @@ class _Writer:
             self.lines.append(f"const {self.real.name} {variable} = {text};")
 
     def _leaf(self, place: int) -> str:
-        """What needs no operation, as C; empty for others."""
+        """The C text of a number that needs no operation; empty for others."""
         name, *operands = self.operations[place]
         if name == "in":
             return f"{operands[0]}[{operands[1]}]"

@@ -38,7 +38,7 @@ class Table:
         return self.changed[slot] if slot in self.changed else self.array[slot].item()
 
     def integers(self) -> Table:
-        """The same 64 bits, read as integers."""
+        """The table with its 64 bits read as integers."""
         return Table(self.array.view(np.int64))
 
 

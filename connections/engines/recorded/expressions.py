@@ -49,7 +49,7 @@ class Record:
         return Number(self, self.place("in", array, k), False)
 
     def unwritten(self, slot: int) -> Number:
-        """What memory holds that was not written: a kernel may copy it, but no result may depend on it."""
+        """The content of an unwritten slot: a kernel may copy it, but no result may depend on it."""
         return Number(self, self.place("unwritten", slot), False)
 
     def operand(self, value: Any) -> tuple[int, bool]:

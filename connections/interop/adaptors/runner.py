@@ -78,7 +78,7 @@ def _about(adaptor: Any) -> dict[str, Any]:
 
 
 def _described(robot: dict[str, Any]) -> dict[str, Any]:
-    """What is no function, and the names of the functions."""
+    """The entries of a robot that are no functions, and under "given" the names of those that are."""
     plain = {name: value for name, value in robot.items() if not callable(value)}
     return plain | {"given": [name for name, value in robot.items() if callable(value)]}
 

@@ -66,7 +66,7 @@ class SampledMetric(Metric):
         return H
 
     def explain(self, q: Any) -> None:
-        """As for every metric, and `MetricError` where the values are not smooth."""
+        """Raise the error of an invalid point, such as `MetricError` where the values are not smooth."""
         super().explain(q)
         if not np.isfinite(self.__dict__["_first"](np.asarray(q, dtype=float)[None])).all():
             raise_at(

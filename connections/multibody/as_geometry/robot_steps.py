@@ -36,7 +36,7 @@ class RobotSteps:
         self._model, self._force, self._stepped = model, force, stepping_of(model)
 
     def begin(self, q: Array, v: Array) -> Course:
-        """As `Steps.begin`.
+        """The beginnings of motions from q (m, nq) with v (m, nv) (`Steps.begin`).
 
         Raises
         ------
@@ -52,7 +52,7 @@ class RobotSteps:
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
     ) -> tuple[Course, Recorded]:
-        """As `Steps.advance`."""
+        """The courses after `counts` (GOALS,) of steps, and the values after each, (m, GOALS, ...)."""
         recorded, last = [], np.flatnonzero(counts)[-1] if counts.any() else 0
         for at, count in enumerate(counts.tolist()):
             if count:
@@ -122,7 +122,7 @@ class RobotSteps:
         return found
 
     def _record(self, course: Course) -> Recorded:
-        """What is recorded of the courses."""
+        """The values (m, ...) of the motions where they are now."""
         y, forces = np.hstack([course.q, course.P]), np.zeros((len(course.q), 2 * self._model.nv))
         found = self._stepped(y, forces, np.ones(1), 1.0, 0)
         v = found.guess[:, : self._model.nv]

@@ -258,7 +258,7 @@ class RobotSystem(ByContent, MechanicalSystem):
 
     @cached_property
     def _weight(self) -> np.ndarray:
-        """Of all bodies, (3,), in world axes."""
+        """The weight of all bodies, (3,) N, in world axes."""
         return self.model.kinematics.tree.mass * np.array(self.model.gravity)
 
     @cached_property

@@ -308,7 +308,7 @@ def _preferred(conditions: Conditions, wanted: np.ndarray, bodies: np.ndarray) -
 
 
 def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinematics:
-    """The same mechanism at the same reference with other independent joints.
+    """The mechanism at its reference with other independent joints.
 
     Parameters
     ----------
@@ -338,7 +338,7 @@ def with_independent(kinematics: ClosedKinematics, names: Any) -> ClosedKinemati
 
 
 def assembled_again(kinematics: ClosedKinematics, tree: Tree) -> Kinematics | ClosedKinematics:
-    """The same mechanism with a tree whose joints are elsewhere; loops close near the reference.
+    """The mechanism with a tree whose joints are elsewhere; loops close near the reference.
 
     Raises
     ------

@@ -72,7 +72,7 @@ class _Locked:
         self._closed, self._names, self._q = kinematics, names, q
 
     def kinematics(self) -> Kinematics | ClosedKinematics:
-        """What is left."""
+        """The kinematics of the joints that are not locked; joints that cannot move then are locked, too."""
         spanning = self._closed.spanning
         while True:
             tree = _tree(spanning, self._names, self._q)

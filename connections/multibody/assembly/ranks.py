@@ -1,4 +1,4 @@
-"""What counts as zero in K = L_X phi: the scale of each condition and velocity, and the ranks that follow.
+"""Thresholds of zero in K = L_X phi: scales of conditions and velocities, and the ranks that follow.
 
 A singular value, a column or an entry of K is small for one of two reasons: levers are short, or terms
 cancel. Only the second one lowers a rank. So K is divided by the sizes that its entries have before terms

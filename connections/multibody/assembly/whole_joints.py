@@ -55,7 +55,7 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Note:
-    """What the assembly warns of, and what to write instead, if it is a joint."""
+    """A warning of the assembly: the reason, and joints to write instead, if that is the remedy."""
 
     reason: str
     split: Split | None = None

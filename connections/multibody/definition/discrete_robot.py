@@ -109,7 +109,7 @@ class DiscreteRobot(DiscreteSystem):
     def defined_step_at(
         self, t: Any, h: Any, q: jax.Array, P: jax.Array, applied: Any, differentiable: bool
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """The same by the derivatives of the action.
+        """(q_{k+1}, P_{k+1}, why): one step of order 2, by the derivatives of the action.
 
         Parameters
         ----------

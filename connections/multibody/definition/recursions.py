@@ -1,4 +1,4 @@
-"""What each recursion computes, by its definition in JAX, at one configuration.
+"""Results of the recursions at one configuration, by their definitions in JAX.
 
 With (v x*) I as the body-level factor ("force_cross"), C is C* - D v, where the 3-form D of a robot is the
 sum over its bodies of
@@ -34,7 +34,7 @@ class HasKinematics(Protocol):
 
 
 class Robot(Embedded, Protocol):
-    """The part of a `Model` that is used here."""
+    """A `Model`, as far as the definitions use it."""
 
     @property
     def definition(self) -> RobotDefinition:
@@ -57,7 +57,7 @@ def body_contorsion_at(robot: HasKinematics, q: Vector) -> jax.Array:
 
 
 def contorsion_of_inertias_at(robot: HasKinematics, q: Vector, inertias: Any) -> jax.Array:
-    """The same for bodies of the spatial inertias (N, 6, 6), in which it is linear."""
+    """D (n, n, n) for bodies of the spatial inertias (N, 6, 6), in which it is linear."""
     A = jnp.swapaxes(robot.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
     v, w = A[:, :, None], A[:, None]
     momenta = jnp.einsum("nab,njb->nja", inertias, A)

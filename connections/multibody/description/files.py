@@ -69,7 +69,7 @@ def description_of(given: Any, package_dirs: Any = ()) -> Path | Text:
 
 
 def _opened(file: Any, read: Any) -> Text:
-    """What is left to read of an open file."""
+    """The rest of an open file."""
     name = getattr(file, "name", None)
     name = name if isinstance(name, str) else "the open file"
     try:

@@ -1,4 +1,4 @@
-"""What becomes of each element and attribute of a format: tables of data, one for each format.
+"""Elements and attributes of a format, and how each is read: tables of data, one for each format.
 
 A table, ``formats/urdf.toml`` or ``formats/mjcf.toml``, has an entry for each element, by its path:
 
@@ -37,7 +37,7 @@ _FOLDER = files(__package__) / "formats"  # in an archive, too
 
 @dataclass(frozen=True)
 class Row:
-    """What becomes of an element or attribute."""
+    """The entry of an element or attribute: its fate, and words about it."""
 
     fate: str
     words: str = ""

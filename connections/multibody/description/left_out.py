@@ -1,4 +1,4 @@
-"""What a file has and a model has not, in the words of one warning."""
+"""Parts of a file that a model does not have, in the words of one warning."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class LeftOut:
 
     @property
     def name(self) -> str:
-        """What is left out and where it is, one entry of `Passive.left_out`."""
+        """The name of the thing and where it is, one entry of `Passive.left_out`."""
         return f"{self.what}: {self.where}" if self.where else self.what
 
 
 def sentence(found: Iterable[LeftOut]) -> str:
-    """What is left out, for a warning, a line for each kind of thing; an empty text if nothing is."""
+    """A warning's text about the things that are left out, a line for each kind; empty if nothing is."""
     kinds: dict[tuple[str, str], list[LeftOut]] = {}
     for each in found:
         kinds.setdefault((each.words, each.where or each.what), []).append(each)

@@ -195,7 +195,7 @@ def gravity_of(compiled: Any) -> np.ndarray:
 
 
 def _instead(compiled: Any, split: Split, origins: np.ndarray) -> str:
-    """What to write in the file in place of a free or ball joint that equality constraints bind in part."""
+    """Advice: joints to write in place of a free or ball joint that equality constraints bind in part."""
     number = next(joint for joint in range(compiled.njnt) if joint_name(compiled, joint) == split.joint)
     body, anchor = int(compiled.jnt_bodyid[number]), compiled.jnt_pos[number]
     free = compiled.jnt_type[number] == mujoco_for("from_mjcf").mjtJoint.mjJNT_FREE

@@ -267,7 +267,7 @@ class _Coupling:
 
     @classmethod
     def of(cls, mujoco: ModuleType, compiled: Any, number: int) -> _Coupling:
-        """That of a joint or tendon constraint.
+        """The coupling of a joint or tendon constraint.
 
         Raises
         ------

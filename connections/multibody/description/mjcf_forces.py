@@ -38,7 +38,7 @@ _POLYNOMIAL = "stiffness or damping as a polynomial"
 
 @dataclass(frozen=True, eq=False)
 class MJCFForces:
-    """What acts on the robot of a compiled file.
+    """Motors and passive forces on the robot of a compiled file.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class MJCFForces:
     held : configurations of the other joints, by number.
     sites : names of the frames of sites, by number.
     origins : (nbody, 3) m, the origin of our frame of each body in MuJoCo's frame.
-    places : where the file says what.
+    places : the lines of the file's elements and attributes.
     """
 
     mujoco: ModuleType
@@ -65,7 +65,7 @@ class MJCFForces:
 
     @cached_property
     def left_out(self) -> list[LeftOut]:
-        """What the file has and the model has not."""
+        """The things that the file has and the model does not have."""
         return [*self._motors_left_out(), *self._of_tendons(), *self._others, *self.places.unknown]
 
     def _motors_left_out(self) -> Iterator[LeftOut]:
@@ -287,7 +287,7 @@ class MJCFForces:
 
     @cached_property
     def _others(self) -> list[LeftOut]:
-        """What else MuJoCo's ``qfrc_passive`` has, and what joints have besides."""
+        """The other things of MuJoCo's ``qfrc_passive`` that the model does not have, and those of joints."""
         if disabled(self.mujoco, self.compiled, "SPRING") and disabled(self.mujoco, self.compiled, "DAMPER"):
             return [each for each in self._of_joints() if not each.passive]  # it has nothing then
         return [*self._of_joints(), *self._nonlinear_tendons(), *self._of_bodies()]

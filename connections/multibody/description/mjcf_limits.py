@@ -1,4 +1,4 @@
-"""What an MJCF file makes MuJoCo allocate, from its text; and a trial in another process, if it is much.
+"""Memory that an MJCF file makes MuJoCo allocate, by its text; and a trial in another process, if it is much.
 
 Some elements of MJCF are many times as large as their text: copies by ``<replicate>``, grids, textures and
 height fields of a stated size, models that are attached again and again. MuJoCo counts few of them before it
@@ -53,7 +53,7 @@ _PNG = b"\x89PNG\r\n\x1a\n"
 
 @dataclass
 class _Sizes:
-    """What a description consists of, its models that are attached included."""
+    """The size of a description, with the models that are attached to it."""
 
     main: Path | Text
     read: int = 0  #: bytes

@@ -1,7 +1,7 @@
-"""What a URDF file has besides what is read: elements and attributes are looked up in ``formats/urdf.toml``.
+"""Elements and attributes of a URDF file that are not read; ``formats/urdf.toml`` lists all.
 
-What is in no row of the table is told by name and line. It is an error, which says where it belongs, if its
-name has a meaning in another place: an attribute ``axis`` of a joint would move it in another direction.
+A warning gives the name and line of each that the table does not have. It is an error, which says where it
+belongs, if its name has a meaning in another place: an attribute ``axis`` of a joint would turn its motion.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _NO_TURN = ("axis", "rpy", "0 0 0")  # as some exporters write it
 
 
 def left_out_of(root: Element) -> list[LeftOut]:
-    """What is in a file and not in the model, in the order of the file.
+    """The things that are in a file and not in the model, in the order of the file.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ def name_of(tag: str) -> str:
 
 
 def _visit(element: Element, above: str, owner: str) -> Iterator[LeftOut]:
-    """What is left out of an element and what is inside of it."""
+    """The things that are left out of an element, and of the elements inside of it."""
     name, lines = name_of(element.tag), (line_of(element),)
     path = f"{above}/{name}" if above else name
     own = element.get("name") or element.get("reference")

@@ -70,7 +70,7 @@ def rotor_inertias(root: Element, joints: list[str]) -> dict[str, float]:
 
 
 def transmissions_left_out(root: Element, joints: list[str], unread: bool) -> list[LeftOut]:
-    """What transmissions say of joints that do not exist, and of rotors if they are not read."""
+    """Transmissions' joints that do not exist, and their rotors if these are not read."""
     found = []
     for transmission in root.findall("transmission"):
         owner = f"transmission '{(transmission.get('name') or '')[:80]}'"

@@ -69,7 +69,7 @@ int main(void)
 
 
 def computed(model: Model, function: Exported, given: list[np.ndarray]) -> np.ndarray:
-    """What the library computes for an exported function at one configuration."""
+    """The library's value of an exported function at one configuration."""
     if function.is_step:
         *arrays, h = given
         found = getattr(variational_steps, function.recursion)

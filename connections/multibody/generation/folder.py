@@ -60,7 +60,7 @@ _WRITTEN_BY = f"/* Written by {PACKAGE}"
 
 @dataclass(frozen=True)
 class GeneratedC:
-    """What `generate_c` wrote.
+    """The folder that `generate_c` wrote, and its functions.
 
     Attributes
     ----------
@@ -68,8 +68,8 @@ class GeneratedC:
     name : with which all names in C begin.
     dtype : the type of numbers in C, ``"double"`` or ``"float"``.
     digest : SHA-256 of the model, the options and the library's version; also in the header.
-    functions : name -> a summary: operations, the bytes of the stack that it uses at most, of its text, and
-        in how many pieces a long text is, so that compilers take a reasonable time.
+    functions : name -> a summary: the number of operations, bytes of the stack at most, bytes of the text,
+        and the number of pieces into which a long text is cut, so that compilers take a reasonable time.
     """
 
     folder: Path
@@ -270,7 +270,7 @@ def _files(
 
 
 def _units(made: list[CFunction], loops: RecordedLoops | None) -> list[str]:
-    """What the names of C files end with, after that of the robot."""
+    """The ends of the names of C files, after the robot's name."""
     return ["close"] * (loops is not None) + [c.recorded.function.name for c in made]
 
 

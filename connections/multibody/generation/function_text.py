@@ -102,7 +102,7 @@ class CFunction:
 
     @property
     def _clear(self) -> str:
-        """What sets zeros in C: all entries, in a loop that a compiler turns into vector instructions."""
+        """A function in C that sets all entries to zero, in a loop that becomes vector instructions."""
         if not self.zeros:
             return ""
         size, r = self.recorded.size, self.real
@@ -201,7 +201,7 @@ def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
 def _pieces(
     recorded: Recorded, body: Code, name: str, real: Real
 ) -> tuple[Sequence[str], tuple[Piece, ...], int]:
-    """What sets the angles, the pieces of a long function, and how many numbers they keep for one another."""
+    """(lines for the angles, the pieces of a long function, the count of numbers that the pieces share)."""
     if sum(map(len, body.lines)) <= WHOLE:
         return body.before, (), 0
     (before, *texts), kept = statements_in_pieces(body.before, body.lines, PIECE)

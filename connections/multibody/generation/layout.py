@@ -1,4 +1,4 @@
-"""What the components of q and v are, by joint: for people who read the C header."""
+"""Meanings and units of the components of q and v, by joint: for people who read the C header."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def _compile(command: list[str], build: str, path: Path) -> None:
 
 
 def description_of(folder: Any) -> dict[str, Any]:
-    """What `generate_c` wrote about the functions of a folder.
+    """The description that `generate_c` wrote of the functions in a folder.
 
     Raises
     ------

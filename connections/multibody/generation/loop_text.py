@@ -160,7 +160,7 @@ int {name}_close(const double *restrict q, double *restrict loops)
 
 
 def declarations(name: str) -> list[str]:
-    """What the header says about loops."""
+    """The header's lines about loops."""
     up = name.upper()
     return [
         f"/* Write the reference configuration, in which loops close, to loops[{up}_LOOPS]. */",

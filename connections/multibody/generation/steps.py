@@ -271,7 +271,7 @@ def _write_vectors(recording: Recording) -> None:
 
 
 def _begin(recording: Recording, kick: Any, h: Any) -> None:
-    """What depends on the beginning of a step only; the displacements of joints are zero."""
+    """Record the part of a step that depends on its beginning only; displacements of joints are zero."""
     tree, work = recording.tree, recording.tree.work
     recording.read(read_configuration, tree, work, recording.given("q"))
     recording.run(prepare_step, tree, work)

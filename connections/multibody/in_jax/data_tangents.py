@@ -41,13 +41,13 @@ class OfData(Recursions, Protocol):
         """Parameters (10 N,), gravity (3,), armature (nv_s,)."""
 
     def of_armature(self, armature: jax.Array) -> OfData:
-        """The same with bodies that have no inertia, and another armature."""
+        """The recursions of bodies without inertia and with another armature (nv_s,)."""
 
     def under(self, gravity: jax.Array) -> OfData:
-        """The same under another gravity."""
+        """The recursions under another gravity (3,)."""
 
     def of_data(self, *data: jax.Array) -> OfData:
-        """The same with other numbers."""
+        """The recursions with other data, in the order of `data`."""
 
 
 def by_data(
@@ -208,7 +208,7 @@ def _inverse_mass_matrix(of: OfData, at: Any, along: Any, chosen: Chosen) -> jax
 
 
 def _forward_dynamics_derivatives(of: OfData, at: Any, along: Any, chosen: Chosen) -> jax.Array:
-    """Of F = [-H^-1 dtau/dq, -H^-1 dtau/dv, H^-1], dtau those of the inverse dynamics at this acceleration.
+    """The change of F = [-H^-1 dtau/dq, -H^-1 dtau/dv, H^-1] with the data.
 
     H F is -dtau, so F changes by -H^-1 (dH F + change of dtau). With the acceleration, dtau/dq changes by
     (L_j H_ik) adot^k, L_j H_ik = Gamma_ijk + Gamma_kji.

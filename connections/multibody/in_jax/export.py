@@ -26,7 +26,7 @@ _LAYOUT = (
 
 
 def export_checks() -> list[DisabledSafetyCheck]:
-    """What `jax.export.export` takes as `disabled_checks` for functions that call recursions.
+    """The argument `disabled_checks` of `jax.export.export` for functions that call recursions.
 
     JAX refuses to export calls whose targets it does not know. Those of recursions can be loaded in any
     process that has imported `connections.multibody`, if it has the same sources of the recursions; of other

@@ -159,7 +159,7 @@ class TracedRecursions:
 
     @cached_property
     def weightless(self) -> TracedRecursions:
-        """The same robot without gravity."""
+        """The recursions of the robot without gravity."""
         if not any(self.robot.gravity):
             return self
         return TracedRecursions(self.robot.weightless, self._program)  # type: ignore[attr-defined]
@@ -302,13 +302,13 @@ class _Given:
 
     @property
     def weightless(self) -> _Given:
-        """The same without gravity."""
+        """The recursions without gravity."""
         if self.data:
             return self.under(jnp.zeros(3))
         return _Given(self._recursions.weightless, self._solution)
 
     def of_bodies(self, parameters: jax.Array) -> _Given:
-        """The same with other inertial parameters (10 N,), and without armature."""
+        """The recursions with other inertial parameters (10 N,), and without armature."""
         of = self._recursions.of_bodies(parameters)
         recursions, data = of._recursions, of.data
         if self.data:
@@ -316,15 +316,15 @@ class _Given:
         return _Given(recursions, self._solution, data)
 
     def of_armature(self, armature: jax.Array) -> _Given:
-        """The same with bodies that have no inertia, and another armature (nv_s,)."""
+        """The recursions of bodies without inertia and with another armature (nv_s,)."""
         parameters, gravity, _ = self.data
         return _Given(self._recursions, self._solution, (jnp.zeros_like(parameters), gravity, armature))
 
     def under(self, gravity: jax.Array) -> _Given:
-        """The same under another gravity (3,)."""
+        """The recursions under another gravity (3,)."""
         parameters, _, armature = self.data
         return _Given(self._recursions, self._solution, (parameters, gravity, armature))
 
     def of_data(self, *data: jax.Array) -> _Given:
-        """The same with other numbers."""
+        """The recursions with other data, in the order of `data`."""
         return _Given(self._recursions, self._solution, data)

@@ -44,10 +44,10 @@ class Recursions(Protocol):
 
     @property
     def weightless(self) -> Recursions:
-        """The same without gravity."""
+        """The recursions without gravity."""
 
     def of_bodies(self, parameters: jax.Array) -> Recursions:
-        """The same with other inertial parameters (10 N,), and without armature."""
+        """The recursions with other inertial parameters (10 N,), and without armature."""
 
     def __call__(self, name: str, q: Vector, *vectors: Vector, chosen: Chosen = ()) -> jax.Array:
         """The recursion `name`."""
@@ -161,7 +161,10 @@ def _coriolis_matrix_rate(of: Recursions, at: Any, along: Any, chosen: Chosen) -
 
 @_rule
 def _curvature(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array:
-    """Of R_ijkl = A_ijkl - A_ijlk - s^p_kl Gamma_ipj, A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj."""
+    """The change along q of the curvature R_ijkl = A_ijkl - A_ijlk - s^p_kl Gamma_ipj.
+
+    A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj.
+    """
 
     def tensor(q: Vector) -> jax.Array:
         change, Gamma = of("christoffel_derivatives", q), of("christoffel_symbols", q, chosen=_STAR)

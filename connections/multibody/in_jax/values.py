@@ -170,5 +170,5 @@ def _on_rows(definition: Callable[..., jax.Array], *vectors: jax.Array) -> jax.A
 
 
 def _constant(choice: Any, value: Any) -> xla.Constant:
-    """What the caller chose, as a constant of the operation."""
+    """The caller's choice, such as a frame, as a constant of the operation."""
     return xla.Flag(value) if choice is BODY_FACTOR else xla.ReadArray(value)

@@ -50,7 +50,7 @@ def keyframes_of(
 
 
 def keyframes_with(keyframes: Keyframes, joints: Collection[str]) -> Keyframes:
-    """The same of a robot that has no other joints than these."""
+    """The keyframes of a robot that has no other joints than these."""
     return {
         name: {joint: state for joint, state in states.items() if joint in joints}
         for name, states in keyframes.items()

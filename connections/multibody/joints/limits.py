@@ -75,7 +75,7 @@ class Limits:
             as_array(field.name, getattr(self, field.name), ())
 
     def for_joint(self, name: str, joint: Joint) -> Limits:
-        """The same as arrays of the joint's sizes.
+        """The limits as arrays of the joint's sizes.
 
         Raises
         ------
@@ -103,7 +103,7 @@ class Limits:
         return Limits(**found)
 
     def disorder(self) -> str:
-        """What is wrong if a lower limit is above the upper one, else an empty text."""
+        """A sentence if a lower limit is above the upper one, else an empty text."""
         lower, upper = np.broadcast_arrays(self.lower, self.upper)
         wrong = np.flatnonzero(lower > upper)
         if not wrong.size:

@@ -1,4 +1,4 @@
-"""What acts on joints besides gravity: motors, and passive forces, of springs and dampers.
+"""Forces on joints besides gravity, as data: motors, and passive forces, of springs and dampers.
 
 A robot's description gives them as data of its tree of joints; `applied_forces` makes forces of them. All are
 pytrees of their numbers, which JAX may trace: then shapes and names are checked, and numbers are not.
@@ -234,7 +234,7 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
 
 
 def passive_of(passive: Passive, joints: Joints, frames: Collection[str]) -> Passive:
-    """The same with arrays, validated.
+    """The passive forces with arrays, validated.
 
     Parameters
     ----------

@@ -162,7 +162,7 @@ def _add_brackets(tree, work, out, link):
 
 @inlined
 def _add_row_of_brackets(tree, work, out, link, i):
-    """The same for one column i."""
+    """Add c^m_kj L_d H_im to L_d Gamma_ikj for one column i, columns j < k of `link`, and all d related."""
     d = tree.up[tree.first[link]]
     while d >= 0:
         _add_change_of_brackets(tree, work, out, link, i, d)
@@ -173,7 +173,7 @@ def _add_row_of_brackets(tree, work, out, link, i):
 
 @inlined
 def _add_change_of_brackets(tree, work, out, link, i, d):
-    """The same for one column i and one d, if they are related, and H_im changes along d."""
+    """Add c^m_kj L_d H_im to L_d Gamma_ikj for one column i and one d, if H_im changes along d."""
     links, columns, nv, first = tree.per_link, tree.per_column, tree.nv, tree.first[link]
     near, far, of_l = tree.link_of[i], link, tree.link_of[d]
     if near > far:

@@ -273,7 +273,7 @@ def add_inertias(tree, reduced, work, group, links, size, at):
 
 @inlined
 def _add_factors(tree, reduced, work, group, links, size, at):
-    """The same for body-level factors."""
+    """Add the body-level factors of a group's members to that of the link that carries them."""
     if reduced.group_support[group] > 0:
         above = links + reduced.group_support[group] * size + at
         for member in range(reduced.group_member[group], reduced.group_member[group + 1]):
@@ -286,7 +286,7 @@ def _add_factors(tree, reduced, work, group, links, size, at):
 
 @inlined
 def _add_contorsions(tree, reduced, work, group, factors, size):
-    """The same for contorsion factors."""
+    """Add the contorsion factors of a group's members to that of the link that carries them."""
     if reduced.group_support[group] > 0:
         above = factors + reduced.group_support[group] * size
         for member in range(reduced.group_member[group], reduced.group_member[group + 1]):

@@ -49,7 +49,7 @@ def inverse_dynamics_derivatives(tree, work, out):
 
 @inlined
 def weightless_derivatives(tree, work, out):
-    """The same without gravity."""
+    """dtau/dq, dtau/dv and H = dtau/da without gravity, in slots out[(k nv + i) nv + j]."""
     _derivatives(tree, work, out, False)
 
 

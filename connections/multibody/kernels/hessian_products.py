@@ -118,7 +118,7 @@ def inverse_dynamics_hessian_product(tree, work, out):
 
 @inlined
 def forward_dynamics_hessian_product(tree, work, out):
-    """The same of w . vdot, with tau in the place of a; v, tau and w are the three vectors."""
+    """Second derivatives of w . vdot, with tau in the place of a; v, tau and w are the three vectors."""
     nv, size, D = tree.nv, tree.nv * tree.nv, tree.scratch
     H, w = D + 2 * size, tree.vectors + 2 * nv
     articulated.forward_dynamics(tree, work, beyond(work, tree.vectors + nv))  # in the place of tau

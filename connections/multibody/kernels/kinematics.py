@@ -187,7 +187,10 @@ def place_frame(tree, work, frame):
 
 @inlined
 def move_frame(tree, work, frame):
-    """The same for all links, with their twists, and the rates of the columns; v is the first vector."""
+    """Place all links with their twists, and store columns with their rates; v is the first vector.
+
+    Returns the last column that moves the frame, -1 if none.
+    """
     place_links(tree, work)
     put(work, tree.per_link, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
     for i in range(1, tree.links + 1):

@@ -117,7 +117,7 @@ TREE = Layout(
         "bodies",  # number of bodies, without the massless ones inside chains
         "quaternions",  # number of quaternions in q
         "shifted",  # whether the origin of any group is not at its first link, or any is `leaping`
-        "leaping",  # whether any group begins below another one
+        "leaping",  # whether any link `begins` a group
         "noncommuting_count",
         "armed",  # whether any column has armature
     ),
@@ -129,13 +129,13 @@ TREE = Layout(
         "first",  # (links + 2,) first column of each link
         "origin",  # (links + 1,) the link at which the origin of its group lies
         "group",  # (links + 1,) the first link of its group
-        "begins",  # (links + 1,) whether a group begins at the link, below another one
+        "begins",  # (links + 1,) whether the link begins a group, with another origin than its parent's group
         "body",  # (links + 1,) number of the body, -1 for a massless link inside a chain
         "up",  # (nv,) column before this one on the way to the ground, -1 if there is none
         "run",  # (nv,) first of the consecutive columns, each before the next, that end at this one
         "end",  # (nv,) one past the last column of the subtree that this one moves; they are consecutive
         "link_of",  # (nv,)
-        "leap_of",  # (nv,) the link if it begins a group below that of the column before, otherwise 0
+        "leap_of",  # (nv,) for the first column of a link that begins a group (`begins`), the link; else 0
         "noncommuting",  # (noncommuting_count,) links whose columns do not commute
     ),
     numbers=(

@@ -217,7 +217,7 @@ def _choose(many, flag, source, target):
 
 @inline_section
 def _apply_rules(loop):
-    """What `settle` and `approach` of `loop_path` do after a correction was computed."""
+    """Choose the next step of the path in each lane after a correction, as `settle` and `approach` do."""
     control = loop.control
     store(control, FACTOR, 0.0)
     store(control, KEEPS, 0.0)
@@ -335,7 +335,7 @@ def _finish(closure, i, many, good, solutions, size, count):
 
 @without_reassociation
 def _polish(control):
-    """What `polish` of `loop_path` does after a correction was computed."""
+    """Choose whether a lane makes another Newton step after a correction, as `polish` of `loop_path` does."""
     length = control[LENGTH]
     store(control, FACTOR, 0.0)
     if control[PHASE] == POLISHING:

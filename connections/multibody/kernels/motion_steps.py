@@ -104,7 +104,7 @@ def motion_rows(memory, work, weights, h, y, rate, out):
 
 @compiled_entry
 def linear_at(weights, h, A, y, rate, out):
-    """The same for Pdot = A P, without units; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
+    """A step of Pdot = A P, without units; A (s, n, n) at the stages is given, y is P (n, m) by rows."""
     linear_step(weights, h, A, y, rate, flat_slots_of(out))
     return True
 

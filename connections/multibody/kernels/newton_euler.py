@@ -152,7 +152,7 @@ def mass_product(tree, work, x, product):
 
 @inlined
 def ground_acceleration(tree, falls):
-    """Of the ground, if gravity is to act as a fictitious force; zero unless `falls`, a constant."""
+    """The ground's acceleration -g, for gravity as a fictitious force; zero unless `falls`, a constant."""
     k = tree.parameters
     if falls:
         return 0.0, 0.0, 0.0, -k[0], -k[1], -k[2]

@@ -26,7 +26,7 @@ from connections.multibody.kernels.layout import LEAP
 
 @inlined
 def leap(tree, work, link):
-    """d of a link that begins a group below another one."""
+    """d (3,), m, of a link that begins a group: from the origin of its parent's group to that of its own."""
     return take(work, tree.leaps + link * LEAP.size, 3)
 
 
@@ -105,7 +105,7 @@ def add_wrench(tree, work, link, links, size, at):
 
 @inlined
 def add_inertia(tree, work, link, links, size, at):
-    """The same for an inertia, ten numbers."""
+    """Add the inertia of a link, ten numbers, to that of its parent, unless that is the ground."""
     if tree.parent[link] > 0:
         above, own = links + tree.parent[link] * size + at, links + link * size + at
         if tree.begins[link]:
@@ -139,7 +139,7 @@ def add_inertia(tree, work, link, links, size, at):
 
 @inlined
 def add_factor(tree, work, link, links, size, at):
-    """The same for a body-level factor, twelve numbers."""
+    """Add the body-level factor of a link, twelve numbers, to that of its parent."""
     if tree.parent[link] > 0:
         above, own = links + tree.parent[link] * size + at, links + link * size + at
         accumulate(work, above, own, 12)
@@ -165,7 +165,7 @@ def add_factor(tree, work, link, links, size, at):
 
 @inlined
 def add_contorsion(tree, work, link, links, size, at):
-    """The same for a contorsion factor, fifteen numbers."""
+    """Add the contorsion factor of a link, fifteen numbers, to that of its parent."""
     if tree.parent[link] > 0:
         above, own = links + tree.parent[link] * size + at, links + link * size + at
         accumulate(work, above, own, 15)
@@ -195,7 +195,7 @@ def add_contorsion(tree, work, link, links, size, at):
 
 @inlined
 def add_articulated(tree, work, link, links, size, at):
-    """The same for an articulated inertia, the upper triangle of a (6, 6) matrix row by row."""
+    """Add a link's articulated inertia to its parent's: the upper triangle of a (6, 6) matrix, by rows."""
     if tree.parent[link] > 0:
         above, own = links + tree.parent[link] * size + at, links + link * size + at
         accumulate(work, above, own, 21)
@@ -224,7 +224,7 @@ def add_articulated(tree, work, link, links, size, at):
 
 @inlined
 def add_point(tree, work, link, links, size):
-    """The same for a mass and its first moment, four numbers."""
+    """Add the mass and first moment of a link, four numbers, to those of its parent."""
     if tree.parent[link] > 0:
         above, own = links + tree.parent[link] * size, links + link * size
         accumulate(work, above, own, 4)

@@ -117,7 +117,7 @@ def inverse_dynamics_second_derivatives(tree, work, out):
 
 @inlined
 def forward_dynamics_second_derivatives(tree, work, out):
-    """The same of vdot, with tau in the place of a; v and tau are the first two vectors."""
+    """Second derivatives of vdot, with tau in the place of a; v and tau are the first two vectors."""
     nv, size, D, H = tree.nv, tree.nv * tree.nv, tree.scratch, tree.scratch + 2 * tree.nv * tree.nv
     cube, product = nv * size, H + size
     articulated.forward_dynamics(tree, work, beyond(work, tree.vectors + nv))  # in the place of tau

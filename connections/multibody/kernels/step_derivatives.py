@@ -93,7 +93,7 @@ def put_exact_slope(work, slot, inertia, x, factors):
 
 @compiled_batch_entry
 def momentum_derivatives_rows(memory, q0, q1, lengths, out):
-    """Of rows (m, nq) and times (m, 1): out (m, 2 nv^2), dm_j along X_i at q0, [j, i], and at q1.
+    """Write dm_j along X_i at q0, [j, i], and at q1 to out (m, 2 nv^2); q0, q1 (m, nq), times (m, 1).
 
     The tree has one origin for each subtree. Returns whether all quaternions are units.
     """

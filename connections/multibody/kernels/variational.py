@@ -183,7 +183,7 @@ def move_links(tree, work, h, sloped):
 
 @inlined
 def _displacement(tree, work, i):
-    """Of link i: that of its parent, followed by that of its joint, seen from the origin of its group."""
+    """The displacement of link i, the parent's followed by the joint's, seen from its group's origin."""
     slot = tree.per_link + i * LINK.size
     above = tree.per_link + tree.parent[i] * LINK.size
     turn, shift = take(work, above + LINK.turn, 4), take(work, above + LINK.shift, 3)
@@ -352,7 +352,7 @@ def armature_momenta(tree, work, h):
 
 @inlined
 def _armature_momentum(tree, work, i, h):
-    """Of a spherical or free joint: that of a body of inertia a 1 and mass m at the joint, in its axes."""
+    """The armature's momentum in a spherical or free joint, as of a body of inertia a 1 and mass m."""
     first, own = tree.first[i], tree.per_link + i * LINK.size + LINK.own
     a, m = tree.armature[first], 0.0
     if is_free(tree, i):

@@ -58,7 +58,7 @@ class Failure(NamedTuple):
 
 
 class Solver(Protocol):
-    """What follows the loops outside of this room."""
+    """A solver that follows loops from one configuration to another, such as the compiled one."""
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
         """q_s (..., nq_s) at q (..., nq) from `start` (..., nq_s), not finite if loops do not close.
@@ -280,7 +280,7 @@ class ClosedKinematics(Coordinates):
     # --- definitions -------------------------------------------------------------------------------------
 
     def near(self, start: Any) -> ClosedKinematics:
-        """The same, with loops that are followed from the spanning configuration `start` (nq_s,)."""
+        """Kinematics whose loops are followed from the spanning configuration `start` (nq_s,)."""
         near = copy(self)
         for cached in ("frame", "_hash"):  # the frame asks whether loops close
             near.__dict__.pop(cached, None)

@@ -135,7 +135,7 @@ class LoopClosure:
 
 
 def pivots(R: jax.Array) -> jax.Array:
-    """Of K_d = Q R in units: how far each column is from the span of those before it, (n_d,).
+    """The distance (n_d,) of each column of K_d = Q R, in units, from the span of those before it.
 
     That is the sine of its angle with the span, if the column is longer than one; where a column vanishes, so
     does this.

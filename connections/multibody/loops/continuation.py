@@ -196,7 +196,7 @@ class _Factors(NamedTuple):
 
     @staticmethod
     def of(loops: LoopClosure, K: jax.Array) -> _Factors:
-        """Of K (p, n_d + n_i)."""
+        """The factors of K (p, n_d + n_i)."""
         d = len(loops.dependent)
         return _Factors(*jnp.linalg.qr(K[:, :d] * loops.lengths), K[:, d:])
 

@@ -32,7 +32,7 @@ _REAL = "dfbhilqBHILQ"  # codes of the types of numbers that are converted to fl
 
 
 class Direct(NamedTuple):
-    """What a call of compiled code needs."""
+    """The data of a call of compiled code."""
 
     at: Callable[..., bool]  #: the compiled function for one configuration
     memory: ndarray  #: its first argument

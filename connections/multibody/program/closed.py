@@ -91,7 +91,7 @@ class Closed:
 
     @classmethod
     def tree_unflatten(cls, kinematics: Any, arrays: Any) -> Closed:
-        """The same robot with other arrays."""
+        """The configurations of the same robot with other arrays."""
         found = kinematics()
         if found is None:
             raise ReferenceError("the robot of this Closed does not exist any more")
@@ -119,20 +119,23 @@ def coordinates_of(q: Any, kinematics: Kinematics | ClosedKinematics, name: str 
 
 
 def solution_of(closed: Closed, kinematics: Kinematics | ClosedKinematics) -> Any:
-    """The solution (..., k), likewise."""
+    """The solution (..., k) of a `Closed`; `PointError` if it is of another robot."""
     if closed._kinematics is not kinematics:
         _require_same_loops("q", closed._kinematics, kinematics)
     return closed._solution
 
 
 def with_numpy_arrays(closed: Closed) -> Closed:
-    """The same with NumPy arrays that compiled code accepts."""
+    """The configurations and solutions as NumPy arrays that compiled code accepts."""
     found: Closed = jax.tree.map(lambda array: base_ndarray(np.asarray(array, np.float64)), closed)
     return found
 
 
 def rows_of(closed: Closed, batch: tuple[int, ...] | None = None) -> Closed:
-    """The same in NumPy, broadcast to the batch, which is its own by default, with one axis (m,) for it."""
+    """The configurations and solutions in NumPy, with one axis (m,) for the batch.
+
+    They are broadcast to `batch`; by default it is their own.
+    """
     batch = closed.q.shape[:-1] if batch is None else batch
     rows: Closed = jax.tree.map(lambda array: as_rows(array, batch), closed)
     return rows
@@ -149,7 +152,7 @@ def _require_same_loops(
 
 
 def _joints(kinematics: Kinematics | ClosedKinematics) -> object:
-    """What robots share that differ in gravity, inertia, armature and frames only."""
+    """The object that is the same for robots that differ in gravity, inertia, armature and frames only."""
     return kinematics.clusters if isinstance(kinematics, ClosedKinematics) else kinematics.tree.joints
 
 

@@ -20,13 +20,13 @@ from connections.multibody.program.closed_definition import InputRefused
 
 
 class OfLoops(NamedTuple):
-    """What a call of compiled code needs of the loops."""
+    """The data of the loops for a call of compiled code."""
 
     closure: ndarray
     clusters: ndarray
     solved: bool  #: whether it takes solutions of the loops in place of q
     solve: Callable[[Any], Any]  #: q -> the solution, if it takes that
-    of_closed: Callable[..., Any]  #: of a `Closed` likewise
+    of_closed: Callable[..., Any]  #: `Closed` -> what the call takes in place of q
     bias_rates: Callable[..., Any]  #: of a solution and v
     kinematics: Any
 

@@ -81,7 +81,7 @@ def _empty(arguments: str) -> list[Any]:
 
 
 def description(name: str) -> str:
-    """What the function `name` computes, for messages."""
+    """The words for the compiled function `name`, for messages."""
     if name in SOLVERS:
         return SOLVERS[name][0]
     recursion, kind = name.removeprefix("closed_").rsplit("_", 1)

@@ -226,7 +226,7 @@ class Loops:
     def _failed(
         self, row: int, status: int, closure: np.ndarray, q: np.ndarray, start: np.ndarray
     ) -> tuple[int, Failure] | None:
-        """What `_solve` returns for a status of compiled code; `closure` holds its workspace."""
+        """(row, why it failed) by a status of compiled code, or None; `closure` holds its workspace."""
         _accept(abs(status) < BAD_INPUT)
         return None if status == 0 else (row, self._failure(closure, q, start, status))
 

@@ -50,7 +50,7 @@ class LoopSteps:
     def __call__(
         self, y: Array, forces: Array, shares: Array, h: float, count: int, guess: Array | None = None
     ) -> Stepped:
-        """As `stepping.stepped`.
+        """The steps of rows, with the arguments of `stepping.stepped`.
 
         Raises
         ------

@@ -385,7 +385,7 @@ class Program:
         return (with_workspace(pack_with_one_origin(self._kinematics, self._gravity), self.slots),)
 
     def choice(self, name: str, chosen: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What the compiled function `name` takes for what the caller chose.
+        """The arguments of the compiled function `name` for the caller's choice, such as a frame.
 
         Raises
         ------
@@ -506,7 +506,7 @@ class Program:
         return self._batches[name]
 
     def batch_layout(self, name: str, lanes: int = LANES) -> tuple[np.ndarray, int]:
-        """What the compiled function for rows takes besides: the result's nonzero blocks, and its slots.
+        """Arguments of the compiled function for rows: nonzero blocks of the result, slots of the workspace.
 
         Parameters
         ----------
@@ -711,17 +711,17 @@ def _is_one(q: Any, *vectors: Any) -> bool:
 
 
 def _chosen_before(rest: tuple[Any, ...]) -> tuple[Any, Any]:
-    """What was chosen, () if nothing, and `out`."""
+    """(the choice, () if there is none; `out`)."""
     return (rest[0] if len(rest) == 2 else ()), rest[-1]
 
 
 def _one(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What a call takes for what the caller chose: one thing, or none."""
+    """The choice as a call takes it: a tuple of one entry, or an empty one."""
     return chosen if len(chosen) < 2 else (chosen,)
 
 
 def _completely(program: Program, name: str) -> Call:
-    """What a call does where the arguments are not as compiled code takes them."""
+    """The call for arguments that compiled code does not take as they are."""
     row = RECURSIONS[name]
     names, count = ("q", *row.vectors), len(row.choice.arguments) if row.choice else 0
 

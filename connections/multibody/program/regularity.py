@@ -60,7 +60,7 @@ def require_semidefinite(kinematics: Kinematics | ClosedKinematics) -> None:
 
 
 def remedy(kinematics: Kinematics | ClosedKinematics, column: int) -> str:
-    """What to write if H is singular along a velocity component."""
+    """Advice for a model whose H is singular along a velocity component."""
     body, tree = kinematics.body_of[column], kinematics.tree
     joint, moved = tree.joint_names[body], tree.body_names[body]
     if isinstance(tree.joints[body], Free) and tree.parents[body] < 0 and not tree.inertias[body].any():

@@ -17,7 +17,7 @@ def history_size(nv: int) -> int:
 
 
 class Stepped:
-    """What `variational_rows` found: q, P, the guess of the next step, steps, why, and the last column.
+    """The result of `variational_rows`: q, P, the guess of the next step, steps, why, and the last column.
 
     Parameters
     ----------

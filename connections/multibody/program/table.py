@@ -18,7 +18,7 @@ N, PARAMETERS, BODIES, TWISTS = "n", "10 N", "N", "6 N"
 
 @dataclass(frozen=True)
 class Choice:
-    """What the caller of a recursion chooses besides arrays."""
+    """A choice of a recursion's caller besides arrays, such as a frame."""
 
     arguments: tuple[str, ...]  #: names of the public arguments
     name: str  #: of the argument of compiled code that stands for them

@@ -149,7 +149,7 @@ def pack(
 
 
 def pack_with_one_origin(kinematics: Kinematics, gravity: tuple[float, float, float]) -> np.ndarray:
-    """The same with one origin for each subtree, for kernels that do not lead from one origin to another."""
+    """The packed tree with one origin for each subtree, for kernels that need one."""
     return pack(kinematics, gravity, np.ones(len(kinematics.tree.joints), dtype=bool))
 
 
