@@ -45,7 +45,12 @@ SHAPES = {
     "forces of a skate": ("forces", lambda: skate(forces=of_size(2)).forward_dynamics(Q3, U, NOTHING)),
     "a control": ("control", lambda: system().simulate(Q, V, TIMES, of_size(3))),
     "a control of one entry": ("control", lambda: system().simulate(Q, V, TIMES, of_size(1))),
+    "inside jit": ("control", lambda: jax.jit(lambda q: system().simulate(q, V, TIMES, of_size(3)).q)(Q)),
     "of a skate's": ("control", lambda: skate().simulate(Q3, U, TIMES, of_size(2))),
+    "of a skate's inside jit": (
+        "control",
+        lambda: jax.jit(lambda q: skate().simulate(q, U, TIMES, of_size(2)).q)(Q3),
+    ),
     "a force": ("acceleration", lambda: cn.geodesic(NABLA, Q, V, TIMES, of_size(3))),
     "a force of one entry": ("acceleration", lambda: cn.geodesic(NABLA, Q, V, TIMES, of_size(1))),
     "on a skate": ("acceleration", lambda: cn.geodesic(SKATE, Q3, U, TIMES, of_size(1))),

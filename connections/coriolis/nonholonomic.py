@@ -35,7 +35,7 @@ from connections.checks import (
     require_shape,
     require_type,
 )
-from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential
+from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential, controlled_at
 from connections.coriolis.variational import DiscreteSystem
 from connections.coriolis.variational_motion import is_variational, variational_motion
 from connections.evaluation.boundary import Argument, evaluate
@@ -444,15 +444,13 @@ class NonholonomicSystem(Described, Parametrized):
 
         def rate(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             p, V = state
-            u = jnp.zeros(self.controls)
-            if control is not None:
-                u = require_shape("control(t, q, v)", control(t, p, self.components_at(p, V)), u.shape)
+            u = controlled_at(control, t, p, self.components_at(p, V), self.controls)
             return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
 
         def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             p, V = state
             v, nabla = self.components_at(p, V), self.connection
-            u = jnp.zeros(self.controls) if control is None else control(t, p, v)
+            u = controlled_at(control, t, p, v, self.controls)
             slope, H = nabla.ambient.frame.lie_derivative_at(self.potential_at, p), metric.matrix_at(p)
             forces = self.inputs_at(p).T @ u, self.forces_at(t, p, v), slope
             own = (jnp.abs(solve_definite(H, force)) for force in forces)
@@ -534,11 +532,8 @@ class DiscreteNonholonomic(DiscreteSystem):
 
     def applied_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
         """Forces and inputs, (n,)."""
-        F = self.system.forces_at(t, q, v)
-        if self.control is None:
-            return F
-        u = require_shape("control(t, q, v)", self.control(t, q, v), (self.system.controls,))
-        return F + self.system.inputs_at(q).T @ u
+        u = controlled_at(self.control, t, q, v, self.system.controls)
+        return self.system.forces_at(t, q, v) + self.system.inputs_at(q).T @ u
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The connection is valid."""

@@ -40,6 +40,13 @@ Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
 FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
 
 
+def controlled_at(control: Forces | None, t: Any, q: jax.Array, v: jax.Array, size: int) -> jax.Array:
+    """What a control of the user gives, (size,), whose shape is checked; zero without one."""
+    if control is None:
+        return jnp.zeros(size)
+    return require_shape("control(t, q, v)", control(t, q, v), (size,))
+
+
 def terms_beside(
     plant: MechanicalSystem, t: Any, state: tuple[Any, ...], rate: tuple[Any, ...]
 ) -> tuple[Any, ...]:
@@ -74,10 +81,7 @@ class DiscreteMechanics(DiscreteSystem):
 
     def applied_at(self, t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
         """Forces and control, (n,)."""
-        tau = self.system.forces_at(t, q, v)
-        if self.control is None:
-            return tau
-        return tau + require_shape("control(t, q, v)", self.control(t, q, v), tau.shape)
+        return self.system.forces_at(t, q, v) + controlled_at(self.control, t, q, v, v.size)
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """The metric is valid."""
@@ -459,14 +463,12 @@ class MechanicalSystem(Described, Parametrized):
 
         def acceleration(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
             tau = self.forces_at(t, q, v) - as_result("the gradient of the potential", self.gravity_at(q))
-            if control is not None:
-                tau = tau + require_shape("control(t, q, v)", control(t, q, v), tau.shape)
+            tau = tau + controlled_at(control, t, q, v, v.size)
             return solve_definite(self.metric.matrix_at(q), tau)
 
         def terms(t: Any, state: State, *given: jax.Array) -> State:
             q, v = state
-            tau = jnp.zeros_like(v) if control is None else as_result("control(t, q, v)", control(t, q, v))
-            return self.terms_at(t, q, v, tau)
+            return self.terms_at(t, q, v, controlled_at(control, t, q, v, v.size))
 
         timed = control is not None or self.forces is not None
         kept = None if timed else energy_of(self._nabla, self.metric, self.potential_at)

@@ -9,7 +9,7 @@ import difflib
 import math
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -25,7 +25,10 @@ from connections.affine.motions.units import energy_and_scale, momenta_of
 from connections.affine.symmetry import GroupAction
 from connections.checks import (
     IntegrationError,
+    NonFiniteError,
     as_array,
+    as_result,
+    finite_results,
     is_traced,
     keep_motion,
     require_choice,
@@ -190,7 +193,9 @@ def variational_motion(
         recorded = _nothing(rows, len(counts))
     else:
         made = steps or DiscreteSteps(system)
-        recorded = _Followed(name, owner, made, stepping, np.asarray(times), counts, batch).rows(*rows)
+        recorded = _Followed(name, owner, system, made, stepping, np.asarray(times), counts, batch).rows(
+            *rows
+        )
     motion = _motion(times, recorded, batch, conserving)
     return replace(motion, **_fields_as_given(motion, arguments))
 
@@ -268,6 +273,7 @@ class _Followed(NamedTuple):
 
     name: str
     owner: Any
+    system: DiscreteSystem
     steps: Steps
     stepping: Stepping
     times: Array
@@ -326,7 +332,7 @@ class _Followed(NamedTuple):
                 except ValueError as error:
                     raise IntegrationError(f"{name}: at t = {t:.6g}, {error}") from error
                 raise IntegrationError(f"{name}: the motion is not finite by t = {t:.6g}")
-            raise IntegrationError(self._words(name, row, course))
+            self._raise(name, row, course)
         except IntegrationError as error:
             error.failed = (tuple(int(i) for i in np.unravel_index(which[row], self.batch)),)
             if not self.batch:
@@ -334,8 +340,32 @@ class _Followed(NamedTuple):
                 keep_motion(error, _motion(self.times[:until], kept, (), False))
             raise
 
-    def _words(self, name: str, row: int, course: Course) -> str:
-        """Why the step of a motion failed, and what step would do."""
+    def _refused(self, row: int, course: Course) -> NonFiniteError | None:
+        """The error of a user's function that is not finite within the step that failed, or None.
+
+        It is looked for at the ends and the middles of the parts of the step, on the way that its first
+        velocity leads.
+        """
+        system, frame = self.system, self.system.metric.frame
+        q, P = (jnp.asarray(array[row]) for array in course[:2])
+        h, ends = float(self.stepping.step), np.concatenate([[0.0], np.cumsum(self.stepping.shares)])
+        w = system.components_at(q, P)
+        as_known: Any = jnp.asarray if self.steps.sizes else np.asarray  # robots' need not know JAX's
+        for share in np.unique([ends[:-1], 0.5 * (ends[:-1] + ends[1:]), ends[1:]]):
+            t = float(self.times[0]) + (course.steps[row] + share) * h
+            p = frame.retract_at(q, share * h * system.velocity_at(q, w))
+            try:
+                with finite_results():
+                    system.applied_at(t, as_known(p), as_known(w))
+                    slope = frame.lie_derivative_at(system.potential_at, p)
+                    as_result("the gradient of the potential", slope)
+            except NonFiniteError as error:
+                what = str(error).removesuffix(": every number must be finite")
+                return NonFiniteError(f"{what} at t = {t:.6g}")
+        return None
+
+    def _raise(self, name: str, row: int, course: Course) -> NoReturn:
+        """Raise the error of a step that failed: why, and what step would do."""
         h = float(self.stepping.step)
         t = float(self.times[0] + course.steps[row] * h)
         why = "Newton's method does not converge near to where it begins"
@@ -343,11 +373,15 @@ class _Followed(NamedTuple):
             why = "a body or the angle of a joint would turn by half a turn or more in it"
         if course.why[row] == OPEN:
             why = "loops do not close where it leads"
-        what = f"{name}: no step of {abs(h):g} from t = {t:.6g}, q = {text_of_point(course.q[row])}: {why}"
+        what = f"{name}: no step of {abs(h):g} from t = {t:.6g}, q = {text_of_point(course.q[row])}"
         found = self._shorter(row, course, t)
-        if found is None:
-            return f"{what}; no step down to {abs(h) / 2**SHORTEST:.3g} would do there"
-        return f"{what}; the step is too long: there step={found:.6g} would do"
+        if found is not None:
+            raise IntegrationError(f"{what}: {why}; the step is too long: there step={found:.6g} would do")
+        refused = self._refused(row, course)
+        if refused is not None:
+            raise IntegrationError(f"{what}: {refused}") from refused
+        least = abs(h) / 2**SHORTEST
+        raise IntegrationError(f"{what}: {why}; no step down to {least:.3g} would do there")
 
     def _shorter(self, row: int, course: Course, t: float) -> float | None:
         """The length of steps by which the motion can be followed for the time of the step that failed."""

@@ -70,8 +70,10 @@ class Function:
             except (TypeError, ValueError) as error:
                 refused = error
             # Either it raises an error of its own again, or JAX has refused what it returns.
-            _require_arrays(self, self.function(*arguments, **keywords))
-            raise refused
+            result = self.function(*arguments, **keywords)
+            if _are_arrays(result):
+                raise refused
+            return result  # for the caller, who names it (`checks.as_result`)
         # Networks of equinox have functions among their leaves, which are structure.
         arguments, keywords = jax.tree_util.tree_map(
             lambda part: part if isinstance(part, _ARRAYS) else Static(part), (arguments, keywords)
@@ -106,12 +108,10 @@ class Function:
 jax.tree_util.register_static(Function)
 
 
-def _require_arrays(function: Function, result: Any) -> None:
-    """Raise `TypeError` naming a user's function that returns what JAX does not take, such as text."""
-    for leaf in jax.tree_util.tree_leaves(result):
-        if not isinstance(leaf, _ARRAYS) or is_masked(leaf) or not _of_numbers(leaf):
-            what = f"the function {function.__name__!r} returns {words_of(leaf)}"
-            raise TypeError(f"{what}: expected arrays of numbers")
+def _are_arrays(result: Any) -> bool:
+    """Whether JAX takes what a user's function returns."""
+    leaves = jax.tree_util.tree_leaves(result)
+    return all(isinstance(leaf, _ARRAYS) and not is_masked(leaf) and _of_numbers(leaf) for leaf in leaves)
 
 
 def unwrap(function: Any) -> Any:

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 from scipy.linalg import expm
 from scipy.optimize import root
 from scipy.spatial.transform import Rotation
@@ -14,7 +15,7 @@ from scipy.special import ellipj
 import connections as cn
 from connections import systems
 from connections.affine.motions.motion import Motion
-from connections.checks import IntegrationError
+from connections.checks import IntegrationError, NonFiniteError
 from connections.coriolis.variational_motion import require_kept
 
 
@@ -210,6 +211,43 @@ def test_a_momentum_that_the_retraction_does_not_keep_is_an_error():
     with pytest.raises(IntegrationError, match="commutes with the retraction") as caught:
         plane.simulate([1.0, 0.2], [0.3, 0.9], times, symmetry=shifts, **keep)
     assert caught.value.motion.q.shape == (5, 2)
+
+
+def late(t, q, v):
+    """A force that is none from t = 0.23 on."""
+    return jnp.where(t > 0.23, jnp.nan, 0.1) * q
+
+
+NOT_FINITE = {
+    "control": (r"control\(t, q, v\)\[0\] is nan at t = 0.25", {}, [late], 2),
+    "control, order 4": (r"control\(t, q, v\)\[0\] is nan at t = 0.237826", {}, [late], 4),
+    "forces": (r"forces\(t, q, v\)\[0\] is nan at t = 0.25", {"forces": late}, [], 2),
+    "potential": (
+        r"the gradient of the potential\[0\] is nan at t = 0.25",
+        {"potential": lambda q: jnp.where(q[0] > 0.465, jnp.nan, 0.1) * q[0] ** 2},
+        [],
+        2,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", always(NOT_FINITE, "control"))
+def test_what_is_not_finite_is_named_with_its_time(name):
+    expected, parts, control, order = NOT_FINITE[name]
+    system = cn.MechanicalSystem(PENDULUM.metric, **{"potential": PENDULUM.potential, **parts})
+    with pytest.raises(
+        IntegrationError, match=f"^simulate: no step of 0.1 from t = 0.2,.*{expected}"
+    ) as error:
+        system.simulate([0.4], [0.3], [0.0, 0.1, 0.6], *control, method="variational", step=0.1, order=order)
+    assert isinstance(error.value.__cause__, NonFiniteError) and len(error.value.motion.q) == 2
+
+
+@pytest.mark.further
+def test_what_is_not_finite_is_nan_inside_jit():
+    def points(v):
+        return PENDULUM.simulate([0.4], v, [0.0, 0.1, 0.6], late, method="variational", step=0.1).q
+
+    np.testing.assert_array_equal(np.isfinite(jax.jit(points)(jnp.array([0.3]))[:, 0]), [True, True, False])
 
 
 def test_a_momentum_that_is_not_kept_is_an_error():

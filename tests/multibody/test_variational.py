@@ -77,6 +77,17 @@ def test_spatial_momentum_of_a_free_base_is_round_off(rng):
     assert np.ptp(motion.v[:, :6], axis=0).min() > 1e-2  # control: the base's own velocities are not constant
 
 
+def test_a_control_that_is_not_finite_is_named(floating, rng):
+    """Written in NumPy, which traces nothing."""
+
+    def late(t, q, v):
+        return np.where(t > 0.12, np.nan, 0.1) * v
+
+    q0, v0, keep = floating.random(rng), rng.normal(size=floating.nv), {"method": "variational", "step": H}
+    with pytest.raises(IntegrationError, match=r"control\(t, q, v\)\[0\] is nan at t = 0.125"):
+        floating.system().simulate(q0, v0, [0.0, 0.3], late, **keep)
+
+
 def test_orders_of_trees(floating, rng):
     """Differences between steps of h, h/2, h/4 fall by 4, and by 16 with Suzuki's composition."""
     q0, v0 = floating.random(rng), rng.normal(size=floating.nv)
