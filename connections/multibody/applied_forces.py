@@ -19,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -84,8 +83,8 @@ class PassiveLaw(NamedTuple):
         D = numbers.diag(d) + R.T @ (damping[:, None] * R)
         return cls(D, L, R, lower, upper, k, friction, 1.0 if none else passive.friction_speed)
 
-    def forces(self, q: Any, v: Any, numbers: ModuleType = np) -> Any:
-        """tau_s (..., nv_s), by the functions of NumPy or JAX."""
+    def forces(self, q: Any, v: Any, numbers: Any = np) -> Any:
+        """tau_s (..., nv_s), by the functions of NumPy, of JAX, or on numbers that are recorded."""
         tau = -v @ self.D
         if len(self.L):
             length = q @ self.L.T
@@ -96,12 +95,13 @@ class PassiveLaw(NamedTuple):
             tau = tau - self.friction * numbers.tanh(v / self.speed)
         return tau
 
-    def slopes(self, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, q: Any, v: Any, numbers: Any = np) -> tuple[Any, Any]:
         """dtau_s / dq and dtau_s / dv, (..., nv_s, nv_s); at a rest length, half of each side's slope."""
         length = q @ self.L.T
-        slack = (np.sign(length - self.lower) - np.sign(length - self.upper)) / 2.0  # 1 between them
-        in_q = -np.einsum("ka,...k,kb->...ab", self.R, self.stiffness * (1.0 - slack), self.R)
-        in_v = -self.friction / self.speed / np.cosh(np.minimum(np.abs(v / self.speed), 300.0)) ** 2
+        slack = (numbers.sign(length - self.lower) - numbers.sign(length - self.upper)) / 2.0  # 1 in between
+        in_q = -(self.R.T * (self.stiffness * (1.0 - slack))[..., None, :]) @ self.R
+        share = numbers.tanh(v / self.speed)
+        in_v = self.friction / self.speed * (share * share - 1.0)
         return in_q, in_v[..., None] * np.eye(len(self.D)) - self.D
 
 
