@@ -305,6 +305,9 @@ def sprung(model: mb.Model) -> mb.Model:
         mb.Spring("coil", {one[0]: 1.0}, 5.0, 0.2, 0.3),
         mb.Spring("belt", {name: 0.7 - k for k, name in enumerate(one[:3])}, 7.0, (-0.2, 0.3)),
     )
+    balls = [name for name in tree.joint_names if len(tree.neutral()[tree.configuration_slice(name)]) == 4]
+    rest = (0.6, 0.0, 0.0, 0.8)
+    springs += tuple(mb.Spring(f"of {name}", {name: 1.0}, 4.0 + k, rest, 0.1) for k, name in enumerate(balls))
     damping = {name: 0.2 + 0.1 * k for k, name in enumerate(tree.joint_names)}
     lift = {model.body_names[-1]: [0.7, 0.1, 0.2, -0.05]}
     return model.with_passive(
@@ -313,11 +316,21 @@ def sprung(model: mb.Model) -> mb.Model:
 
 
 @pytest.mark.parametrize(
-    "name", always(["arm", "quadruped", "four-bar", "belt leg", "legged robot"], "arm", "four-bar")
+    "name",
+    always(
+        ["arm", "quadruped", "four-bar", "belt leg", "legged robot", "loop with balls", "balls"],
+        "arm",
+        "four-bar",
+        "balls",
+    ),
 )
 def test_passive_forces(tmp_path, name) -> None:
     """Springs, dampers, friction and lift, of trees and of closed chains, and their slopes."""
-    model = sprung(mb.example(name) if name in ("arm", "quadruped") else PLANS[name]().build())
+    if name == "balls":
+        plain = assemble(np.random.default_rng(3), [mb.Spherical, mb.Revolute, mb.Spherical], [-1, 0, 1])
+    else:
+        plain = mb.example(name) if name in ("arm", "quadruped") else PLANS[name]().build()
+    model = sprung(plain)
     mb.generate_c(model, [*WITH_PASSIVE, "gravity"], tmp_path, name="robot", passive=True)
     loaded, rng = mb.load_c(tmp_path, flags=QUICK), np.random.default_rng(5)
     for function in WITH_PASSIVE:
@@ -328,6 +341,10 @@ def test_passive_forces(tmp_path, name) -> None:
         without = np.stack(getattr(mb, function)(model, q, v, x))  # negative control
         assert np.abs(without - expected).max() > 1e-2 * size, function
     np.testing.assert_allclose(loaded.gravity(q), mb.gravity(model, q), atol=1e-12)  # does not contain them
+    if name == "balls":  # where their springs are at rest, nothing is divided by zero
+        q[:4] = q[5:] = (0.6, 0.0, 0.0, 0.8)
+        expected = np.stack(mb.inverse_dynamics_derivatives(model, q, v, x, passive=True))
+        np.testing.assert_allclose(loaded.inverse_dynamics_derivatives(q, v, x), expected, atol=1e-12)
     if name == "arm":  # where a spring becomes slack, it has half of its slope; and far away it overflows
         q = np.array([0.3 / 0.7, 0.0, 0.0, 0.4, 0.5, 0.6])
         expected = np.stack(mb.inverse_dynamics_derivatives(model, q, v, x, passive=True))

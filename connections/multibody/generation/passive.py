@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from connections.checks import ModelError
-from connections.engines.recorded.expressions import Number, applied
+from connections.engines.recorded.expressions import Number, applied, applied_to_two
+from connections.geometry.rigid.host_groups import skew
 from connections.multibody.applied_forces import require_whole
 from connections.multibody.model import Model
 from connections.multibody.passive_forces import reduced_forces, reduced_slopes
@@ -100,10 +101,42 @@ def _positive(x: Any) -> Any:
     return 0.5 * (x + abs(x))
 
 
+def _half_turn(q0: Any, q1: Any) -> tuple[list[Any], Any, Any, Any]:
+    """Sines (3,) and the cosine of half the rotation R0^T R1, the norm of the sines, and half the angle."""
+    x, y, z, w = q0.tolist()
+    X, Y, Z, W = q1.tolist()
+    r = [w * X - W * x - y * Z + z * Y, w * Y - W * y - z * X + x * Z, w * Z - W * z - x * Y + y * X]
+    cosine = w * W + x * X + y * Y + z * Z
+    sine = _not_zero(applied("sqrt", sum(a * a for a in r)))
+    sines = [applied_to_two("copysign", 1.0, cosine) * a for a in r]
+    return sines, abs(cosine), sine, applied("atan", sine / _not_zero(abs(cosine)))
+
+
+def _difference(q0: Any, q1: Any) -> Any:
+    """`rotation_difference` without a branch."""
+    r, _, sine, half = _half_turn(q0, q1)
+    return np.array([a * (2.0 * half / sine) for a in r], dtype=object)
+
+
+def _slope(q0: Any, q1: Any) -> Any:
+    """`rotation_difference_slope` without a branch: c a^2 is accurate where c is not."""
+    r, cosine, sine, half = _half_turn(q0, q1)
+    turned, n = ([a * factor for a in r] for factor in (half / sine, 1.0 / sine))
+    square = skew(np.array(n, dtype=object)) @ skew(np.array(n, dtype=object))
+    share = np.full((3, 3), 1.0 - half * cosine / sine, dtype=object)
+    return np.eye(3) + skew(np.array(turned, dtype=object)) + share * square
+
+
+def _not_zero(x: Any) -> Any:
+    return applied_to_two("fmax", x, _TIE)
+
+
 # In the place of NumPy; what the law compares with is zero.
 _RECORDED = SimpleNamespace(
     maximum=lambda x, zero: _each(_positive)(x),
     minimum=lambda x, zero: -_each(_positive)(-x),
     sign=_each(lambda x: x / (abs(x) + _TIE) if isinstance(x, Number) else float(np.sign(x))),
     tanh=_each(lambda x: applied("tanh", x)),
+    rotation_difference=_difference,
+    rotation_difference_slope=_slope,
 )
