@@ -7,8 +7,8 @@ With the configuration q_s and velocity v_s = G v of all joints (q and v themsel
 
 of motors on joints with the ratios B_s, motors on frames with the Jacobian J_f and the wrench w per unit;
 dampers D, springs of the stiffness k on the lengths L q_s, whose rates are R v_s and which are slack between
-their rest lengths, springs of spherical joints with the rotations R, dry friction f with the speed w, and masses g_lift whose weight is carried. With LG the
-derivative of G along the columns,
+their rest lengths, springs of spherical joints with the rotations R, dry friction f with the speed w, and
+masses g_lift whose weight is carried. With LG the derivative of G along the columns,
 
     dtau_i/dq_j = LG_sji tau_s + G_si (dtau_s/dq_t G_tj + dtau_s/dv_t LG_tjk v^k) + dg_lift,
     dtau/dv = G^T (dtau_s/dv) G.
@@ -33,7 +33,7 @@ from connections.multibody.definition.frames import frame_of
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
 from connections.multibody.inertia import BodyInertia
-from connections.multibody.joints.motors import Motor, Passive
+from connections.multibody.joints.motors import Motor, Passive, Spring
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
@@ -68,9 +68,9 @@ class Turn(NamedTuple):
 
 
 class PassiveLaw(NamedTuple):
-    """Passive forces of a spanning tree as arrays,
+    """Passive forces of a spanning tree as arrays.
 
-        tau_s = -D v_s - R^T k s(L q_s) - sum E^T k log(R_0^T R) - f tanh(v_s / w).
+    tau_s = -D v_s - R^T k s(L q_s) - sum E^T k log(R_0^T R) - f tanh(v_s / w).
 
     Parameters
     ----------

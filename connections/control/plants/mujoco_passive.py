@@ -1,7 +1,8 @@
 """Passive forces of a model in MuJoCo, and how those of a file differ from them.
 
-Springs and their dampers become fixed tendons, those of spherical joints, dampers and dry friction those of
-MuJoCo's joints, and lift its gravity compensation. Source: MuJoCo's documentation, Computation, Passive forces.
+Springs and their dampers become fixed tendons; those of spherical joints, dampers and dry friction become
+those of MuJoCo's joints, and lift its gravity compensation.
+Source: MuJoCo's documentation, Computation, Passive forces.
 """
 
 from __future__ import annotations
