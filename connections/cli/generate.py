@@ -43,6 +43,7 @@ def add(commands: Any) -> None:
     )
     generate.add_argument("--float", action="store_true", help="numbers are float, not double")
     generate.add_argument("--cuda", action="store_true", help="NAME.cuh, too: the functions on a GPU")
+    generate.add_argument("--passive", action="store_true", help="dampers, springs and friction act, too")
     generate.add_argument("--floating-base", action="store_true", help="give the root link a free joint")
     generate.ending = _ending
     generate.set_defaults(run=run)
@@ -69,7 +70,9 @@ def run(options: argparse.Namespace) -> int:
     name = options.name if options.name is not None else identifier(options.robot.stem)
     functions = [text.strip() for text in options.functions.split(",") if text.strip()]
     dtype = "float" if options.float else "double"
-    made = mb.generate_c(model, functions, options.out, name=name, dtype=dtype, cuda=options.cuda)
+    made = mb.generate_c(
+        model, functions, options.out, name=name, dtype=dtype, cuda=options.cuda, passive=options.passive
+    )
     for function, about in made.functions.items():
         pieces = f", in {about['pieces']} pieces" if about["pieces"] > 1 else ""
         print(

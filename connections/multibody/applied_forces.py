@@ -2,12 +2,13 @@
 
 With the configuration q_s and velocity v_s = G v of all joints (q and v themselves without loops),
 
-    B = G^T B_s + sum J_f^T w,    tau = G^T (-D v_s - R^T k s(L q_s) - f tanh(v_s / w)) + g_lift,
+    B = G^T B_s + sum J_f^T w,
+    tau = G^T (-D v_s - R^T k s(L q_s) - k log(R_0^T R) - f tanh(v_s / w)) + g_lift,
 
 of motors on joints with the ratios B_s, motors on frames with the Jacobian J_f and the wrench w per unit;
 dampers D, springs of the stiffness k on the lengths L q_s, whose rates are R v_s and which are slack between
-their rest lengths, dry friction f with the speed w, and masses g_lift whose weight is carried. With LG the
-derivative of G along the columns,
+their rest lengths, springs of spherical joints with the rotations R, dry friction f with the speed w, and
+masses g_lift whose weight is carried. With LG the derivative of G along the columns,
 
     dtau_i/dq_j = LG_sji tau_s + G_si (dtau_s/dq_t G_tj + dtau_s/dv_t LG_tjk v^k) + dg_lift,
     dtau/dv = G^T (dtau_s/dv) G.
@@ -19,7 +20,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from types import ModuleType
 from typing import Any, NamedTuple
 
 import jax
@@ -27,12 +27,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import ModelError, is_traced
+from connections.geometry.rigid import host_groups, rotations
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.frames import frame_of
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
 from connections.multibody.inertia import BodyInertia
-from connections.multibody.joints.motors import Motor, Passive
+from connections.multibody.joints.motors import Motor, Passive, Spring
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 
 
@@ -49,8 +50,27 @@ def motor_matrix_at(model: Any, q: jax.Array) -> jax.Array:
     return B
 
 
+class Turn(NamedTuple):
+    """A spring of a spherical joint, with the force E^T (-k log(R_0^T R)).
+
+    Parameters
+    ----------
+    q : where the joint's quaternion is among the coordinates.
+    E : (3, nv_s) that selects the joint's velocity.
+    stiffness : k.
+    rest : (4,) R_0.
+    """
+
+    q: slice
+    E: np.ndarray
+    stiffness: Any
+    rest: Any
+
+
 class PassiveLaw(NamedTuple):
-    """Passive forces of a spanning tree, tau_s = -D v_s - R^T k s(L q_s) - f tanh(v_s / w), as arrays.
+    """Passive forces of a spanning tree as arrays.
+
+    tau_s = -D v_s - R^T k s(L q_s) - sum E^T k log(R_0^T R) - f tanh(v_s / w).
 
     Parameters
     ----------
@@ -58,6 +78,7 @@ class PassiveLaw(NamedTuple):
     L, R : (k, nq_s) and (k, nv_s) lengths of springs, L q_s, and their rates, R v_s.
     lower, upper, stiffness : (k,) rest lengths and k; s is the stretch beyond them.
     friction, speed : (nv_s,) f, and w, at which friction has 76 % of its size.
+    turns : springs of spherical joints.
     """
 
     D: np.ndarray
@@ -68,11 +89,14 @@ class PassiveLaw(NamedTuple):
     stiffness: np.ndarray
     friction: np.ndarray
     speed: Any
+    turns: tuple[Turn, ...] = ()
 
     @classmethod
     def of(cls, kinematics: Kinematics, passive: Passive) -> PassiveLaw:
         """The law of a tree, in arrays of JAX if JAX traces a number of `passive`."""
-        springs, numbers = passive.springs, _numbers_of(passive)
+        numbers = _numbers_of(passive)
+        springs = [spring for spring in passive.springs if not spring.turns]
+        balls = [spring for spring in passive.springs if spring.turns]
         of_q, of_v = (partial(_by_joint, kinematics, starts) for starts in _starts(kinematics))
         none = passive.friction_speed is None
         d, friction = of_v(passive.damping, numbers), of_v({} if none else passive.friction, numbers)
@@ -81,28 +105,47 @@ class PassiveLaw(NamedTuple):
         lower, upper = _rows([numbers.array(spring.rest) for spring in springs], 2, numbers).T
         each = [numbers.array([spring.stiffness, spring.damping]) for spring in springs]
         k, damping = _rows(each, 2, numbers).T
+        for ball in balls:
+            d = d + of_v(dict.fromkeys(ball.joints, ball.damping), numbers)
         D = numbers.diag(d) + R.T @ (damping[:, None] * R)
-        return cls(D, L, R, lower, upper, k, friction, 1.0 if none else passive.friction_speed)
+        speed = 1.0 if none else passive.friction_speed
+        turns = tuple(_turn(kinematics, ball) for ball in balls)
+        return cls(D, L, R, lower, upper, k, friction, speed, turns)
 
-    def forces(self, q: Any, v: Any, numbers: ModuleType = np) -> Any:
-        """tau_s (..., nv_s), by the functions of NumPy or JAX."""
+    def forces(self, q: Any, v: Any, numbers: Any = np) -> Any:
+        """tau_s (..., nv_s), by the functions of NumPy, of JAX, or on numbers that are recorded."""
         tau = -v @ self.D
         if len(self.L):
             length = q @ self.L.T
             # Where lower = length = upper, JAX takes half of each slope, so k; of a clip, 3/4 of k.
             stretch = numbers.maximum(length - self.upper, 0.0) + numbers.minimum(length - self.lower, 0.0)
             tau = tau - (self.stiffness * stretch) @ self.R
+        for turn in self.turns:
+            turned = _rotations(numbers).rotation_difference(turn.rest, q[..., turn.q])
+            tau = tau - (turn.stiffness * turned) @ turn.E
         if is_traced(self.friction) or self.friction.any():
             tau = tau - self.friction * numbers.tanh(v / self.speed)
         return tau
 
-    def slopes(self, q: Any, v: Any) -> tuple[np.ndarray, np.ndarray]:
+    def slopes(self, q: Any, v: Any, numbers: Any = np) -> tuple[Any, Any]:
         """dtau_s / dq and dtau_s / dv, (..., nv_s, nv_s); at a rest length, half of each side's slope."""
         length = q @ self.L.T
-        slack = (np.sign(length - self.lower) - np.sign(length - self.upper)) / 2.0  # 1 between them
-        in_q = -np.einsum("ka,...k,kb->...ab", self.R, self.stiffness * (1.0 - slack), self.R)
-        in_v = -self.friction / self.speed / np.cosh(np.minimum(np.abs(v / self.speed), 300.0)) ** 2
+        slack = (numbers.sign(length - self.lower) - numbers.sign(length - self.upper)) / 2.0  # 1 in between
+        in_q = -(self.R.T * (self.stiffness * (1.0 - slack))[..., None, :]) @ self.R
+        for turn in self.turns:
+            slope = _rotations(numbers).rotation_difference_slope(turn.rest, q[..., turn.q])
+            in_q = in_q - turn.stiffness * (turn.E.T @ slope @ turn.E)
+        share = numbers.tanh(v / self.speed)
+        in_v = self.friction / self.speed * (share * share - 1.0)
         return in_q, in_v[..., None] * np.eye(len(self.D)) - self.D
+
+
+def _turn(kinematics: Kinematics, spring: Spring) -> Turn:
+    number = kinematics.joint_names.index(next(iter(spring.joints)))
+    (first, end), at = (starts[number : number + 2] for starts in _starts(kinematics))
+    E = np.zeros((3, kinematics.nv))
+    E[[0, 1, 2], at[0] + np.arange(3)] = 1.0
+    return Turn(slice(int(first), int(end)), E, spring.stiffness, spring.rest)
 
 
 def passive_forces_at(model: Any, q: Any, v: Any) -> jax.Array:
@@ -174,6 +217,11 @@ def require_left_out_nothing(passive: Passive) -> None:
 
 def _spanning(kinematics: Kinematics | ClosedKinematics) -> Kinematics:
     return kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics
+
+
+def _rotations(numbers: Any) -> Any:
+    """What has the functions of rotations for NumPy, JAX, or numbers that are recorded."""
+    return host_groups if numbers is np else rotations if numbers is jnp else numbers
 
 
 def _numbers_of(given: Any) -> Any:

@@ -13,9 +13,10 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, is_traced, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
-from connections.multibody.applied_forces import passive_forces_at
+from connections.multibody.applied_forces import PassiveLaw, passive_forces_at
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.program.closed import Closed, coordinates_of
+from connections.multibody.program.solution_layout import Solution
 
 
 def passive_forces(model: Any, q: Any, v: Any) -> Any:
@@ -24,9 +25,7 @@ def passive_forces(model: Any, q: Any, v: Any) -> Any:
         return evaluate(model, model.passive_forces_at, *_arguments(model, q, v))
     at, x, batch = _real(model, q, v)
     if model.closed:
-        q_s, G, _ = model.program.solution(at)
-        tau_s = model.passive_law.forces(q_s, np.einsum("...si,...i->...s", G, x))
-        tau = np.einsum("...si,...s->...i", G, tau_s)
+        tau = reduced_forces(model.passive_law, model.program.solution(at), x)
     else:
         tau = model.passive_law.forces(at, x)
     if model.lifted is not None:
@@ -42,13 +41,7 @@ def passive_slopes(model: Any, q: Any, v: Any) -> tuple[Any, Any]:
     at, x, batch = _real(model, q, v)
     law, lifted = model.passive_law, model.lifted
     if model.closed:
-        q_s, G, LG = model.program.solution(at)
-        v_s = np.einsum("...si,...i->...s", G, x)
-        K, D = law.slopes(q_s, v_s)
-        in_q = np.einsum("...sji,...s->...ij", LG, law.forces(q_s, v_s))
-        along = np.einsum("...st,...tj->...sj", K, G) + np.einsum("...st,...tjk,...k->...sj", D, LG, x)
-        in_q += np.einsum("...si,...sj->...ij", G, along)
-        in_v = np.einsum("...si,...st,...tj->...ij", G, D, G)
+        in_q, in_v = reduced_slopes(law, model.program.solution(at), x)
     else:
         in_q, in_v = law.slopes(at, x)
     if lifted is not None:
@@ -57,6 +50,24 @@ def passive_slopes(model: Any, q: Any, v: Any) -> tuple[Any, Any]:
         in_q = in_q + of_lift[..., 0, :, :]
     shape = (*batch, model.nv, model.nv)
     return as_given((np.broadcast_to(in_q, shape), np.broadcast_to(in_v, shape)), *_arrays(q, v))
+
+
+def reduced_forces(law: PassiveLaw, solution: Solution, v: Any, numbers: Any = np) -> Any:
+    """G^T tau_s, (..., nv), of a closed chain at solutions of its loops and v (..., nv)."""
+    q_s, G, _ = solution
+    tau_s = law.forces(q_s, np.einsum("...si,...i->...s", G, v), numbers)
+    return np.einsum("...si,...s->...i", G, tau_s)
+
+
+def reduced_slopes(law: PassiveLaw, solution: Solution, v: Any, numbers: Any = np) -> tuple[Any, Any]:
+    """The derivatives of `reduced_forces` along the frame fields and in v, (..., nv, nv) each."""
+    q_s, G, LG = solution
+    v_s = np.einsum("...si,...i->...s", G, v)
+    K, D = law.slopes(q_s, v_s, numbers)
+    along = K @ G + D @ np.einsum("...tjk,...k->...tj", LG, v)
+    in_q = np.einsum("...sji,...s->...ij", LG, law.forces(q_s, v_s, numbers))
+    transposed = np.swapaxes(G, -1, -2)
+    return in_q + transposed @ along, transposed @ D @ G
 
 
 def passive_slopes_at(model: Any, q: jax.Array, v: jax.Array) -> jax.Array:

@@ -394,7 +394,7 @@ def test_a_push_is_at_the_centre_of_all_that_is_fixed_to_a_body(tmp_path):
 
 PASSIVE = """<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.5"/><worldbody>
   <body><freejoint name="float"/>{0}
-    <body pos="0.2 0 0"><joint name="ball" type="ball" damping="0.3"/>{0}
+    <body pos="0.2 0 0"><joint name="ball" type="ball" damping="0.3" stiffness="6"/>{0}
       <body pos="0.2 0 0"><joint name="hinge" axis="0 1 0.2" ref="0.3" springref="-0.2" stiffness="3"
           damping="5" frictionloss="1"/>{0}
         <body pos="0 0.3 0"><joint name="slide" type="slide" axis="1 0 1" stiffness="5"/>{0}</body></body>
@@ -412,7 +412,10 @@ def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
     model = mb.from_mjcf(path)
     body = model.body_names[1]
     lift = {body: 0.4 * mb.inertial_parameters(model)[1, :4]}
-    lifted = model.with_passive(dataclasses.replace(model.passive, lift=lift))
+    (ball,) = (spring for spring in model.passive.springs if spring.name == "ball")
+    turned = dataclasses.replace(ball, rest=(0.6, 0.0, 0.0, 0.8), damping=0.2)
+    springs = tuple(turned if spring is ball else spring for spring in model.passive.springs)
+    lifted = model.with_passive(dataclasses.replace(model.passive, springs=springs, lift=lift))
     robot = control.MuJoCoRobot.of(lifted, passive=True)
     compiled, data = robot.compiled, mujoco.MjData(robot.compiled)
     in_qvel = robot.coordinates.in_qvel
@@ -435,6 +438,8 @@ def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
     with pytest.raises(ModelError, match=f"lift of '{body}'"):
         other = model.with_passive(dataclasses.replace(model.passive, lift=aside))
         control.MuJoCoRobot.of(other, passive=True)
+    with pytest.raises(ModelError, match="joint 'ball' has springs of several rest orientations"):
+        control.MuJoCoRobot.of(model.with_passive(mb.Passive((ball, turned))), passive=True)
     control.MuJoCoRobot.from_mjcf(path, model, passive=True)
     less = dataclasses.replace(model.passive, damping={}, friction={"hinge": 0.5})
     with pytest.raises(ModelError, match=r"(?s)at joint 'hinge'.*dry friction differs"):

@@ -16,7 +16,7 @@ mujoco = pytest.importorskip("mujoco")
 INERTIAL = '<inertial pos="0.1 -0.05 0.2" euler="20 30 40" mass="1.5" diaginertia="0.03 0.04 0.05"/>'
 TREE = f"""<mujoco><compiler angle="radian"/><option gravity="0.3 -0.2 -9.5"/><worldbody>
   <body pos="0 0 1" euler="0.2 0 0"><freejoint name="float"/>{INERTIAL}
-    <body pos="0.2 0 0"><joint name="ball" type="ball" damping="0.3" pos="0.05 0 0"/>{INERTIAL}
+    <body pos="0.2 0 0"><joint name="ball" type="ball" damping="0.3" pos="0.05 0 0" stiffness="6"/>{INERTIAL}
       <body pos="0.2 0 0"><joint name="hinge" axis="0 1 0.2" ref="0.3" springref="-0.2" stiffness="3"
           damping="0.7" frictionloss="0.4"/>{INERTIAL}
         <site name="rotor" pos="0.1 0.2 0.3" euler="0.3 0.4 0.5"/>
@@ -265,9 +265,21 @@ BAD = {
         lambda m: m.with_motors([mb.Motor("a", {"hinge": 1.0}, force=(2, 1))]),
         "'a': force: the least",
     ),
-    "ball spring": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 1.0}),))),
+    "ball and hinge": (
+        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 1.0, "hinge": 1.0}),))),
         "spring 's': joint 'ball' has 4 coordinates, expected one",
+    ),
+    "ball's coefficient": (
+        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 2.0}),))),
+        "spring 's': joint 'ball' is spherical, so its coefficient is 1",
+    ),
+    "ball's rest": (
+        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 1.0}, 2.0, (0.0, 0.0, 0.0, 2.0)),))),
+        "spring 's': rest: expected 0 or a unit quaternion",
+    ),
+    "a hinge's quaternion": (
+        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, 2.0, (0.0, 0.0, 0.0, 1.0)),))),
+        "spring 's': rest: a quaternion is for a spherical joint",
     ),
     "negative": (
         lambda m: m.with_passive(mb.Passive(friction={"hinge": -1.0})),

@@ -293,6 +293,82 @@ def test_armature_counts(rng, tmp_path) -> None:
     assert largest_error(model, loaded, "coriolis_matrix") > 1e-3
 
 
+DYNAMICS = ("inverse_dynamics", "forward_dynamics")
+WITH_PASSIVE = (*DYNAMICS, *(f"{name}_derivatives" for name in DYNAMICS))
+
+
+def sprung(model: mb.Model) -> mb.Model:
+    """The robot with all passive forces; a spring on three joints is slack between two lengths."""
+    tree = model.spanning_tree if model.closed else model
+    one = [name for name in tree.joint_names if len(tree.neutral()[tree.configuration_slice(name)]) == 1]
+    springs = (
+        mb.Spring("coil", {one[0]: 1.0}, 5.0, 0.2, 0.3),
+        mb.Spring("belt", {name: 0.7 - k for k, name in enumerate(one[:3])}, 7.0, (-0.2, 0.3)),
+    )
+    balls = [name for name in tree.joint_names if len(tree.neutral()[tree.configuration_slice(name)]) == 4]
+    rest = (0.6, 0.0, 0.0, 0.8)
+    springs += tuple(mb.Spring(f"of {name}", {name: 1.0}, 4.0 + k, rest, 0.1) for k, name in enumerate(balls))
+    damping = {name: 0.2 + 0.1 * k for k, name in enumerate(tree.joint_names)}
+    lift = {model.body_names[-1]: [0.7, 0.1, 0.2, -0.05]}
+    return model.with_passive(
+        mb.Passive(springs, damping, dict.fromkeys(one, 0.5), friction_speed=0.3, lift=lift)
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    always(
+        ["arm", "quadruped", "four-bar", "belt leg", "legged robot", "loop with balls", "balls"],
+        "arm",
+        "four-bar",
+        "balls",
+    ),
+)
+def test_passive_forces(tmp_path, name) -> None:
+    """Springs, dampers, friction and lift, of trees and of closed chains, and their slopes."""
+    if name == "balls":
+        plain = assemble(np.random.default_rng(3), [mb.Spherical, mb.Revolute, mb.Spherical], [-1, 0, 1])
+    else:
+        plain = mb.example(name) if name in ("arm", "quadruped") else PLANS[name]().build()
+    model = sprung(plain)
+    mb.generate_c(model, [*WITH_PASSIVE, "gravity"], tmp_path, name="robot", passive=True)
+    loaded, rng = mb.load_c(tmp_path, flags=QUICK), np.random.default_rng(5)
+    for function in WITH_PASSIVE:
+        q, (v, x) = model.random(rng), rng.standard_normal((2, model.nv))
+        expected = np.stack(getattr(mb, function)(model, q, v, x, passive=True))
+        found, size = np.stack(getattr(loaded, function)(q, v, x)), np.abs(expected).max()
+        assert np.abs(found - expected).max() < 1e-12 * size, function
+        without = np.stack(getattr(mb, function)(model, q, v, x))  # negative control
+        assert np.abs(without - expected).max() > 1e-2 * size, function
+    np.testing.assert_allclose(loaded.gravity(q), mb.gravity(model, q), atol=1e-12)  # does not contain them
+    if name == "balls":  # where their springs are at rest, nothing is divided by zero
+        q[:4] = q[5:] = (0.6, 0.0, 0.0, 0.8)
+        expected = np.stack(mb.inverse_dynamics_derivatives(model, q, v, x, passive=True))
+        np.testing.assert_allclose(loaded.inverse_dynamics_derivatives(q, v, x), expected, atol=1e-12)
+    if name == "arm":  # where a spring becomes slack, it has half of its slope; and far away it overflows
+        q = np.array([0.3 / 0.7, 0.0, 0.0, 0.4, 0.5, 0.6])
+        expected = np.stack(mb.inverse_dynamics_derivatives(model, q, v, x, passive=True))
+        np.testing.assert_allclose(loaded.inverse_dynamics_derivatives(q, v, x), expected, atol=1e-12)
+        with pytest.raises(NonFiniteError):
+            loaded.inverse_dynamics(np.array([0.0, 1.7e308, -1.7e308, 0.0, 0.0, 0.0]), v, x)
+    if name == "four-bar":
+        test = compiled(tmp_path, [*STRICT, "-O0"], "test_robot.c")
+        assert test.returncode == 0, test.stdout
+
+
+def test_passive_forces_without_a_form_in_c_are_refused(tmp_path) -> None:
+    arm = sprung(mb.example("arm"))
+    for function in ("variational_step", "forward_dynamics_hessian_product"):
+        with pytest.raises(ModelError, match=f"{function}: passive forces have no form in C"):
+            mb.generate_c(arm, [function], tmp_path, name="robot", passive=True)
+    partly = arm.with_passive(mb.Passive(left_out=("the bushing 'b'",)))
+    with pytest.raises(ModelError, match="the bushing 'b'"):
+        mb.generate_c(partly, ["forward_dynamics"], tmp_path, name="robot", passive=True)
+    with pytest.raises(TypeError, match="passive"):
+        mb.generate_c(arm, ["forward_dynamics"], tmp_path, name="robot", passive=1)
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("robot", always(["ur5", "panda", "anymal", "solo12", "a1"], "solo12"))
 @pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
 def test_robots(tmp_path, robot) -> None:

@@ -104,9 +104,9 @@ TOLD = {
         file(joint='stiffness="3" springyield="0.1"'),
         "the spring of joint 'j', which yields",
     ),
-    ("body/joint", "stiffness of a ball or free joint"): (
-        file(joint='type="ball" stiffness="2"'),
-        "the spring of the ball joint 'j'",
+    ("body/joint", "stiffness of a free joint"): (
+        file(joint='type="free" stiffness="2"'),
+        "the spring of the free joint 'j'",
     ),
     ("body/joint", POLYNOMIAL): (
         file(joint='stiffness="3 1"'),

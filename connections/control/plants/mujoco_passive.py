@@ -1,7 +1,8 @@
 """Passive forces of a model in MuJoCo, and how those of a file differ from them.
 
-Springs and their dampers become fixed tendons, dampers and dry friction those of MuJoCo's joints, and lift
-its gravity compensation. Source: MuJoCo's documentation, Computation, Passive forces.
+Springs and their dampers become fixed tendons; those of spherical joints, dampers and dry friction become
+those of MuJoCo's joints, and lift its gravity compensation.
+Source: MuJoCo's documentation, Computation, Passive forces.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ def add_passive(spec: Any, model: Model, bodies: list[Any]) -> None:
     ModelError : a lift is not at the centre of mass of its body, where MuJoCo's acts.
     """
     for number, spring in enumerate(model.passive.springs):
+        if spring.turns:
+            continue  # those of spherical joints are of MuJoCo's joints
         tendon = spec.add_tendon(name=SPRING.format(f"{spring.name}/{number}"))
         for joint, coefficient in spring.joints.items():
             tendon.wrap_joint(joint, coefficient)
@@ -62,11 +65,24 @@ def add_passive(spec: Any, model: Model, bodies: list[Any]) -> None:
 
 
 def set_passive(model: Model, compiled: Any, in_qvel: np.ndarray) -> None:
-    """Set dampers and dry friction of a compiled model; `in_qvel` are the places of v in qvel."""
+    """Set springs of spherical joints, dampers and dry friction; `in_qvel` are the places of v in qvel.
+
+    Raises
+    ------
+    ModelError : a joint has springs of several rest orientations.
+    """
     d, friction = np.zeros((2, model.nv))
     for into, given in ((d, model.passive.damping), (friction, model.passive.friction)):
         for name, value in given.items():
             into[model.velocity_slice(name)] = value
+    for spring in [spring for spring in model.passive.springs if spring.turns]:
+        (name,) = spring.joints
+        joint = compiled.joint(name)
+        if joint.stiffness[0] and np.any(spring.rest != joint.qpos_spring[[1, 2, 3, 0]]):
+            raise ModelError(f"joint '{name}' has springs of several rest orientations, and MuJoCo has one")
+        joint.stiffness[0] += spring.stiffness
+        joint.qpos_spring[:] = spring.rest[[3, 0, 1, 2]]
+        d[model.velocity_slice(name)] += spring.damping
     compiled.dof_damping[in_qvel], compiled.dof_frictionloss[in_qvel] = d, friction
 
 

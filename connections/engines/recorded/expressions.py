@@ -18,7 +18,7 @@ from typing import Any
 Operation = tuple[Any, ...]
 
 SYMMETRIC = ("+", "*")
-FUNCTIONS = ("sin", "cos", "atan", "sqrt", "floor", "fabs")
+FUNCTIONS = ("sin", "cos", "atan", "sqrt", "floor", "fabs", "tanh")
 OF_TWO = ("fmax", "copysign")
 
 
@@ -145,7 +145,7 @@ def applied(function: str, x: Any) -> Any:
         return float(getattr(math, function)(x))
     if function in ("cos", "fabs"):
         return Number(x.record, x.record.place(function, x.place), False)
-    if function in ("sin", "atan"):
+    if function in ("sin", "atan", "tanh"):
         return Number(x.record, x.record.place(function, x.place), x.negated)
     return Number(x.record, x.record.place(function, _itself(x.record, x)), False)
 

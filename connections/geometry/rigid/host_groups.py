@@ -18,6 +18,15 @@ def rotation_difference(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
     return rotation_logarithm(quaternion_product(_conjugate(q0), q1))
 
 
+def rotation_difference_slope(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """The derivative (..., 3, 3) of `rotation_difference` along the body angular velocity of q1.
+
+    With x the difference, 1 + (x cross) / 2 + c (x cross)^2, c = (1 - (a / 2) cot(a / 2)) / a^2, a = |x|.
+    """
+    x = rotation_difference(q0, q1)
+    return np.swapaxes(_translation(-x[..., None, :], np.eye(3), inverse=True), -1, -2)
+
+
 def displaced_rotation(q0: np.ndarray, xi: np.ndarray) -> np.ndarray:
     """q0 exp(xi), (..., 4), of norm one."""
     product = quaternion_product(q0, rotation_exponential(xi))

@@ -223,8 +223,10 @@ class MJCFForces:
     def _springs(self) -> list[Spring]:
         compiled, made = self.compiled, []
         for joint, name in self.names.items():
-            if compiled.jnt_stiffness[joint] and self._word(joint) in _OF_ONE:
-                rest = float(compiled.qpos_spring[compiled.jnt_qposadr[joint]])
+            word, at = self._word(joint), compiled.jnt_qposadr[joint]
+            if compiled.jnt_stiffness[joint] and word != "free":
+                turned = np.roll(compiled.qpos_spring[at : at + 4], -1)  # (w, x, y, z) there
+                rest: Any = turned if word == "ball" else float(compiled.qpos_spring[at])
                 made.append(Spring(name, {name: 1.0}, float(compiled.jnt_stiffness[joint]), rest))
         return made
 
@@ -297,9 +299,8 @@ class MJCFForces:
         for joint, name in self.names.items():
             word, dof = self._word(joint), compiled.jnt_dofadr[joint]
             sprung = self._acts("SPRING")
-            if word not in _OF_ONE and compiled.jnt_stiffness[joint] and sprung:
-                case = "stiffness of a ball or free joint"
-                yield told(case, f"the spring of the {word} joint '{name}'", _STIFFNESS)
+            if word == "free" and compiled.jnt_stiffness[joint] and sprung:
+                yield told("stiffness of a free joint", f"the spring of the free joint '{name}'", _STIFFNESS)
             higher = sprung and compiled.jnt_stiffnesspoly[joint].any()
             if higher or (self._acts("DAMPER") and compiled.dof_dampingpoly[dof].any()):
                 yield told(_POLYNOMIAL, f"the nonlinear spring or damper of joint '{name}'", _SPRUNG)

@@ -11,7 +11,7 @@ from connections.engines.recorded.c_code import Real
 from connections.multibody import variational_steps
 from connections.multibody.displacements import displace
 from connections.multibody.generation.function_text import CFunction
-from connections.multibody.generation.project_files import numbers_text
+from connections.multibody.generation.project_files import declared, numbers_text
 from connections.multibody.generation.recording import Exported
 from connections.multibody.model import Model
 
@@ -78,6 +78,8 @@ def computed(model: Model, function: Exported, given: list[np.ndarray]) -> np.nd
             return np.concatenate(found(model, q, P, float(h[0]), tau))
         step: np.ndarray = found(model, *arrays, float(h[0]))
         return step
+    if function.passive:
+        return np.stack(declared(function)(model, *given, passive=True))
     program = model.program
     result = np.empty(program.cores[function.recursion])
     program.evaluate(function.recursion, tuple(given), result, function.chosen)

@@ -10,10 +10,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 
 from connections._distribution import NAME as PACKAGE
@@ -42,6 +43,7 @@ from connections.multibody.generation.identifiers import identifiers, robot_name
 from connections.multibody.generation.layout import JointLayout, joint_layouts
 from connections.multibody.generation.loop_text import declarations, loops_text
 from connections.multibody.generation.loops import RecordedLoops, record_loops
+from connections.multibody.generation.passive import enters
 from connections.multibody.generation.project_files import (
     cmake_text,
     example_text,
@@ -98,6 +100,7 @@ def generate_c(
     name: str | None = None,
     dtype: str = "double",
     cuda: bool = False,
+    passive: bool = False,
 ) -> GeneratedC:
     """Write standalone C99 that computes recursions for one robot.
 
@@ -119,13 +122,16 @@ def generate_c(
     name : an identifier of C with which all names in C begin; by default that of the folder.
     dtype : ``"double"`` or ``"float"``.
     cuda : whether to write NAME.cuh, too: the same functions for many configurations on a GPU.
+    passive : whether `Model.passive_forces` act in inverse and forward dynamics and in their derivatives:
+        springs, dampers, friction, lift. H, C and g, and what is made of them only, do not contain them.
 
     Raises
     ------
     TypeError, ValueError : there is no function of a name; a name is no identifier of C; another dtype.
     ModelError : names of joints are the same in C; the text of a function would be larger than 8 MB; a loop
         is closed by a Python function, or a joint with a quaternion is independent in it; a function is none
-        of closed chains; ``"float"`` with loops that have to be solved.
+        of closed chains; ``"float"`` with loops that have to be solved; passive forces that are not computed,
+        or, with `passive`, a variational step or a second derivative.
     OSError : the folder cannot be written; it, or a file in it that would be replaced, is a symbolic link.
 
     Examples
@@ -140,6 +146,7 @@ def generate_c(
     folder = require_path("folder", folder)
     require_choice("dtype", dtype, ("double", "float"))
     require_bool("cuda", cuda)
+    require_bool("passive", passive)
     names = dict.fromkeys(require_names("functions", functions))
     wanted = [exported_function(function) for function in names]
     if not wanted:
@@ -148,6 +155,8 @@ def generate_c(
     for function in wanted if cuda else ():
         if function.is_step:
             raise ModelError(f"{function.name}: it has no form for GPUs; leave out cuda, or the function")
+    if passive:
+        wanted = [replace(each, passive=enters(model, each.recursion)) for each in wanted]
     own, real, joints = robot_name(name, folder), Real(dtype), joint_layouts(model)
     require_no_link(folder)
     require_writable(folder)
@@ -223,6 +232,8 @@ def _digest(model: Model, functions: list[Exported], name: str, dtype: str) -> s
         end = TREE.read(array, "work") if array is model.program.memory else len(array)
         found.update(array.view("<i8")[:end].tobytes())
     for function in functions:
+        if function.passive:
+            found.update(repr(jax.tree.flatten(model.passive)).encode())
         for choice in () if function.is_step else model.program.choice(function.recursion, function.chosen):
             found.update(np.asarray(choice).tobytes())
     return found.hexdigest()

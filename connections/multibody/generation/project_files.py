@@ -79,20 +79,22 @@ def summary(function: Exported) -> str:
     """The first line of the documentation of the function in Python, in ASCII as all files."""
     usual = function.chosen in ((), ("christoffel",))
     chosen = "" if usual else f" ({', '.join(function.chosen)})"
-    text = docstring_of(_declared(function)).splitlines()[0].rstrip(".") + chosen
+    chosen += "; passive forces act" if function.passive else ""
+    text = docstring_of(declared(function)).splitlines()[0].rstrip(".") + chosen
     return as_c_comment(text)
 
 
 def is_stacked(function: Exported) -> bool:
     """Whether the function in Python returns several arrays, which C writes one after the other."""
-    return not function.is_step and "tuple" in str(signature(_declared(function)).return_annotation)
+    return not function.is_step and "tuple" in str(signature(declared(function)).return_annotation)
 
 
-def _declared(function: Exported) -> Any:
+def declared(function: Exported) -> Any:
+    """The function in Python."""
     for file in _DECLARED_IN:
-        declared = getattr(import_module(f"connections.multibody.{file}"), function.recursion, None)
-        if declared is not None:
-            return declared
+        found = getattr(import_module(f"connections.multibody.{file}"), function.recursion, None)
+        if found is not None:
+            return found
     raise AssertionError(f"{function.recursion} is declared nowhere")
 
 

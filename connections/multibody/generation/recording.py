@@ -12,6 +12,7 @@ from __future__ import annotations
 import importlib
 import math
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from connections._words import no_such
@@ -25,6 +26,7 @@ from connections.engines.recorded.execution import (
 from connections.engines.recorded.expressions import Record
 from connections.multibody.generation.identifiers import identifier
 from connections.multibody.generation.loops import interpreter
+from connections.multibody.generation.passive import RecordedPassive, add_to_results
 from connections.multibody.kernels.cluster_reading import read_solution
 from connections.multibody.kernels.elementary_joints import FREE, SPHERICAL
 from connections.multibody.kernels.layout import (
@@ -70,11 +72,13 @@ class Exported:
     name : of the C function: that of the recursion, followed by what is chosen if it is not the usual.
     recursion : its key in the table.
     chosen : the body-level factor, or the frame and the axes, as the function in Python takes them.
+    passive : whether passive forces act in it.
     """
 
     name: str
     recursion: str
     chosen: tuple[str, ...]
+    passive: bool = False
 
     @property
     def row(self) -> Recursion:
@@ -187,12 +191,19 @@ def record(model: Model, function: Exported) -> Recorded:
 class Recording:
     """A recursion of a model while it is recorded."""
 
-    def __init__(self, model: Model, function: Exported, replaced: dict[Any, Any] | None = None) -> None:
+    def __init__(
+        self,
+        model: Model,
+        function: Exported,
+        replaced: dict[Any, Any] | None = None,
+        at_rest_in: Record | None = None,
+    ) -> None:
         self.model, self.function, self.row = model, function, function.row
-        self.record, self.squares = Record(), list[Any]()
+        self.still, self.record, self.squares = at_rest_in is not None, at_rest_in or Record(), list[Any]()
         arrays = model.program.arrays if function.is_step else model.program.arrays_of(function.recursion)
         self.table = Table(arrays[0])
         self.pivot: Any = None  # of loops, which C tests when it closes them
+        self.passive: RecordedPassive | None = None
         self.interpreter = interpreter(self, replaced)
         self.work = Workspace(self.record.unwritten)
         tree = self.run(unpack_tree, Slots(self.table))
@@ -216,6 +227,8 @@ class Recording:
         """The recursion of a tree."""
         self.round_rotations()
         self.read(read_configuration, self.tree, self.tree.work, self.given("q"))
+        if self.function.passive:
+            self._add_passive([*map(self.given("q").__getitem__, range(self.tree.nq))], self.tree.nv)
         self._write_vectors(self.tree.vectors, self.tree.nv)
         roots = [link for link in range(1, self.tree.links + 1) if self.tree.parent[link] == 0]
         if len(roots) == 1 and self.row.kernel != "kinematics":
@@ -237,6 +250,9 @@ class Recording:
         self.read(read_solution, self.tree, reduced, *given)
         # Quaternions are tested once, not again in q_s, and not where loops are closed before.
         del self.squares[0 if parts.loops else parts.quaternions :]
+        if self.function.passive:
+            solution = range(reduced.solution, reduced.solution + reduced.solution_size)
+            self._add_passive([self.work[k] for k in solution], reduced.nv)
         self._write_vectors(reduced.vectors, reduced.nv)
         if self.row.bias_rates:
             self._write_bias_rates(reduced, parts)
@@ -275,14 +291,28 @@ class Recording:
     def given(self, name: str) -> Slots:
         """An argument of the C function."""
         size = dict(self.sizes)[name]
+        if self.still and name in self.row.vectors:
+            return Slots(dict.fromkeys(range(size), 0.0), 0, (size,))
         numbers = {k: self.record.given(name, k) for k in range(size)}
         return Slots(numbers, 0, (size,))
 
     def _write_vectors(self, first: int, nv: int) -> None:
         for number, vector in enumerate(self.row.vectors):
             given = self.given(vector)
+            more = self.passive.forces() if self.passive and vector == "tau" else [0.0] * nv
             for k in range(nv):
-                self.work[first + number * nv + k] = given[k]
+                self.work[first + number * nv + k] = given[k] + more[k]
+
+    def _add_passive(self, q: list[Any], nv: int) -> None:
+        """Make the passive forces at q, of a closed chain the solution of its loops."""
+
+        def lift(recursion: str) -> dict[int, Any]:
+            assert self.model.lifted is not None
+            lifted = Recording(self.model.lifted, Exported(recursion, recursion, ()), at_rest_in=self.record)
+            return (lifted.of_closed_chain() if self.model.closed else lifted.of_tree()).results
+
+        v = [*map(self.given("v").__getitem__, range(nv))]
+        self.passive = RecordedPassive(self.model, q, v, cache(lift))
 
     def round_rotations(self) -> None:
         """Round what is zero or one but for round-off, such as the cosine of a right angle."""
@@ -314,6 +344,8 @@ class Recording:
         chosen += [True] * (self.row.mirrored and not self.model.closed)
         results = Workspace((lambda slot: 0.0) if self.row.sparse else self.record.unwritten)
         self.run(kernel, *objects, self.tree.work, Slots(results), *chosen)
+        if self.passive is not None:
+            add_to_results(self.function.recursion, self.passive, results)
         pivots = range(of.pivots, of.pivots + of.nv) if self.row.inverse else ()
         return Recorded(
             function=self.function,
@@ -323,5 +355,6 @@ class Recording:
             results=dict(results),
             squares=tuple(self.squares),
             pivots=tuple(self.work[k] for k in pivots),
-            limit=-1.0 if self.model.closed else self.tree.limit[0],  # G would count, too
+            # G would count, too, and so would springs.
+            limit=-1.0 if self.model.closed or self.passive else self.tree.limit[0],
         )

@@ -28,6 +28,8 @@ from connections.checks import (
     require_text,
     require_type,
 )
+from connections.geometry.numerics.scales import POINT_TOLERANCE
+from connections.multibody.joints.groups import Spherical
 from connections.multibody.joints.joint import Joint
 
 
@@ -81,14 +83,16 @@ class Motor:
 class Spring:
     """A spring and damper on the length L = sum_i a_i q_i: its tension is k (L - L_0) + d dL/dt.
 
-    It is slack between the two rest lengths, if they differ.
+    It is slack between the two rest lengths, if they differ. On a spherical joint, alone, it is the torque
+    -k log(R_0^T R) - d v_J, MuJoCo's spring of a ball joint, which turns over at half a turn.
 
     Parameters
     ----------
     name : for messages.
-    joints : {joint of one coordinate: a_i}; m/rad for a tendon, or one joint with 1.
+    joints : {joint of one coordinate: a_i}; m/rad for a tendon, or one joint with 1, also a spherical one.
     stiffness : k, N/m or N m/rad; negative if the spring pushes away from its rest length.
-    rest : L_0, m or rad: a number, or (2,) the least and the largest length without tension.
+    rest : L_0, m or rad: a number, or (2,) the least and the largest length without tension; of a spherical
+        joint R_0, a unit quaternion (x, y, z, w), or 0 for its neutral configuration.
     damping : d, N s/m or N m s/rad.
 
     Examples
@@ -115,8 +119,13 @@ class Spring:
         for name in ("stiffness", "damping"):
             _number(what, name, getattr(self, name))
         rest = _array(what, "rest", self.rest, ())
-        if rest.shape not in ((), (2,)):
-            raise ModelError(f"{what}: rest: expected a number or (2,), got {rest.shape}")
+        if rest.shape not in ((), (2,), (4,)):
+            raise ModelError(f"{what}: rest: expected a number, (2,) or a quaternion (4,), got {rest.shape}")
+
+    @property
+    def turns(self) -> bool:
+        """Whether it is validated, and on a spherical joint."""
+        return len(self.rest) == 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -292,16 +301,36 @@ def passive_without(passive: Passive, locked: Mapping[str, np.ndarray]) -> Passi
 def _spring_of(spring: Spring, joints: Joints) -> Spring:
     what = f"spring '{spring.name}'"
     ratios = _of_joints(what, "its coefficient", spring.joints, joints)
+    numbers = {word: _number(what, word, getattr(spring, word)) for word in ("stiffness", "damping")}
+    rest = _array(what, "rest", spring.rest, ())
+    if [type(joints[name]) for name in ratios] == [Spherical]:
+        return _spring_of_ball(what, spring, rest, **numbers)
     for name in ratios:
         if joints[name].nq != 1:
             raise ModelError(f"{what}: joint '{name}' has {joints[name].nq} coordinates, expected one")
-    numbers = {word: _number(what, word, getattr(spring, word)) for word in ("stiffness", "damping")}
-    rest = _array(what, "rest", spring.rest, ())
+    if rest.shape == (4,):
+        raise ModelError(f"{what}: rest: a quaternion is for a spherical joint; expected a number or (2,)")
     lower, upper = jnp.broadcast_to(rest, (2,)) if is_traced(rest) else np.broadcast_to(rest, (2,)).tolist()
     if not is_traced(rest) and lower > upper:
         raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
     coefficients = {name: value[0] if is_traced(value) else float(value[0]) for name, value in ratios.items()}
     return Spring(spring.name, coefficients, numbers["stiffness"], (lower, upper), numbers["damping"])
+
+
+def _spring_of_ball(what: str, spring: Spring, rest: Any, stiffness: Any, damping: Any) -> Spring:
+    """A spring on one spherical joint, whose rest is a quaternion."""
+    ((joint, coefficient),) = spring.joints.items()
+    if is_traced(coefficient) or coefficient != 1.0:
+        raise ModelError(f"{what}: joint '{joint}' is spherical, so its coefficient is 1")
+    if not is_traced(rest):
+        rest = np.array([0.0, 0.0, 0.0, 1.0]) if rest.shape == () and rest == 0.0 else rest
+        if rest.shape != (4,) or abs(float(rest @ rest) - 1.0) > 2.0 * POINT_TOLERANCE:
+            raise ModelError(
+                f"{what}: rest: expected 0 or a unit quaternion (x, y, z, w), got {rest.tolist()}"
+            )
+    elif rest.shape != (4,):
+        raise ModelError(f"{what}: rest: expected a unit quaternion (4,), got {rest.shape}")
+    return Spring(spring.name, {joint: 1.0}, stiffness, rest / (rest @ rest) ** 0.5, damping)
 
 
 def _of_joints(what: str, word: str, given: Mapping[str, Any], joints: Joints) -> dict[str, Any]:

@@ -66,7 +66,7 @@ class SolutionLayout:
     def dense(self, solution: np.ndarray) -> Solution:
         """Solutions (..., size) as full arrays."""
         batch, (m, n) = solution.shape[:-1], self._shape
-        G, LG = np.zeros((*batch, m * n)), np.zeros((*batch, m * n**2))
+        G, LG = (np.zeros((*batch, size), dtype=solution.dtype) for size in (m * n, m * n**2))
         q_s, G[..., self.in_G], LG[..., self.in_LG], _ = np.split(
             solution, [self.nq, self.nq + self.G_size, self.size - 1], axis=-1
         )
