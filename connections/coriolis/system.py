@@ -41,7 +41,7 @@ FORCES = "(t, q, v) -> generalized forces (n,)"  # in an error
 
 
 def controlled_at(control: Forces | None, t: Any, q: jax.Array, v: jax.Array, size: int) -> jax.Array:
-    """What a control of the user gives, (size,), whose shape is checked; zero without one."""
+    """Values (size,) of a control of the user, whose shape is checked; zero without one."""
     if control is None:
         return jnp.zeros(size)
     return require_shape("control(t, q, v)", control(t, q, v), (size,))

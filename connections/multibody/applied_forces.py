@@ -220,7 +220,7 @@ def _spanning(kinematics: Kinematics | ClosedKinematics) -> Kinematics:
 
 
 def _rotations(numbers: Any) -> Any:
-    """What has the functions of rotations for NumPy, JAX, or numbers that are recorded."""
+    """Functions of rotations for arrays of NumPy or JAX, or for numbers that are recorded."""
     return host_groups if numbers is np else rotations if numbers is jnp else numbers
 
 
