@@ -112,7 +112,7 @@ class Ticks:
                 self._bar.enter_context(bar(console, 1, lambda: self._done, self._line))
 
     def _line(self, width: int) -> str:
-        """Such as "geodesic: 42 %, 12 s"; a long name is cut."""
+        """The line of progress, such as "geodesic: 42 %, 12 s"; a long name is cut."""
         end = f": {100.0 * self._done:.0f} %, {time.monotonic() - self._start:.0f} s"
         return self._name[: max(width - len(end), 0)] + end
 

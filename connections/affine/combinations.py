@@ -156,19 +156,19 @@ class ProductConnection(AffineConnection):
         object.__setattr__(self, "frame", ProductFrame(*(nabla.frame for nabla in connections)))
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal in all three indices, (n, n, n)."""
+        """Coefficients (n, n, n) that are block diagonal in all three indices."""
         points = self.frame.split_point(q)
         return self._blocks(
             [nabla.coefficients_at(p) for nabla, p in zip(self.connections, points, strict=True)]
         )
 
     def scale_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal in all three indices, (n, n, n)."""
+        """The terms' sizes (n, n, n), block diagonal in all three indices."""
         points = self.frame.split_point(q)
         return self._blocks([nabla.scale_at(p) for nabla, p in zip(self.connections, points, strict=True)])
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
-        """Factor by factor, (n,)."""
+        """Gamma(v, w) of each factor, joined, (n,)."""
         parts = zip(self.connections, *map(self._split, (v, w)), self.frame.split_point(q), strict=True)
         return jnp.concatenate([nabla.apply_at(p, a, b) for nabla, a, b, p in parts])
 

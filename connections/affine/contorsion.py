@@ -398,7 +398,7 @@ def _require_finite_members(betas: np.ndarray, values: Any) -> None:
 
 
 def contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
-    """For each entry of D (..., n, n, n), the largest entry with the same indices in any order.
+    """The largest entry of D (..., n, n, n) with the same indices in any order, for each entry.
 
     Where all of these vanish: FLOOR times the largest entry in a frame of unit fields, converted to this
     frame.

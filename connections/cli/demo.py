@@ -126,7 +126,7 @@ def conclusion(results: Sequence[TrackingResult]) -> list[str]:
 
 
 def _compared(before: float, after: float) -> str:
-    """Such as "5 % less" or "19.7 times as much"."""
+    """A comparison in words, such as "5 % less" or "19.7 times as much"."""
     if before <= 0.0:
         return "nothing before" if after > 0.0 else "the same"
     ratio = after / before

@@ -44,7 +44,7 @@ class Progress:
         print(in_columns(f"connections: note: {shown(text, MOST_OF_MESSAGE)}", later="  "), file=sys.stderr)
 
     def line(self, width: int) -> str:
-        """Such as "sphere: Prop V.1: 49 of 238 checks, 12 s"; a long text is cut."""
+        """The line of progress, such as "sphere: Prop V.1: 49 of 238 checks, 12 s"; a long text is cut."""
         count = f": {self.done} of {self.total} {self.unit}" if self.total > 1 else ""
         end = f"{count}, {time.monotonic() - self._start:.0f} s"
         return self.text[: width - len(end)] + end

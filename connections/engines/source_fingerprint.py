@@ -115,7 +115,7 @@ def _digest(lines: list[str]) -> str:
 
 
 class _Walk:
-    """From a function to everything that it refers to, in the order of the names in its bytecode.
+    """A walk from a function to everything that it refers to, in the order of the names in its bytecode.
 
     Attributes
     ----------

@@ -55,7 +55,7 @@ class Consistency:
     failed: int
     """How many runs are left out, because an estimate is NaN."""
     reasons: dict[Status, int]
-    """By which status how many of these failed first."""
+    """The counts of these by the status with which they failed first."""
 
     @property
     def nees_share(self) -> float:

@@ -113,11 +113,11 @@ class GroupDisplacements(Displacements):
         return GroupDisplacements(self.frame, steps)
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
-        """In closed form."""
+        """q exp(e) and D exp, in closed form."""
         return *exponential_with_slope_at(self.frame, q, e), None
 
     def difference_with_gap_at(self, q: jax.Array, p: jax.Array) -> tuple[jax.Array, Gap]:
-        """In closed form, of matrices by Newton's method."""
+        """The group's logarithm in closed form, of matrices by Newton's method."""
         return logarithm_at(self.frame, q, p), None
 
     def transport_with_gap_at(
@@ -148,28 +148,28 @@ class SphereDisplacements(Displacements):
 
     @property
     def has_pole(self) -> bool:
-        """True."""
+        """Whether the frame turns fast near some points: true, at the pole."""
         return True
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
-        """In closed form."""
+        """The point and D exp on the great circle, in closed form."""
         return *exponential_on_sphere(self.frame, q, e), None
 
     def difference_with_gap_at(self, q: jax.Array, p: jax.Array) -> tuple[jax.Array, Gap]:
-        """In closed form; NaN for opposite points."""
+        """The logarithm on the sphere in closed form; NaN for opposite points."""
         return logarithm_on_sphere(self.frame, q, p), None
 
     def transport_with_gap_at(
         self, nabla: AffineConnection, q: jax.Array, e: jax.Array
     ) -> tuple[jax.Array, Gap]:
-        """In closed form by the sphere's own connection, by others along the great circle."""
+        """Transport in closed form by the sphere's own connection, by others along the great circle."""
         if is_round(nabla):
             return transport_on_sphere(self.frame, q, e), None
         return transport_along_at(self.nabla, nabla, q, e, self.steps)
 
 
 class ProductDisplacements(Displacements):
-    """Factor by factor."""
+    """Displacements of a product, factor by factor."""
 
     def __init__(self, frame: FrameField, factors: tuple[Displacements, ...]) -> None:
         self.frame, self.factors = frame, factors
@@ -184,7 +184,7 @@ class ProductDisplacements(Displacements):
         return any(factor.has_pole for factor in self.factors)
 
     def moved_at(self, q: jax.Array, e: jax.Array) -> Moved:
-        """Block diagonal."""
+        """The factors' points, joined, with a block diagonal D exp."""
         points, slopes, errors = zip(
             *(f.moved_at(p, x) for f, p, x in self._parts(q, e, self._product.split_vector)), strict=True
         )
@@ -206,7 +206,7 @@ class ProductDisplacements(Displacements):
     def transport_with_gap_at(
         self, nabla: AffineConnection, q: jax.Array, e: jax.Array
     ) -> tuple[jax.Array, Gap]:
-        """Block diagonal for a product of connections, whose factors are transported along the factors."""
+        """Transport of a product of connections, block diagonal: each factor along its own."""
         if not isinstance(nabla, ProductConnection):
             raise TypeError(
                 f"reset: expected a ProductConnection, as the filter's is, got {type(nabla).__name__}"
@@ -282,7 +282,7 @@ class GeodesicDisplacements(Displacements):
         frame, n = self.frame, self.frame.dim
 
         def change_at(end: jax.Array, slope: jax.Array, other: jax.Array) -> jax.Array:
-            """By the derivative at `end`, with what is missing at another point."""
+            """The change (n,) of e that removes what `other` misses p by, with the slope at `end`."""
             return solve(slope, frame.velocity_at(end, frame.align_at(p, other) - other))
 
         def root(_: Any, start: jax.Array) -> Any:

@@ -221,7 +221,7 @@ class _UnderWay(NamedTuple):
 
 
 def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:
-    """In one exact step, or in steps whose lengths are chosen.
+    """The prediction over `length`, in one exact step, or in steps whose lengths are chosen.
 
     `off` is infinite if there are too many, NaN if none is finite.
     """
@@ -324,7 +324,7 @@ def _after(course: Course, Phi: jax.Array) -> jax.Array:
 
 
 def _in_frame(course: Course, found: Spread) -> Spread:
-    """In the components of errors at both ends."""
+    """Phi and S in the components of errors at both ends."""
     Phi = found.Phi if course.before is None else product(found.Phi, course.before)
     return Spread(_after(course, Phi), _outside(course, found.S))
 

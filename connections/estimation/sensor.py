@@ -222,7 +222,7 @@ class Sensor(Parametrized):
 
     @cached_property
     def _counts(self) -> frozenset[int]:
-        """With how many arguments, beside its parameters, h can be called."""
+        """The numbers of arguments, beside its parameters, with which h can be called."""
         return frozenset(count for count in _FORMS if takes(self.h, count))
 
     def _noise_at(self, y: jax.Array, m: int) -> jax.Array:

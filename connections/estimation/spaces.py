@@ -225,7 +225,7 @@ class Points(Space):
         return y, along.T
 
     def course_at(self, x: State, u: Any, t: Any, step: Any) -> Course:
-        """In closed form for a constant velocity on a group."""
+        """A step from the time t; in closed form for a constant velocity on a group."""
         q, frame, gap = x[0], self.frame, None
         if self._turns_evenly:
             middle, end = (exponential_at(frame, q, part * u) for part in (0.5 * step, step))
@@ -404,7 +404,7 @@ class Phase(Space):
         return y, jnp.concatenate([of_q, of_v], axis=1)
 
     def course_at(self, x: State, u: Any, t: Any, step: Any) -> Course:
-        """By the linearization at the beginning, the middle and the end of the step."""
+        """A step from the time t, with the linearization at its beginning, middle and end."""
         system, frame, n = self.system, self.frame, self.frame.dim
         tau = jnp.zeros(n) if u is None else u
 

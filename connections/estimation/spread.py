@@ -46,7 +46,7 @@ class Spread(NamedTuple):
         return symmetric(carried(self.Phi, P) + self.S)
 
     def then(self, later: Spread) -> Spread:
-        """Both, one after the other."""
+        """The two steps, one after the other, as one."""
         return Spread(product(later.Phi, self.Phi), later.after(self.S))
 
 
@@ -176,6 +176,6 @@ Tree = TypeVar("Tree")
 
 
 def where(condition: jax.Array, these: Tree, those: Tree) -> Tree:
-    """These or those trees of arrays."""
+    """The one or the other of two trees of arrays, by a condition."""
     found: Tree = jax.tree_util.tree_map(lambda a, b: jnp.where(condition, a, b), these, those)
     return found

@@ -387,7 +387,7 @@ class InCommonFrame(Parametrized):
         return self.first.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Both are valid."""
+        """Whether both are valid."""
         both: jax.Array = self.first.valid_at(q) & self.second.valid_at(q)
         return both
 

@@ -146,7 +146,7 @@ def depth(model: mb.Model) -> np.ndarray:
 
 
 def _ends(model: mb.Model) -> list[list[np.ndarray]]:
-    """For each body the points where children hang from it and where loops close."""
+    """The points, for each body, where children hang from it and where loops close."""
     tree = model.kinematics.tree
     ends: list[list[np.ndarray]] = [[] for _ in tree.body_names]
     for child, parent in enumerate(tree.parents):

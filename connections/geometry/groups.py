@@ -188,7 +188,7 @@ class SE2Frame(FrameField):
         return jnp.asarray(SE2_STRUCTURE)
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """Their absolute values, (3, 3, 3)."""
+        """The absolute values of the structure constants, (3, 3, 3)."""
         return jnp.asarray(np.abs(SE2_STRUCTURE))
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
@@ -252,7 +252,7 @@ class SE3Frame(FrameField):
         return jnp.asarray(SE3_STRUCTURE)
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """Their absolute values, (6, 6, 6)."""
+        """The absolute values of the structure constants, (6, 6, 6)."""
         return jnp.asarray(np.abs(SE3_STRUCTURE))
 
     def project_at(self, q: jax.Array) -> jax.Array:

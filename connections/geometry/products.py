@@ -69,15 +69,15 @@ class ProductFrame(FrameField):
         return split(v, [frame.dim for frame in self.frames])
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal, (nq, n)."""
+        """The frame field's matrix, block diagonal, (nq, n)."""
         return block_diagonal([_diagonal(stack) for stack in self._mapped("matrix_at", q)])
 
     def dual_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal, (n, nq)."""
+        """The dual, block diagonal, (n, nq)."""
         return block_diagonal([_diagonal(stack) for stack in self._mapped("dual_at", q)])
 
     def velocity_at(self, q: jax.Array, q_dot: jax.Array) -> jax.Array:
-        """Factor by factor."""
+        """The factors' velocities, joined, (n,)."""
         return _joined(self._mapped("velocity_at", q, points=(q_dot,)))
 
     def structure_functions_at(self, q: jax.Array) -> jax.Array:
@@ -85,7 +85,7 @@ class ProductFrame(FrameField):
         return self._blocks("structure_functions_at", q)
 
     def structure_terms_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal in all three indices."""
+        """The terms' sizes (n, n, n), block diagonal in all three indices."""
         return self._blocks("structure_terms_at", q)
 
     def _blocks(self, name: str, q: jax.Array) -> jax.Array:
@@ -99,19 +99,19 @@ class ProductFrame(FrameField):
         return s
 
     def project_at(self, q: jax.Array) -> jax.Array:
-        """Factor by factor."""
+        """The factors' nearest points, joined, (nq,)."""
         return _joined(self._mapped("project_at", q))
 
     def sample_at(self, x: jax.Array) -> jax.Array:
-        """Factor by factor."""
+        """The factors' points made of numbers x, joined, (nq,)."""
         return _joined(self._mapped("sample_at", x))
 
     def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """Factor by factor."""
+        """The factors' representatives nearest to the reference, joined, (nq,)."""
         return _joined(self._mapped("align_at", q, points=(reference,)))
 
     def retract_at(self, q: jax.Array, xi: jax.Array) -> jax.Array:
-        """Factor by factor."""
+        """The factors' retractions, joined, (nq,)."""
         return _joined(self._mapped("retract_at", q, vectors=(xi,)))
 
     def near_at(self, q: jax.Array) -> jax.Array:
@@ -179,17 +179,17 @@ class ProductMetric(Metric):
         object.__setattr__(self, "frame", ProductFrame(*(metric.frame for metric in metrics)))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
-        """Block diagonal H, (n, n)."""
+        """The matrix H, block diagonal, (n, n)."""
         points = self.frame.split_point(q)
         return block_diagonal([m.matrix_at(p) for m, p in zip(self.metrics, points, strict=True)])
 
     def sample_at(self, x: jax.Array) -> jax.Array:
-        """Factor by factor, (nq,)."""
+        """The factors' points made of numbers x, joined, (nq,)."""
         parts = zip(self.metrics, self.frame.split_point(x), strict=True)
         return jnp.concatenate([metric.sample_at(part) for metric, part in parts])
 
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
-        """Block diagonal, (n, n)."""
+        """The terms' sizes (n, n), block diagonal."""
         parts = zip(self.metrics, self.frame.split_point(q), self.frame.split_vector(w), strict=True)
         return block_diagonal([metric.rate_terms_at(p, x) for metric, p, x in parts])
 

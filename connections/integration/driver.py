@@ -88,7 +88,7 @@ class Stopped(NamedTuple):
 
     @classmethod
     def at(cls, s: float, state: Array, why: str, whole: float) -> Stopped:
-        """At the time s and in the state (STATE, k); the motion was to last for `whole`, with its sign."""
+        """The end of a motion at the time s in the state (STATE, k); it was to last for `whole`."""
         return cls(s, state[0].copy(), why, state[1].copy(), whole)
 
     def later(self, step: float) -> Array:

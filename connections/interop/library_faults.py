@@ -50,7 +50,7 @@ class Fault:
     joints: tuple[str, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """A dictionary for JSON."""
         return {"property": self.name, "kinds": list(self.kinds), "joints": list(self.joints)} | {
             "residual": self.check.residual,
             "scale": self.check.scale,
@@ -65,7 +65,7 @@ def faults_of(
     q: Array,
     v: Array,
 ) -> Iterator[Fault]:
-    """For each property that fails on the robot, the smallest sets of joint types with which it fails."""
+    """The smallest sets of joint types with which a property fails, for each that fails on the robot."""
     names = report.checks if theirs.coriolis is not None else VECTOR
     failing = [name for name in names if report.verdicts[name] == "fails"]
     if not failing:

@@ -269,7 +269,7 @@ def _names(model: Model) -> tuple[str, ...]:
 
 
 def _closures(model: Model, motion: _Motion) -> list[list[_Force]]:
-    """For each row, the forces of all loops and couplings."""
+    """The forces of all loops and couplings, for each row."""
     kinematics = model.kinematics
     if not isinstance(kinematics, ClosedKinematics):
         return [[] for _ in motion.q]

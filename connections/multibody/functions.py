@@ -129,7 +129,7 @@ def matrices_of(stacked: np.ndarray) -> Any:
 
 
 def tensors_of(stacked: np.ndarray) -> tuple[np.ndarray, ...]:
-    """Likewise for arrays of three axes."""
+    """The arrays (..., n, n, n) of a stack (..., k, n, n, n), a tuple."""
     return tuple(stacked[..., k, :, :, :] for k in range(stacked.shape[-4]))
 
 

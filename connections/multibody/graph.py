@@ -1,4 +1,4 @@
-"""From links and joints to a tree of moving bodies, and from loops to a tree of clusters, as integer arrays.
+"""The tree of moving bodies of links and joints, and the tree of clusters of their loops, as integer arrays.
 
 The graph of links (nodes) and joints (edges, parent to child) must be an arborescence: the spanning tree of
 the mechanism. Links behind fixed joints are merged with the body that carries them, and their inertias added;

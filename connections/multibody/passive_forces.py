@@ -71,7 +71,7 @@ def reduced_slopes(law: PassiveLaw, solution: Solution, v: Any, numbers: Any = n
 
 
 def passive_slopes_at(model: Any, q: jax.Array, v: jax.Array) -> jax.Array:
-    """Both slopes (2, nv, nv) at one point."""
+    """The slopes by q and by v, (2, nv, nv), at one point."""
     along = model.frame.lie_derivative_at(lambda p: passive_forces_at(model, p, v), q).T
     return jnp.stack([along, jax.jacfwd(lambda v: passive_forces_at(model, q, v))(v)])
 

@@ -255,7 +255,7 @@ def _roller_racer(q: np.ndarray, size: Mapping[str, float]) -> list[Part]:
 
 
 def _rolling_disc(q: np.ndarray, size: Mapping[str, float]) -> list[Part]:
-    """From above: the disc's edge, and a mark on its rim."""
+    """The disc seen from above: its edge, and a mark on its rim."""
     along = size["R"] * _unit(q[2])
     mark = q[:2] + np.sin(q[3]) * along
     return [Part(WHEEL, np.array([q[:2] - along, q[:2] + along])), Part(POINT, mark[None])]

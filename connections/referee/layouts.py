@@ -126,7 +126,7 @@ class Layout:
         return LayoutFrame(self, count, offset, self._order(joints, count), rates)
 
     def _order(self, joints: Sequence[str] | None, count: int) -> tuple[int, ...]:
-        """For each joint of the library, its place among the robot's."""
+        """The place among the robot's joints of each joint of the library."""
         if self.joints is None:
             return tuple(range(count))
         if joints is None:

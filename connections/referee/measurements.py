@@ -395,7 +395,7 @@ class Sample:
             raise ValueError(f"derivatives: {name!r} is given, but not {of}, whose derivative it is")
 
     def _by_velocity(self, given: Array) -> Found:
-        """By central differences, which are exact for a quadratic function."""
+        """The check of slopes by v against central differences, which are exact for a quadratic function."""
         speeds = self.terms.speeds
         steps = speeds * np.eye(len(speeds))
         sides = np.stack([[self.boxes.bias(self.q, self.v + k * step) for k in (1, -1)] for step in steps])

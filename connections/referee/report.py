@@ -75,7 +75,7 @@ class Row:
         return self.verdict not in ("not given", "not applicable")
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; what is not finite becomes None."""
+        """A dictionary for JSON; what is not finite becomes None."""
         return {
             key: None if isinstance(value, float) and not np.isfinite(value) else value
             for key, value in asdict(self).items()

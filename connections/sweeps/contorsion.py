@@ -122,7 +122,7 @@ def contorsion_sweep(
 
 
 def contorsion_summary(store: Store) -> list[dict[str, Any]]:
-    """For every robot and gamma: the mean of every measure over the initial states that did not run away.
+    """The mean of every measure over the initial states that did not run away, for every robot and gamma.
 
     Parameters
     ----------

@@ -284,7 +284,7 @@ def _negated(product: sympy.Expr) -> sympy.Expr:
 
 
 def _choices(angles: int, terms: int) -> list[tuple[bool, ...]]:
-    """For every angle, whether to eliminate sin^2 or cos^2; all combinations if there are few."""
+    """Booleans for all angles, whether to eliminate sin^2 or cos^2; all combinations if there are few."""
     if angles <= 1 or (angles == 2 and terms <= _FEW):
         return list(itertools.product((True, False), repeat=angles))
     return [(True,) * angles, (False,) * angles]

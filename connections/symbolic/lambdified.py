@@ -1,4 +1,4 @@
-"""From expressions to JAX: functions of q, a metric of such functions, values of parameters.
+"""JAX functions of expressions: functions of q, a metric of such functions, values of parameters.
 
 An array of expressions is translated to source code once, with common subexpressions shared. Parameters are
 arguments of this code.

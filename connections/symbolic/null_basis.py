@@ -56,7 +56,7 @@ class EliminatedDistribution(Distribution):
         return self.annihilated.forms_at(q)
 
     def complement_at(self, q: jax.Array) -> jax.Array:
-        """From the forms, (n, n), without a basis."""
+        """The complement's projection (n, n), from the forms, without a basis."""
         return self.annihilated.complement_at(q)
 
     def regular_at(self, q: jax.Array) -> jax.Array:

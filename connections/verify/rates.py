@@ -73,7 +73,7 @@ class MotionRates:
         return HOLDS if self.holds else FAILS
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON; times in s, rates in 1/s."""
+        """A dictionary for JSON; times in s, rates in 1/s."""
         series = ("times", "bound", "indicator", "allowed", "neighbours")
         numbers = {name: [for_json(x) for x in getattr(self, name).tolist()] for name in series}
         return {"subject": self.subject, "verdict": self.verdict, **numbers}

@@ -54,7 +54,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """By the residual "does not hold" or "holds"; "inconclusive" if no control has failed.
+        """The verdict: "does not hold" or "holds" by the residual; "inconclusive" if no control has failed.
 
         A weak control is no evidence against the proposition, because it is measured on something wrong.
         """
@@ -78,7 +78,7 @@ class Row:
         return "" if self.ok else str(self.check)
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """A dictionary for JSON."""
         return {
             "subject": self.subject,
             "proposition": self.key,

@@ -1,4 +1,4 @@
-"""By how much a point misses another one, in an orthonormal basis there."""
+"""The miss: the vector by which a point misses another one, in an orthonormal basis there."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
 
 
 def position_blur(ground: Ground) -> np.ndarray:
-    """By how much points (m,) are blurred, as lengths: the round-off of coordinates and of entries of H.
+    """Lengths (m,) by which points are blurred: by round-off of coordinates and of entries of H.
 
     If entries of H cancel, a length is as wrong as the condition number, in units in which H has the diagonal
     one. Infinite if anything is not finite.

@@ -118,7 +118,7 @@ class Step(NamedTuple):
 
     @property
     def size(self) -> float:
-        """Its length, which is positive."""
+        """The step's length, which is positive."""
         return abs(self.length)
 
     def time(self, distance: float) -> float:

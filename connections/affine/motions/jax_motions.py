@@ -284,7 +284,7 @@ class HostMotions:
         return lambda motion, s, y: self._one.terms(t0 + s, y, *given[motion])
 
     def _attempts(self, t0: float, started: InitialStates) -> Any:
-        """Their steps as of `Attempt`, (6, w, k)."""
+        """The steps of these motions, as of `Attempt`, (6, w, k)."""
         given = zip(*started.given, strict=True) if self._rows else started.given
         steps = [self._one.attempt(t0, y, own) for y, own in zip(started.y, given, strict=True)]
 

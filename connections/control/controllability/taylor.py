@@ -165,7 +165,7 @@ def taylor_algebra(variables: int, order: int) -> TaylorAlgebra:
 
 
 def aligned(a: Array, b: Array) -> tuple[Array, Array]:
-    """Both arrays with as many axes: a scalar's coefficients beside an array's."""
+    """The two arrays with as many axes: a scalar's coefficients beside an array's."""
     missing = b.ndim - a.ndim
     if missing > 0:
         a = a.reshape(a.shape[0], *(1,) * missing, *a.shape[1:])

@@ -143,7 +143,7 @@ class NaturalAdaptation(Adaptation):
         return ((rest + held) * error).sum(-1)
 
     def units(self, truth: Any, estimates: Any) -> Any:
-        """From masses and radii of the bodies."""
+        """Units of the parameters, from masses and radii of the bodies."""
         return self.cone.units(truth, estimates)
 
     def require(self, name: str, estimates: Any) -> None:

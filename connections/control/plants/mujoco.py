@@ -309,7 +309,7 @@ class MuJoCoPlant:
         return self.robot.bodies[tree.body_names[body_of(tree, name)]]
 
     def _events(self, pushes: Sequence[Push]) -> dict[int, list[tuple[int, np.ndarray]]]:
-        """For a number of periods, what is then added to the forces on bodies."""
+        """{number of periods: what is then added to the forces on bodies}."""
         events: dict[int, list[tuple[int, np.ndarray]]] = {}
         if not isinstance(pushes, list | tuple):
             raise TypeError(f"pushes: expected a list of pushes, got {words_of(pushes)}")

@@ -61,7 +61,7 @@ def differences(mujoco: ModuleType, model: Model, compiled: Any, tolerance: floa
 
 
 def _our_joints(model: Model) -> dict[str, tuple[str, str]]:
-    """For each of MuJoCo's joints its type and the joint that carries it, by our model."""
+    """{MuJoCo's joint: (its type, the joint that carries it)}, by our model."""
     joints, last = {}, {-1: "world"}
     for body, chain in enumerate(model.kinematics.chains):
         carrier = last[int(model.kinematics.tree.parents[body])]

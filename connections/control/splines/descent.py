@@ -1,4 +1,4 @@
-"""From a curve to a stationary one nearby: Newton's method, with steps that lower the cost.
+"""Stationary curves near a given one: Newton's method, with steps that lower the cost.
 
 The unknowns are the changes z of points, velocities and bumps of all pieces, in this order, so that the
 Hessian A is banded. B is that of the integral of (|H D_t^2 eta|^2 + |D_eta tau|^2) / 2, |x|^2 = x^T W x,

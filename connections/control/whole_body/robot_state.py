@@ -83,7 +83,7 @@ class RobotState:
 
     @cached_property
     def H_dot(self) -> np.ndarray:
-        """Its rate along v, (nv, nv)."""
+        """The rate of H along v, (nv, nv)."""
         return mass_matrix_rate(self.model, self.at, self.v)
 
     @cached_property

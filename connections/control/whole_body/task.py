@@ -193,7 +193,7 @@ class RobotTask:
 
     @property
     def name(self) -> str:
-        """Its name."""
+        """The task's name."""
         return self.task.name
 
     @property

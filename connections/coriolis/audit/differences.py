@@ -180,7 +180,7 @@ def _reach(changes: Array, eps: float) -> float:
 
 
 def _differentiate(forward: Array, backward: Array, reach: float, eps: float) -> Derivative:
-    """For every entry, the rung of the ladder where neighbours agree best; sides: (len(OFFSETS), ...)."""
+    """The derivative of every entry, with the step at which neighbouring steps agree best."""
     odd = (forward - backward).reshape(len(OFFSETS), -1)
     step = (reach * OFFSETS[:-1])[:, None]
     with np.errstate(invalid="ignore", over="ignore"):

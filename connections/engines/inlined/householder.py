@@ -38,7 +38,7 @@ def factorization_slots(p: int, d: int) -> int:
 
 
 def staircase(pattern: np.ndarray) -> np.ndarray:
-    """For each column of a matrix, the row in which it begins, `end` and `head`; (3 d,) integers.
+    """The row in which each column of a matrix begins, `end` and `head` of all columns; (3 d,) integers.
 
     Parameters
     ----------

@@ -189,7 +189,7 @@ def _require_compiler() -> None:
 
 
 def refuse_other_types(function: Any) -> None:
-    """From now on, a call with arguments of other types raises `OtherTypes`, at once.
+    """Make a call with arguments of other types raise `OtherTypes` from now on, at once.
 
     Numba would look for conversions of their types, and then for words: 40 us.
     """

@@ -24,7 +24,7 @@ def load(path, floating):
     )
 
     def positions(q):
-        """With the quaternion (w, x, y, z) before the position."""
+        """Positions with the quaternion (w, x, y, z) before the position of the base."""
         return np.concatenate([q[3:7], q[:3], q[7:]]) if floating else q
 
     def mass_matrix(q):

@@ -21,7 +21,7 @@ def load(path, floating):
     ]
 
     def configuration(q):
-        """With (cos, sin) for the angles of joints without limits."""
+        """The configuration with (cos, sin) for the angles of joints without limits."""
         out = pin.neutral(model)
         first = 7 if floating else 0
         out[:first] = q[:first]

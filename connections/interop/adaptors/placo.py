@@ -16,7 +16,7 @@ def load(path, floating):
     starts = [robot.get_joint_offset(name) for name in names]
 
     def configuration(q):
-        """With (cos, sin) for the angles of joints without limits."""
+        """The configuration with (cos, sin) for the angles of joints without limits."""
         out = neutral.copy()
         if floating:
             out[:7] = q[:7]

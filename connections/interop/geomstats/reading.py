@@ -1,4 +1,4 @@
-"""From geomstats: its metrics with exact translations, and the choice of the route for a metric."""
+"""Metrics from geomstats: those with exact translations, and the choice of the route for a metric."""
 
 from __future__ import annotations
 

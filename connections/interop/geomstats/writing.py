@@ -1,4 +1,4 @@
-"""To geomstats: a connection of this library for geomstats' solvers and statistics.
+"""Connections of this library for geomstats' solvers and statistics.
 
 geomstats' points are the coordinates q and its tangent vectors are the rates qdot, in every frame: v is
 converted to X v and back. If nq = n, the space is R^n and the symbols are those of the coordinate fields. If

@@ -153,7 +153,7 @@ class _Layout:
         return H
 
     def change(self, q: Array, v: Array) -> Change:
-        """From our body twists and body angular velocities to Drake's, in the axes of the joint's frame."""
+        """The change from our body twists and angular velocities to Drake's, in the joint's axes."""
         parts = []
         for slot, _ in self.joints:
             if slot.kind == "Free":

@@ -39,7 +39,7 @@ class FreeBody:
         return ours @ self.offset
 
     def change(self, representation: str, q: Array, twist: Array) -> Change:
-        """From our body twist [omega; v] to [v; omega] in a representation.
+        """The change from our body twist [omega; v] to [v; omega] in a representation.
 
         Parameters
         ----------

@@ -141,7 +141,7 @@ class _Layout:
         return out
 
     def change(self, q: Array, v: Array) -> Change:
-        """From our body twists to [v in world axes; omega in body axes]."""
+        """The change from our body twists to [v in world axes; omega in body axes]."""
         parts = [(slot.v, self.base.change("linear in world", q[slot.q], v[slot.v])) for slot, _ in self.free]
         return widened(parts, len(v))
 

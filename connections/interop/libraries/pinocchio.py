@@ -176,7 +176,7 @@ class _Layout:
         return out
 
     def change(self, q: Array, v: Array) -> Change:
-        """From our rates of planar joints to Pinocchio's velocities in body axes."""
+        """The change from our rates of planar joints to Pinocchio's velocities in body axes."""
         parts = []
         for at, angle in self.planars:
             c, s, rate = np.cos(q[angle]), np.sin(q[angle]), v[at][2]

@@ -55,7 +55,7 @@ class Part(Protocol):
 
     @property
     def text(self) -> str:
-        """Its definition in C."""
+        """The function's definition in C."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class CFunction:
 
     @cached_property
     def text(self) -> str:
-        """Its definition, behind those of its pieces."""
+        """The function's definition in C, behind those of its pieces."""
         own = definition(self.declaration, self.body)
         return "".join([self._clear, *(part.text for part in (*self.parts, *self.pieces)), own])
 
@@ -134,7 +134,7 @@ class Piece:
 
     @property
     def text(self) -> str:
-        """Its definition in C."""
+        """The piece's definition in C."""
         r = self.real.name
         given = ", ".join(f"{'' if is_set else 'const '}{r} *restrict {x}" for x, is_set in self.arrays)
         return definition(f"NOT_INLINED static void {self.name}({given})", self.lines) + "\n"

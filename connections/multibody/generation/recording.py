@@ -82,7 +82,7 @@ class Exported:
 
     @property
     def row(self) -> Recursion:
-        """Its row of the table."""
+        """The function's row of the table of recursions."""
         return STEPS[self.recursion] if self.is_step else RECURSIONS[self.recursion]
 
     @property

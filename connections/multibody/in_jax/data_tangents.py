@@ -164,7 +164,7 @@ def _gravities(of: OfData, at: tuple[Vector, ...]) -> jax.Array:
 
 
 def _at_rest(name: str, kept: int = 0) -> Callable[[OfData, tuple[Vector, ...]], jax.Array]:
-    """Its part that contains gravity, the first one of several, is that of a robot at rest."""
+    """Weights of gravity for the recursion `name`, whose first part alone has gravity, as at rest."""
 
     def weights(of: OfData, at: tuple[Vector, ...]) -> jax.Array:
         q, *vectors = at

@@ -115,7 +115,7 @@ def with_traced_placements(kinematics: Kinematics, placements: jax.Array) -> Kin
 
 
 def _turned(matrices: jax.Array, J: jax.Array) -> jax.Array:
-    """Both halves of twists J (..., 6, nv), multiplied by matrices (..., 3, 3)."""
+    """Twists J (..., 6, nv) whose halves are multiplied by matrices (..., 3, 3)."""
     return jnp.concatenate([matrices @ J[..., :3, :], matrices @ J[..., 3:, :]], axis=-2)
 
 

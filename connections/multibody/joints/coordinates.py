@@ -362,7 +362,7 @@ class Universal(CoordinateJoint):
 
     @property
     def parameters(self) -> np.ndarray:
-        """Both unit axes, (6,)."""
+        """The two unit axes, (6,)."""
         return np.array([*self.axis_1, *self.axis_2])
 
     @staticmethod

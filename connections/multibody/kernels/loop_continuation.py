@@ -1,4 +1,4 @@
-"""From independent coordinates to a solution [q_s | G | LG | pivot].
+"""Solutions [q_s | G | LG | pivot] of the loops at given independent coordinates.
 
 Linear clusters have a constant G. A loop is followed from a configuration in which it closes, the reference
 or a guess (`loop_path`), across points in which branches cross, and less whole turns (`loop_branches`). At

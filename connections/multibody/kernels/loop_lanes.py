@@ -290,7 +290,7 @@ def _begin_step(loop):
 
 @without_reassociation
 def _part_of_prediction(loop):
-    """By how much of the prediction the lane moves; a step that turns a joint too far is shortened."""
+    """The share of the prediction by which the lane moves; a step that turns a joint too far is shortened."""
     turn, control = largest_turn(loop, 1.0), loop.control
     if turn <= LARGEST_TURN:
         return 1.0

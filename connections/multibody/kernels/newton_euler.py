@@ -185,7 +185,7 @@ def collect_forces(tree, work, stride, tau):
 
 @inlined
 def _outward_pair(tree, work):
-    """For each link its columns and their rates, its twists for v and for w, and the sum of Phidot_j w_j."""
+    """Write each link's columns with their rates, its twists for v and for w, and the sum of Phidot_j w_j."""
     place_links(tree, work)
     links, columns, v, w = tree.per_link, tree.per_column, tree.vectors, tree.vectors + tree.nv
     put(work, links, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))

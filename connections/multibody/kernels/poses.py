@@ -39,7 +39,7 @@ def place_links(tree, work):
 
 @inlined
 def world_shift(tree, work, root):
-    """From the origin of the common frame of a subtree, with this root link, to a position in the world."""
+    """The vector from positions in a subtree's common frame to those in the world; `root` is its link."""
     k, zero = beyond(tree.parameters, root * PARAMETERS.size), load(work, tree.poses + 1)
     R = take(work, tree.poses, 9)  # of the ground
     x, y, z = product_columns(R, take(k, PARAMETERS.rotation, 9))
@@ -96,7 +96,7 @@ def link_inertia(tree, work, i):
 
 @inlined
 def way_from_root(tree, work, link):
-    """From the origin of the first group of its subtree to the origin of the group of a link."""
+    """The vector from the origin of the first group of a subtree to the origin of the group of a link."""
     zero = load(work, tree.poses + 1)
     way = (zero, zero, zero)
     if tree.leaping:

@@ -498,5 +498,5 @@ def _ranges(starts: np.ndarray, numbers: np.ndarray) -> np.ndarray:
 
 
 def _owners(starts: np.ndarray) -> np.ndarray:
-    """For each entry of consecutive slices, the index of its slice."""
+    """The index of the slice of each entry of consecutive slices."""
     return np.repeat(np.arange(len(starts) - 1), np.diff(starts))

@@ -109,7 +109,7 @@ class FunctionLoop(FunctionCondition):
         return jnp.eye(4).at[:3, :3].set(R @ b[:3, :3]).at[:3, 3].set(R @ (b[:3, 3] - a[:3, 3]))
 
     def slopes(self, placed: Placed, q: np.ndarray) -> np.ndarray:
-        """By the entries of the pose, but those of its last row, (k, 3, 4)."""
+        """The sizes of the slopes by the entries of the pose, but those of its last row, (k, 3, 4)."""
         slopes: np.ndarray = np.abs(jax.jacfwd(self.function)(self._pose(placed.transforms)))[:, :3]
         return slopes
 

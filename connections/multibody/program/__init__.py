@@ -1,4 +1,4 @@
-"""From a model to numbers: how Python calls the kernels.
+"""Calls of the kernels from Python, from a model to numbers.
 
 `table` describes each recursion, `entries` renders compiled functions from the table, `compiled` caches them,
 the packings write the arrays that they read, and `program` holds the arrays and calls of one model.

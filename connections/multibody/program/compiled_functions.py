@@ -90,7 +90,7 @@ def description(name: str) -> str:
 
 
 def seconds(name: str) -> int:
-    """About how many seconds the function `name` takes to compile."""
+    """The time, about so many seconds, that the function `name` takes to compile."""
     if name in SOLVERS:
         return SOLVERS[name][1]
     return SECONDS["closed_" * name.startswith("closed_") + name.rsplit("_", 1)[1]]

@@ -254,7 +254,7 @@ def _order(place: np.ndarray, link: np.ndarray, T: np.ndarray) -> tuple[np.ndarr
 def _row_tables(
     closed: ClosedKinematics, chains: _Chains, members: np.ndarray, local: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """For each condition, the links of bodies a and b (0 if outside of the loop), and its `CONDITION`."""
+    """The links of bodies a and b (0 if outside of the loop), and `CONDITION`, of each condition."""
     rows, clusters = closed.rows, closed.clusters
     ends: list[list[int]] = []
     parameters = np.zeros((len(members), CONDITION.size))

@@ -251,7 +251,7 @@ class Loops:
         return Failure(int(body), reached, np.where(own, here, q), status < 0)
 
     def _paths(self, closure: np.ndarray) -> dict[int, tuple[np.ndarray, np.ndarray]]:
-        """For the cluster of each loop, the loop's spanning coordinates, and the last point of its path."""
+        """{cluster of a loop: (its spanning coordinates, the last point of its path)}."""
         tables, work, first, count = (
             CLOSURE.read(closure, part) for part in ("tables", "work", "loop_starts", "loops")
         )

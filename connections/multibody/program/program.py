@@ -745,7 +745,7 @@ def _completely(program: Program, name: str) -> Call:
 
 
 def _quietly(program: Program, name: str) -> Callable[..., Any]:
-    """Likewise, for a caller that asks for the reason itself."""
+    """The call for arguments that compiled code does not take, for a caller that finds the reason itself."""
     names = ("q", *RECURSIONS[name].vectors)
 
     def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> None:

@@ -168,7 +168,7 @@ def nonzero_blocks(nonzero: np.ndarray, lanes: int = LANES) -> np.ndarray:
 
 
 def _limit(links: Links, armature: np.ndarray) -> float:
-    """If no number that is given is larger in size than this, a result without division is finite.
+    """The size of given numbers up to which a result without division is finite.
 
     Let X >= 1 bound all numbers that are given (lengths and angles in q, vectors, for closed chains also G,
     LG and T) and all constants of the model, and M = links + nv. Kernels without division only add and
@@ -257,7 +257,7 @@ def _begins(links: Links, tied: np.ndarray) -> np.ndarray:
 
 
 def _origins(links: Links, group: np.ndarray) -> np.ndarray:
-    """For each link, the link at which the origin of its group lies, so that cancellation is small.
+    """The link at which the origin of a link's group lies, for each link, so that cancellation is small.
 
     It is the first link that turns. Links before it only translate: they may be far away, and their rows of H
     depend on masses only, not on the origin. If the first link that turns is massless and carries only a

@@ -81,7 +81,7 @@ def not_compiled() -> list[str]:
 
 
 def seconds_to_compile(names: Sequence[str], processes: int) -> float:
-    """About how many seconds so many processes take to compile these functions."""
+    """The time, about so many seconds, that so many processes take to compile these functions."""
     shares = _names_for_each(names, processes)
     return max((sum(map(seconds, share)) for share in shares), default=0.0)
 
