@@ -400,8 +400,7 @@ def _require_finite_members(betas: np.ndarray, values: Any) -> None:
 def contorsion_sizes(D: jax.Array, length: jax.Array) -> jax.Array:
     """The largest entry of D (..., n, n, n) with the same indices in any order, for each entry.
 
-    Where all of these vanish: FLOOR times the largest entry in a frame of unit fields, converted to this
-    frame.
+    To each is added FLOOR times the largest entry in a frame of unit fields, converted to this frame.
     """
     size, u = jnp.abs(D), length
     volume = u[..., :, None, None] * u[..., None, :, None] * u[..., None, None, :]

@@ -119,9 +119,9 @@ class _Walk:
 
     Attributes
     ----------
-    lines : what counts. What was found before is referred to by its number, so that the lines of functions
-        that refer to the same names, but to other things by them, differ.
-    found : what has been found, by these numbers.
+    lines : a line for each thing that counts. A thing that was found before has its number there, so that
+        functions have different lines if they refer to different things by the same names.
+    found : the things that were found, by these numbers.
     """
 
     def __init__(self, function: Any) -> None:

@@ -223,7 +223,7 @@ class _UnderWay(NamedTuple):
 def _further(space: Space, x: State, P: jax.Array, u: Any, begin: Any, length: Any, rtol: Any) -> Predicted:
     """The prediction over `length`, in one exact step, or in steps whose lengths are chosen.
 
-    `off` is infinite if there are too many, NaN if none is finite.
+    `off` is infinite if too many steps are needed, and NaN if the last one is not finite.
     """
     if space.even_course_at(x, u, length) is not None:
         return _exact_step(space, x, P, u, begin, length)

@@ -132,7 +132,7 @@ class Sensor(Parametrized):
     def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array, steps: Any = FEW) -> Residual:
         """The residual of y beside the prediction h, its covariance, and its derivative by errors, (., k).
 
-        Numbers that are NaN are missing; a point with any NaN is missing. `steps` are of geodesics.
+        Numbers that are NaN are missing; a point with any NaN is missing. `steps` are those of a geodesic.
         """
         missing, off = jnp.isnan(y), None
         for index, period in (self.turns or {}).items():

@@ -88,8 +88,8 @@ def by_halves(P: jax.Array, half: jax.Array, q: jax.Array) -> jax.Array:
 def of_generator(a: jax.Array, q: jax.Array) -> Generated:
     """Phi, S and the mean of Phi for constant a = h A and q = h Q, (k, k); exact. NaN if a is too large.
 
-    Also E = Phi - 1 is doubled, E <- 2 E + E E. By squares Phi has an error of 2^s times its round-off,
-    1 + E has that of one: it is taken unless Phi is smaller than 1 / 2^s.
+    Phi is found by s squares, and also as 1 + E, E <- 2 E + E E. The error of the first is 2^s times its own
+    round-off, that of the second the round-off of one. The second is taken unless Phi is below 1 / 2^s.
     """
     size, scales = _balanced(jax.lax.stop_gradient(a))
     count = jnp.ceil(jnp.log2(jnp.maximum(size / _SMALL, 1.0)))

@@ -263,7 +263,7 @@ def _innovation(
     """The innovation's r, NIS, dimension and log-likelihood, and whether it is inside the gate.
 
     With the residual b = rho + A epsilon of the linearization at epsilon, b^T (1 + A A^T)^-1 b is the least
-    value of |epsilon|^2 + |b - A epsilon|^2, at K b; it errs in the second order of what K does.
+    value of |epsilon|^2 + |b - A epsilon|^2, at K b; an error of K changes it in second order.
     """
     b = last.rho + last.A @ epsilon
     best = K @ b

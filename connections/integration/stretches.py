@@ -54,7 +54,7 @@ def follow_stretches(
 
     Raises
     ------
-    KeyboardInterrupt : and it has what was found (`checks.keep_motion`), `Followed`.
+    KeyboardInterrupt : with the states found until then, a `Followed` (`checks.keep_motion`).
     """
     found = Followed.at_beginning(np.asarray(begin.states[:1]), len(clock))
     with kept_on_interrupt(found):

@@ -737,9 +737,9 @@ class Model(ByContent):
 
         Parameters
         ----------
-        link : a link or frame. World axes are those of its frame, and so are those of gravity, which has the
-            same components as before (`with_gravity` takes others). Links that are fixed to this one belong
-            to the ground, too, and what they carry is kept.
+        link : a link or frame. World axes become those of its frame. Gravity keeps its three numbers, now in
+            these axes (`with_gravity` takes others). Links that are fixed to this one belong to the ground,
+            too, and the bodies that they carry are kept.
 
         Raises
         ------

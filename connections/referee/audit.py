@@ -81,9 +81,9 @@ def audit_functions(
         [:, j] = X_j bias at constant v; "bias_v" (n, n), [:, j] = d bias / d v_j; "gravity_q" (n, n).
     frame : a layout, or a frame of this library, whose components q and v have.
     q, v : (m, nq) and (m, n) samples, or one of each; no velocity is zero.
-    tolerance : relative, of all rows; None for those of the precision, 1e-9 of values and 1e-6 of what is
-        compared with differences in float64, 1e-3 and 1e-2 in float32. Ten times the noise that is measured
-        counts as zero in any case.
+    tolerance : relative, of all rows. By default 1e-9 of values, and 1e-6 of what is compared with finite
+        differences; in float32, 1e-3 and 1e-2. Ten times the noise that is measured counts as zero in any
+        case.
     current : (q, v, u) -> h (n,), with H vdot + h = tau in water that moves at a constant velocity u, (3,) or
         (2,) in the world's axes, m/s.
     precision : "float64" or "float32", in which the functions compute; None for that of their results.

@@ -42,8 +42,8 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
 def position_blur(ground: Ground) -> np.ndarray:
     """Lengths (m,) by which points are blurred: by round-off of coordinates and of entries of H.
 
-    If entries of H cancel, a length is as wrong as the condition number, in units in which H has the diagonal
-    one. Infinite if anything is not finite.
+    Round-off of H is multiplied by the condition number of H, in units in which its diagonal is one. Infinite
+    if anything is not finite.
     """
     with np.errstate(all="ignore"):
         root = ground.root / np.linalg.norm(ground.root, axis=1, keepdims=True)

@@ -64,7 +64,7 @@ class ControllabilityReport:
     obstruction : the bad product that is no combination of good ones of lower degree, in the basis given.
     symmetric, involutive : the closures Sym(Y) and Lie(Sym(Y)) with ranks and gaps.
     good_rank : rank of the good products up to the degree at which they span Sym(Y), or the order reached.
-    clear : whether the numerical ranks behind the verdict are.
+    clear : whether the numerical ranks behind the verdict are beyond doubt.
     input_basis : (a, a) columns: the combinations of the inputs for which the sufficient test holds.
 
     Examples

@@ -84,7 +84,7 @@ class Expansion:
 
         The point, the constants and the result of every operation that rounds change by 0.5e-8 to 1e-8 of
         themselves (`DISTURBANCE`), at random. So the round-off of a number is relative to its change over
-        1e-8. Where that is too small by chance, a zero is in doubt; no number becomes a zero.
+        1e-8. If that is too small by chance, it is in doubt whether a number is zero; none becomes zero.
 
         Parameters
         ----------

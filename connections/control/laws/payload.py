@@ -3,8 +3,8 @@
     H a_r + C_gamma(q, v) v_r + g = known force + Y pi,    pi: ten parameters for each body that carries some.
 
 The regressor Y is one recursion in O(N), and belongs to C*; each unknown armature adds a column by another.
-What torsion adds to C vanishes on v and is skew, whatever inertias it is computed with; so it is computed
-with the known inertias only, and the Lyapunov function of the adaptive law falls by s^T K_D s all the same.
+Torsion adds a skew matrix to C that vanishes on v, whatever inertias it is computed with. So it is computed
+with the known inertias only, and the Lyapunov function of the adaptive law still falls by s^T K_D s.
 Source: Slotine and Li (1987); [W] IV-A.
 """
 

@@ -5,8 +5,8 @@ accelerations of joints, so that they stop before their limits,
 
     vdot <= (q_max - q) / T^2 - 2 v / T,      vdot <= (v_max - v) / T,
 
-the first of which keeps q <= q_max from every state with v T <= q_max - q (d/dt of (q_max - q) - v T is at
-least -1/T of itself), and the same from below.
+and the same from below. The first keeps q <= q_max from every state with v T <= q_max - q, because then
+x = q_max - q - v T has xdot >= -x / T.
 """
 
 from __future__ import annotations

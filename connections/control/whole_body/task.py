@@ -86,7 +86,7 @@ class Task(abc.ABC):
     Parameters
     ----------
     damping : D, scalar, (m,) or (m, m), positive definite; the units of a force over a velocity of the task.
-    stiffness : K, the same, symmetric, or zero.
+    stiffness : K, of the shapes of D, symmetric, or zero; the units of a force over an error of the task.
     rate : 1/s, at which the error falls while s = 0.
     weight : how much a deviation counts beside those of other tasks of the same priority.
     priority : a task gives way to those of smaller numbers.

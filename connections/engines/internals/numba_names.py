@@ -191,7 +191,7 @@ def _require_compiler() -> None:
 def refuse_other_types(function: Any) -> None:
     """Make a call with arguments of other types raise `OtherTypes` from now on, at once.
 
-    Numba would look for conversions of their types, and then for words: 40 us.
+    Numba would first look for conversions of the types, and then for an error's words, which takes 40 us.
     """
     function.disable_compile()
     function._search_new_conversions = _no_conversions

@@ -11,8 +11,8 @@ A table, ``formats/urdf.toml`` or ``formats/mjcf.toml``, has an entry for each e
 Attributes are listed by their fate. The fates:
 
 - read: it is in the model.
-- warned: it is not, and the robot that moves is another one without it, which a `LeftOutWarning` says.
-- passive: the same of a passive force, which is also in ``model.passive.left_out``.
+- warned: it is not in the model, whose motions differ without it; a `LeftOutWarning` says so.
+- passive: as warned, for a passive force, which is also in ``model.passive.left_out``.
 - refused: an error says what to write instead.
 - none: it has no meaning here, as a colour has none.
 

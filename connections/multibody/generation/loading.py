@@ -220,8 +220,8 @@ def description_of(folder: Any) -> dict[str, Any]:
 
     Raises
     ------
-    FileNotFoundError : it did not write the folder. TypeError, ValueError : it is no path, or the description
-    is not as `generate_c` wrote it.
+    FileNotFoundError : `generate_c` did not write the folder. TypeError, ValueError : it is no path, or the
+    description is not as `generate_c` wrote it.
     """
     path = require_path("folder", folder)
     found = [file for file in sorted(path.glob("*.json")) if (path / f"{file.stem}_support.h").exists()]

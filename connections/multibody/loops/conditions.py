@@ -137,8 +137,8 @@ class LoopClosure:
 def pivots(R: jax.Array) -> jax.Array:
     """The distance (n_d,) of each column of K_d = Q R, in units, from the span of those before it.
 
-    That is the sine of its angle with the span, if the column is longer than one; where a column vanishes, so
-    does this.
+    If the column is longer than one, this is the sine of its angle with the span; of a column of zeros it is
+    zero.
     """
     return jnp.abs(jnp.diagonal(R)) / jnp.maximum(jnp.linalg.norm(R, axis=0), 1.0)
 

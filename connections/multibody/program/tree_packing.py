@@ -187,8 +187,8 @@ def _limit(links: Links, armature: np.ndarray) -> float:
     accelerations of 6 and forces of 11; a column turned by a twist, 5, times a turned force, 2 + 11, is of
     degree 18.
 
-    Negative if a constant of the model is larger, or 1 / mass, by which a moment is multiplied for the centre
-    of mass: then results are always looked at.
+    It is negative if a constant of the model is larger, or the factor 1 / mass of the centre of mass: then
+    all results are tested.
     """
     limit = 10.0 ** (300.0 / _DEGREE) / (100.0 * (len(links.parent) + len(armature)))
     with np.errstate(over="ignore"):
