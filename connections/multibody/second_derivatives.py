@@ -148,7 +148,7 @@ def _second(
 
 
 def _of_forces(model: Model, q: Any, v: Any, w: Any, m: Any) -> list[Any]:
-    """What passive forces add to second derivatives of a, or of w . a, by the chain rule.
+    """Terms that passive forces add to second derivatives of a, or of w . a, by the chain rule.
 
     With m the derivative of H^-1, or of H^-1 w, along the fields, and P = tau_p:
 
