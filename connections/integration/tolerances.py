@@ -68,6 +68,7 @@ STATE = 6
 #: Largest drift of what a motion conserves, over the tolerance of a step: 1e-6 by default. The errors of 1e5
 #: steps may be that; for a larger `max_steps` it is more in proportion.
 DRIFT = 1e4
+ERRORS = 10.0  # tolerances of a step: so large a motion of components is not told from errors
 LOOK = 64  # steps between two looks at what is conserved, besides requested times
 
 
@@ -171,6 +172,21 @@ def _largest_of_groups(sizes: Any, groups: tuple[slice, ...], numpy: Any) -> Any
     parts = [sizes[..., group] for group in groups]
     same = [numpy.zeros_like(part) + numpy.max(part, axis=-1, keepdims=True, initial=0.0) for part in parts]
     return numpy.concatenate(same, axis=-1) if same else sizes
+
+
+def uncertainties(state: Any, units: Any, points: Any, elapsed: float, tolerances: Any) -> Any:
+    """What errors may have changed a state by, (k,): `ERRORS` times the tolerances of a step.
+
+    Parameters
+    ----------
+    state, units : (STATE, k) and (k,), the state and the units of its components.
+    points : (k,) which of them are coordinates of a point.
+    elapsed : the time since the beginning.
+    tolerances : (rtol, atol) of a step.
+    """
+    with np.errstate(invalid="ignore"):  # 0 inf, which does not count
+        reach = np.fmin(state[3], state[4] * units * np.where(points, elapsed, 1.0))
+    return ERRORS * sum(tolerances) * reach
 
 
 def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:

@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import always
 
 import connections as cn
 from connections import control
@@ -100,6 +101,31 @@ def test_what_stays_at_zero_came_once():
     assert len(resting.event_times[0]) == 0
 
 
+RESTING = {
+    "drag": (lambda t, q, v: -20.0 * v, lambda t, q, v: v[0], 1),
+    "drag, where it ends": (lambda t, q, v: -20.0 * v, lambda t, q, v: q[0] - 0.05, 1),
+    "terminal velocity": (lambda t, q, v: -9.81 - 2.0 * v * abs(v), lambda t, q, v: v[0] + np.sqrt(4.905), 1),
+    "what is conserved": (lambda t, q, v: -q, lambda t, q, v: q[0] ** 2 + v[0] ** 2 - 1.0, 0),
+}
+
+
+@pytest.mark.parametrize("name", always(RESTING, "drag"))
+def test_noise_of_what_has_come_to_rest_is_no_event(name):
+    """A speed that errors within the tolerances turn hundreds of times comes to zero once."""
+    forces, function, expected = RESTING[name]
+    found = cn.MechanicalSystem(LINE, forces=forces).simulate([0.0], [1.0], [0.0, 10.0], events=function)
+    assert len(found.event_times[0]) == expected
+
+
+def test_what_is_larger_than_noise_is_an_event():
+    """All passes of a damped body at q = 0, pi / w apart, until its amplitude is 1e-9 of the largest."""
+    damped = cn.MechanicalSystem(LINE, lambda q: 0.5 * q[0] ** 2, lambda t, q, v: -0.5 * v)
+    found = damped.simulate([0.0], [1.0], [0.0, 200.0], events=lambda t, q, v: q[0]).event_times[0]
+    expected = np.pi / np.sqrt(1.0 - 0.0625) * np.arange(1, 23)
+    np.testing.assert_allclose(found[:22], expected, rtol=1e-4)
+    assert len(found) < 30
+
+
 def test_two_crossings_in_one_step():
     """A throw passes a height up and down; none if it does not reach it, one where it just does."""
     v0 = 5.0
@@ -178,6 +204,46 @@ def test_a_touch_of_values_with_round_off(name):
         for place in (lambda t, q, v, c=c: TOUCHES[name](t, c), lambda t, q, v, c=c: TOUCHES[name](q[0], c)):
             found = BODY.simulate([0.0], [1.0], [0.0, 1.0], events=place).event_times[0]
             np.testing.assert_allclose(found, [c], rtol=1e-6)
+
+
+def expanded(root, multiplicity, *others):
+    """(x - root)^multiplicity times (x - other), by Horner's rule: near the root it is round-off."""
+    factors = np.polynomial.Polynomial.fromroots([root] * multiplicity + list(others)).coef.tolist()
+
+    def value(t, q, v):
+        total = 0.0
+        for factor in reversed(factors):
+            total = total * q[0] + factor
+        return total
+
+    return value
+
+
+#: Roots of one sign on both sides, and how far from them a value is round-off.
+EXPANDED = {
+    "fourth power": (4, (), 3e-4),
+    "fourth power, short steps": (4, (), 3e-4),
+    "with a factor": (4, (-1.0,), 3e-4),
+    "sixth power": (6, (), 1e-2),
+    "eighth power": (8, (-2.0, 4.0), 3e-2),
+}
+
+
+@pytest.mark.parametrize("name", always(EXPANDED, "fourth power", "fourth power, short steps"))
+def test_a_touch_whose_rate_is_lost_in_round_off(name):
+    """It is one event, and SciPy has none; a little above there is none, and a little below there are two."""
+    multiplicity, others, accuracy = EXPANDED[name]
+    options = {"max_step": 0.05} if "short" in name else {}
+    for root in (0.3, 1.31) if multiplicity < 8 else (0.7,):
+        function = expanded(root, multiplicity, *others)
+        np.testing.assert_allclose(times_of(function, **options), [root / 2.0], atol=accuracy)
+        for shift, expected in ((1e-10, 0), (-1e-10, 2)):
+            sign = np.sign(function(0.0, [0.0], None))
+
+            def moved(t, q, v, shift=sign * shift, function=function):
+                return function(t, q, v) + shift
+
+            assert len(times_of(moved, **options)) == expected
 
 
 @pytest.mark.parametrize("name", ["square", *TOUCHES])
@@ -495,6 +561,6 @@ def test_tangents_that_meet_above_zero():
 
         a, b = sample(-0.5), sample(1.0)
         assert stays_above(a, b) == above
-        found = lowest_between(sample, a, b, lambda x: 1e-15, 1e-8, lambda x: 1e-16)
+        found = lowest_between(sample, a, b, lambda x: 1e-15, 1e-8, lambda x: 1e-16, lambda x, change: False)
         assert (found is None) == (low is None)
         assert found is None or low - 1e-15 <= found.value <= 1e-15

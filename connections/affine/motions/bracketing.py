@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 _INWARDS = 0.2  # the paper's kappa_1, over the first bracket; its kappa_2 is two
+_GOLDEN = 0.5 * (math.sqrt(5.0) - 1.0)
 _SMALL = 1e-4  # of the larger value at the ends of a bracket: whether a smaller one is round-off is asked
 
 
@@ -107,11 +108,13 @@ def lowest_between(
     error: Callable[[float], float],
     near: float,
     resolution: Callable[[float], float],
+    lost: Callable[[float, float], bool],
 ) -> Sample | None:
     """The place between a and b where a function of one minimum is below zero, or where it touches zero.
 
     None if it stays above. The secant of the rates, the meeting of the tangents, and the middle are tried in
-    turn, so that three evaluations take a quarter off the bracket, or more.
+    turn, so that three evaluations take a quarter off the bracket, or more. Where round-off hides rates,
+    values are compared.
 
     Parameters
     ----------
@@ -120,9 +123,10 @@ def lowest_between(
     error : x -> the round-off of the function at x: a value that is not larger is zero.
     near : how far back rates are looked for; in shorter brackets a quarter of them, so that kinks are found.
     resolution : as of `root_between`.
+    lost : (x, change) -> whether so small a change of the function near x is round-off.
     """
     touch, turn, steepest = None, 0, max(abs(a.rate), abs(b.rate))
-    small = _SMALL * max(a.value, b.value)
+    small, compared = _SMALL * max(a.value, b.value), False
     while b.x - a.x > (near if touch else resolution(b.x)):
         if min(a.value, b.value) > 4.0 * near * steepest and stays_above(a, b):
             return None
@@ -136,8 +140,36 @@ def lowest_between(
             touch = here
         elif here.value < 0.0:
             return here
+        if not (touch or compared) and lost(x, abs(here.rate) * back):
+            low, compared = _lowest_by_values(sample, (a.x, b.x), near), True
+            if low.value < 0.0 or low.value <= error(low.x):
+                return low
         if here.rate < 0.0:  # the minimum may be between the two places of this rate
             a = Sample(x - back, here.value - back * here.rate, here.rate)
         else:
             b = here
     return touch
+
+
+def _lowest_by_values(
+    sample: Callable[[float, float], Sample], ends: tuple[float, float], near: float
+) -> Sample:
+    """The lowest of the places that golden sections try, where rates are lost in round-off, as at x^4.
+
+    Values are compared instead: they are flat only where they are round-off themselves.
+    """
+    (lo, hi), tried = ends, []
+
+    def at(x: float) -> Sample:
+        tried.append(sample(x, near))
+        return tried[-1]
+
+    left, right = (at(lo + share * (hi - lo)) for share in (1.0 - _GOLDEN, _GOLDEN))
+    while hi - lo > near:
+        if left.value < right.value:
+            hi, right = right.x, left
+            left = at(lo + (1.0 - _GOLDEN) * (hi - lo))
+        else:
+            lo, left = left.x, right
+            right = at(lo + _GOLDEN * (hi - lo))
+    return min(tried, key=lambda place: place.value)

@@ -14,7 +14,9 @@ beginning, so that an event is as accurate as the motion. A zero at the end of a
 and the next one begins at zero. That is no event, and neither is the first time.
 
 A value is zero if it cannot be told from zero by the function's round-off at that place, whatever its values
-elsewhere. A place from which a function is not finite matters only if no event ends the motion before.
+elsewhere. A function that has been zero comes to zero again only if it was farther away meanwhile than its
+round-off, and than errors within the motion's tolerances change it: what has come to rest makes no events of
+its own noise. A place from which a function is not finite matters only if no event ends the motion before.
 """
 
 from __future__ import annotations
@@ -46,6 +48,9 @@ SHARES = np.array([-0.25, -0.13, 0.17, 0.25])  # of it, by which t and states ar
 WIDER = 4.0  # by this factor distances grow at which a function is looked for that is not zero
 SHORTER = 16.0  # by this factor distances shrink at which that side is looked for
 SMALLEST = 1e-300  # distance
+LOW = (
+    0.1  # of the larger value at the ends of a step: whether the rate of a smaller one is round-off is asked
+)
 CLOSE = 1e-4  # of the larger value at the ends of a step: whether a smaller one is round-off is asked
 
 
@@ -84,6 +89,21 @@ class Came(NamedTuple):
     distance: float
     side: int
     round_off: float | None = None
+
+
+class Zero(NamedTuple):
+    """The last zero of a function that has not been away from zero since.
+
+    Parameters
+    ----------
+    at : its time.
+    counts : whether it was an event.
+    error : of the function afterwards.
+    """
+
+    at: float
+    counts: bool
+    error: float = 0.0
 
 
 class Event(NamedTuple):
@@ -140,6 +160,7 @@ class Events:
     events : functions (t, q, v) -> number, with what is asked of them.
     attempts : steps of the motions, as `follow` takes them.
     states_of : (motion, times (w,), y (w, k)) -> (q, v).
+    error_of : (state (STATE, k), units (k,), elapsed=) -> errors of the components within tolerances, (k,).
     t0, whole : the first time, and the whole time.
     y0 : (m, k) first states.
     """
@@ -149,6 +170,7 @@ class Events:
         events: tuple[Asked, ...],
         attempts: Callable[..., Array],
         states_of: StatesOf,
+        error_of: Callable[..., Array],
         t0: float,
         whole: float,
         y0: Array,
@@ -156,9 +178,10 @@ class Events:
         self._functions = [numbers_on_host(e.function, _name(i)) for i, e in enumerate(events)]
         self._events, self._y0 = events, y0
         self._left = [[event.most for event in events] for _ in y0]  # events until the motion ends
-        self._attempts, self._states_of = attempts, states_of
+        self._attempts, self._states_of, self._error_of = attempts, states_of, error_of
         self._t0, self._whole = t0, whole
         self._watched: dict[int, Watched] = {}
+        self._since: dict[tuple[int, int], Zero] = {}  # of each motion and function that has not gone away
         self._found: list[list[list[tuple[float, Array, Array]]]] = [[[] for _ in events] for _ in y0]
 
     def __call__(self, motion: int, s: float, later: float, before: Array, after: Array) -> float | None:
@@ -172,13 +195,19 @@ class Events:
             rates = watched.look.rates[i], look.rates[i]
             if abs(b) <= CLOSE * abs(a) and self._is_zero(step, i, (a, b), True):
                 zeros.append(i)
-            elif 0.0 < a * b < math.inf and i not in watched.zeros and not _turns(a, *rates):
-                continue
+            elif 0.0 < a * b < math.inf and i not in watched.zeros:
+                rates = self._resolved(step, i, (a, b), rates)
+                if not _turns(a, *rates):
+                    continue
             ends = Sample(0.0, a, rates[0]), Sample(step.size, b, rates[1])
             found, hole = self._until_hole(step, i, ends, (i in watched.zeros, i in zeros), watched.first)
-            came += found
+            came += [event for event in found if self._counts(step, event)]
             holes += [] if hole is None else [(i, hole)]
         self._watched[motion] = Watched(look, frozenset(zeros), False)
+        for i, value in enumerate(look.values):
+            since = self._since.get((motion, i))
+            if since and abs(value) > since.error:
+                self._see_away(step, i, step.size)
         return self._recorded(step, came, holes) if came or holes else None
 
     def results(self) -> tuple[tuple[Array, ...], tuple[tuple[Array, Array], ...]]:
@@ -225,6 +254,21 @@ class Events:
             look.values.append(here)
             look.rates.append((then - here) / distance)
         return look
+
+    def _resolved(self, step: Step, i: int, values: tuple[float, float], rates: tuple[float, float]) -> Any:
+        """Rates at both ends of a step; over longer parts of it where the differences are round-off.
+
+        There a function is close to zero, and flat: x^4, written in other terms, has no rate near zero.
+        """
+        found, low = list(rates), LOW * max(map(abs, values))
+        for late, value in enumerate(values):
+            distance, back = (step.size, -LATER) if late else (0.0, LATER)
+            if abs(value) > low or abs(rates[late]) * step.size > low:
+                continue
+            if abs(rates[late]) * NEAR * step.size <= 2.0 * self._round_off(step, i, distance):
+                at = distance + back * step.size
+                found[late] = (self._value(step, i, at) - value) / (back * step.size)
+        return found[0], found[1]
 
     def _value(self, step: Step, i: int, distance: float) -> float:
         """A function at a distance from the beginning of a step."""
@@ -295,6 +339,40 @@ class Events:
             return False
         return value <= self._error(step, i, other / step.size, step.size if late else 0.0)
 
+    # --- whether a function was away from zero --------------------------------------------------------------
+
+    def _counts(self, step: Step, event: Event) -> bool:
+        """Whether a function comes to zero from away, and not from noise; from then on it has been zero.
+
+        Of two zeros within a step the second one counts as the first does: a step is one smooth curve.
+        """
+        key = step.motion, event.i
+        last = self._since.get(key)
+        if last is None or abs(last.at) <= abs(step.s):
+            if last:
+                self._see_away(step, event.i, 0.5 * abs(event.at - step.s))
+            last = Zero(event.at, key not in self._since)
+        self._since[key] = last._replace(at=event.at)
+        return last.counts
+
+    def _see_away(self, step: Step, i: int, distance: float) -> None:
+        """Look whether a function is away from zero in a step, farther than the motion's errors change it."""
+        at, which, nothing = step.time(distance), np.array([step.motion]), np.zeros(1)
+        state, key = self._state(step, at), (step.motion, i)
+        value, last = abs(self._values(step.motion, [at], state[:1], i)[0][0]), self._since.pop(key)
+
+        def error(units: Any) -> float:
+            errors = self._error_of(state, units, elapsed=abs(at))
+            sizes = np.concatenate([[self._t0 + at], np.abs(state[0]) + errors / ROUND_OFF])
+            return self._round_off(step, i, distance, sizes)
+
+        if value > error(np.inf):  # they are at most that, in any unit
+            return
+        units = self._attempts(which, np.array([at]), nothing, state[:, None], nothing)[-1, 0]
+        near = error(units)
+        if not value > near:
+            self._since[key] = last._replace(error=near)
+
     # --- events in a step -----------------------------------------------------------------------------------
 
     def _at_start(self, step: Step) -> Watched:
@@ -309,6 +387,7 @@ class Events:
             for i, (a, (b,)) in enumerate(zip(look.values, ends, strict=True))
             if self._is_zero(step, i, (a, b), False)
         ]
+        self._since.update({(step.motion, i): Zero(step.s, False) for i in zeros})
         return Watched(look, frozenset(zeros), True)
 
     def _until_hole(
@@ -441,7 +520,12 @@ class Events:
             return []
         steepest = max(abs(a.rate), abs(b.rate))
         sample, error = partial(self._sample, step, i, side), partial(self._error, step, i, steepest)
-        low = lowest_between(sample, a, b, error, NEAR * step.size, step.resolution)
+        most = 2.0 * max(self._round_off(step, i, distance) for distance in (0.0, step.size))
+
+        def lost(distance: float, change: float) -> bool:
+            return change <= most and change <= 2.0 * self._round_off(step, i, distance)
+
+        low = lowest_between(sample, a, b, error, NEAR * step.size, step.resolution, lost)
         if low is None:
             return []
         round_off = error(low.x)

@@ -58,7 +58,7 @@ from connections.geometry.frames import FrameField
 from connections.integration.driver import TOO_SHORT, Attempts, Followed, Stopped, follow, stop_at_drifts
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
-from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held
+from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held, uncertainties
 from connections.integration.traced import solve
 
 #: Of the whole time: how far beyond its stop a motion's rate is looked at. Steps that short were refused.
@@ -386,7 +386,10 @@ class Trajectories(Parametrized):
         events = None
         if solver.events:
             states_of, whole = _states_of(motions, started.given), abs(float(clock[-1]))
-            events = Events(solver.events, attempts, states_of, float(times[0]) + since, whole, started.y)
+            points = flow.layout(*(row[0] for row in rows)).points
+            error_of = partial(uncertainties, points=points, tolerances=settings[:2])
+            seen = attempts, states_of, error_of
+            events = Events(solver.events, *seen, float(times[0]) + since, whole, started.y)
         falls = isinstance(motions, HostMotions) and motions.falls
         equation = attempts, started.y, started.origin, clock, settings
         options = motions.places, events, look, name_of
