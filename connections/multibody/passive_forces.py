@@ -13,6 +13,7 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, is_traced, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.parameters import PytreePartial
 from connections.multibody.applied_forces import PassiveLaw, passive_forces_at
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.program.closed import Closed, coordinates_of
@@ -74,6 +75,32 @@ def passive_slopes_at(model: Any, q: jax.Array, v: jax.Array) -> jax.Array:
     """Both slopes (2, nv, nv) at one point."""
     along = model.frame.lie_derivative_at(lambda p: passive_forces_at(model, p, v), q).T
     return jnp.stack([along, jax.jacfwd(lambda v: passive_forces_at(model, q, v))(v)])
+
+
+def passive_bends(model: Any, q: Any, v: Any, w: Any = None) -> Any:
+    """Second derivatives of tau, (..., 3, nv, nv, nv), or of w . tau for w (..., nv), (..., 3, nv, nv).
+
+    They are the blocks (q, q), (v, q) and (v, v), as those of `second_derivatives`, by JAX.
+    """
+    given = _arguments(model, q, v)
+    if w is None:
+        return evaluate(model, PytreePartial(_bends_at, model), *given)
+    return evaluate(model, PytreePartial(_bends_at, model), *given, Argument("w", w, (model.nv,)))
+
+
+def _bends_at(model: Any, q: jax.Array, v: jax.Array, w: Any = None) -> jax.Array:
+    def force(q: jax.Array, v: jax.Array) -> jax.Array:
+        tau = passive_forces_at(model, q, v)
+        return tau if w is None else w @ tau
+
+    def along(function: Any) -> Any:
+        """The derivatives of a function of q and v along the frame fields, as its last axis."""
+        of_q = model.frame.lie_derivative_at
+        return lambda q, v: jnp.moveaxis(of_q(lambda p: function(p, v), q), 0, -1)
+
+    in_v = jax.jacfwd(force, argnums=1)
+    blocks = along(along(force)), along(in_v), jax.jacfwd(in_v, argnums=1)
+    return jnp.stack([block(q, v) for block in blocks])
 
 
 def _arguments(model: Any, q: Any, v: Any) -> tuple[Argument, Argument]:

@@ -15,13 +15,24 @@ from typing import Any
 
 import numpy as np
 
-from connections.multibody.functions import documented, matrices_of, recursion_of, tensors_of
+from connections.checks import as_array
+from connections.multibody.functions import (
+    documented,
+    joined,
+    matrices_of,
+    plus,
+    product,
+    recursion_of,
+    tensors_of,
+    with_forces,
+)
 from connections.multibody.model import Model
+from connections.multibody.passive_forces import passive_bends
 
 
 @documented
 def inverse_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, a: Any, w: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, a: Any, w: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . tau, (..., nv, nv) each, for fixed w and tau = H a + C v + g.
 
@@ -38,15 +49,14 @@ def inverse_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
-    d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq = matrices_of(
-        recursion_of(model, "inverse_dynamics_hessian_product")(q, v, a, w, out)
-    )
+    found = _second(model, "inverse_dynamics_hessian_product", q, v, a, w, passive, out)
+    d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq = found
     return d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq
 
 
 @documented
 def forward_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, tau: Any, w: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, tau: Any, w: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . vdot, (..., nv, nv) each, for fixed w and vdot = H^-1 (tau - C v - g).
 
@@ -63,15 +73,14 @@ def forward_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
-    d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq = matrices_of(
-        recursion_of(model, "forward_dynamics_hessian_product")(q, v, tau, w, out)
-    )
+    found = _second(model, "forward_dynamics_hessian_product", q, v, tau, w, passive, out)
+    d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq = found
     return d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq
 
 
 @documented
 def inverse_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, a: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of tau = H a + C v + g, (..., nv, nv, nv) each; O(N d^2) numbers that are not zero.
 
@@ -89,15 +98,14 @@ def inverse_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
-    d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq = tensors_of(
-        recursion_of(model, "inverse_dynamics_second_derivatives")(q, v, a, out)
-    )
+    found = _second(model, "inverse_dynamics_second_derivatives", q, v, a, None, passive, out)
+    d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq = found
     return d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq
 
 
 @documented
 def forward_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, out: Any = None
+    model: Model, q: Any, v: Any, tau: Any, *, passive: bool = False, out: Any = None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of a = H^-1 (tau - C v - g), (..., nv, nv, nv) each.
 
@@ -114,7 +122,57 @@ def forward_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
-    d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq = tensors_of(
-        recursion_of(model, "forward_dynamics_second_derivatives")(q, v, tau, out)
-    )
+    found = _second(model, "forward_dynamics_second_derivatives", q, v, tau, None, passive, out)
+    d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq = found
     return d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq
+
+
+def _second(
+    model: Model, name: str, q: Any, v: Any, x: Any, w: Any, passive: bool, out: Any
+) -> tuple[Any, Any, Any, Any]:
+    """The blocks (q, q), (v, q), (v, v) and (x, q) of a recursion, with passive forces if they act."""
+    recursion, forward = recursion_of(model, name), name.startswith("forward")
+    if passive is not False:
+        q, force = with_forces(model, q, v, passive)
+        if forward:
+            x = joined("tau", as_array("tau", x, (model.nv,)), "forces", force)
+    stacked = recursion(q, v, x, out) if w is None else recursion(q, v, x, w, out)
+    in_qq, in_vq, in_vv, in_xq = _blocks(stacked, w)
+    if not passive:
+        return in_qq, in_vq, in_vv, in_xq
+    if forward:
+        more = _of_forces(model, q, v, w, in_xq)
+    else:
+        more = [-block for block in _blocks(passive_bends(model, q, v, w), w)]
+    return plus(in_qq, more[0]), plus(in_vq, more[1]), plus(in_vv, more[2]), in_xq
+
+
+def _of_forces(model: Model, q: Any, v: Any, w: Any, m: Any) -> list[Any]:
+    """Terms that passive forces add to second derivatives of a, or of w . a, by the chain rule.
+
+    With m the derivative of H^-1, or of H^-1 w, along the fields, and P = tau_p:
+
+        (q, q)  m_tj dP_t/dq_k + m_tk dP_t/dq_j + H^-1 d2P/dqdq,
+        (v, q)  m_tk dP_t/dv_j + H^-1 d2P/dvdq,              (v, v)  H^-1 d2P/dvdv.
+    """
+    inverse = recursion_of(model, "inverse_mass_matrix")(q, None)
+    in_q, in_v = model.passive_slopes(q, v)
+    if w is None:
+        in_q, in_v = in_q[..., None, :, :], in_v[..., None, :, :]
+        tensors = _blocks(passive_bends(model, q, v), None)
+        bends = [_over_first(inverse, tensor) for tensor in tensors]
+    else:
+        bends = [*_blocks(passive_bends(model, q, v, product(inverse, w)), w)]
+    of_q, of_v = (np.swapaxes(slope, -1, -2) @ m for slope in (in_q, in_v))
+    return [bends[0] + of_q + np.swapaxes(of_q, -1, -2), bends[1] + of_v, bends[2]]
+
+
+def _over_first(matrix: Any, tensor: Any) -> Any:
+    """M_it T_tjk of matrices (..., n, n) and tensors (..., n, n, n)."""
+    n = tensor.shape[-1]
+    flat = matrix @ tensor.reshape(*tensor.shape[:-2], n * n)
+    return flat.reshape(*flat.shape[:-1], n, n)
+
+
+def _blocks(stacked: Any, w: Any) -> tuple[Any, ...]:
+    return tensors_of(stacked) if w is None else matrices_of(stacked)

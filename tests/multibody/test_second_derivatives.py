@@ -44,14 +44,15 @@ def close(value, expected, tol=TOL):
     np.testing.assert_allclose(value, expected, atol=tol * np.max(np.abs(expected)), rtol=0)
 
 
-def by_differences(dynamics, robot, q, v, x, w, h=1e-2):
+def by_differences(dynamics, robot, q, v, x, w, h=1e-2, **options):
     """Second derivatives of w . tau or w . vdot (4, n, n), from fourth-order differences of the first ones.
 
     Differences are taken along frame fields, and in v; the last index belongs to the direction.
     """
 
     def first(points, velocities):
-        return np.stack([w @ part for part in FIRST[dynamics](robot, points, velocities, x)], axis=-2)
+        parts = FIRST[dynamics](robot, points, velocities, x, **options)
+        return np.stack([w @ part for part in parts], axis=-2)
 
     def in_v(unit):
         moved = [first(q, v + h * s * unit)[1] for s in OFFSETS]
@@ -77,6 +78,30 @@ def test_every_joint_behind_every_joint(dynamics, rng):
         assert np.max(np.abs(value - value.T)) > 1e-2 * np.max(np.abs(value))
     for value, tensor in zip(found, TENSORS[dynamics](robot, q, v, x), strict=True):
         close(np.tensordot(w, tensor, axes=1), value)
+
+
+@pytest.mark.parametrize("dynamics", FIRST)
+def test_passive_forces(dynamics, rng):
+    """Friction, springs and lift bend the dynamics, too; the tensors, a batch and `out` are the same."""
+    robot = mb.example("arm")
+    spring = mb.Spring("belt", {"lift": 1.0, "bend": -0.7}, 7.0, 0.3, 0.2)
+    friction, lift = dict.fromkeys(robot.joint_names, 0.5), {"tool": [0.7, 0.1, 0.2, -0.05]}
+    robot = robot.with_passive(mb.Passive((spring,), {"bend": 0.3}, friction, friction_speed=2.0, lift=lift))
+    q, v = sample(robot, rng)
+    x, w = rng.standard_normal((2, robot.nv))
+    out = np.empty((4, 6, 6))
+    found = PRODUCTS[dynamics](robot, q, v, x, w, passive=True, out=out)
+    assert found[0].base is out
+    expected = by_differences(dynamics, robot, q, v, x, w, 3e-3, passive=True)
+    plain = PRODUCTS[dynamics](robot, q, v, x, w)
+    for value, other in zip(found, expected, strict=True):
+        np.testing.assert_allclose(value, other, atol=1e-7 * np.abs(expected).max(), rtol=0)
+    for block in (0, 2):  # negative control
+        assert np.abs(plain[block] - expected[block]).max() > 1e-2 * np.abs(expected[block]).max()
+    many = PRODUCTS[dynamics](robot, np.stack([q, q]), v, x, w, passive=True)
+    for value, row, tensor in zip(found, many, TENSORS[dynamics](robot, q, v, x, passive=True), strict=True):
+        close(np.tensordot(w, tensor, axes=1), value)
+        close(row[1], value)
 
 
 @pytest.mark.further

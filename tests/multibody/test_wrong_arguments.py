@@ -32,7 +32,8 @@ def test_a_function_is_declared_and_documented_as_its_row_says(name):
     assert pickle.loads(pickle.dumps(function)) is function
 
 
-FORCES = dict.fromkeys(("inverse_dynamics_derivatives", "forward_dynamics_derivatives"), ("passive",))
+KINDS = ("derivatives", "second_derivatives", "hessian_product")
+FORCES = {f"{way}_dynamics_{kind}": ("passive",) for way in ("inverse", "forward") for kind in KINDS}
 FORCES |= dict.fromkeys(("inverse_dynamics", "forward_dynamics"), ("passive", "wrenches", "axes"))
 SWAPPED = {
     "mass_matrix": lambda: multibody.mass_matrix(Q, MODEL),
