@@ -19,6 +19,7 @@ import numpy as np
 
 from connections.checks import as_array, is_traced, require_finite
 from connections.evaluation.boundary import returns_input_kind
+from connections.multibody.definition.recursions import spatial_inertias
 from connections.multibody.functions import (
     body_jacobians,
     center_of_mass,
@@ -26,6 +27,7 @@ from connections.multibody.functions import (
     forward_kinematics,
     frame_jacobian_rate,
     product,
+    structure_of,
 )
 from connections.multibody.model import Model, close_loops, require_model
 
@@ -57,10 +59,12 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
 
     Source: [W] II.
     """
-    require_model("kinetic_energy", model)
+    require_model("kinetic_energy", structure_of(model))
     v = as_array("v", v, (model.nv,))
     require_finite("v", v)
-    p = model.weightless.program.functions["inverse_dynamics"](q, np.zeros(model.nv), v, None)
+    zero = np.zeros(model.nv)
+    weightless = model.weightless if isinstance(model, Model) else model.with_gravity((0.0, 0.0, 0.0))
+    p = weightless.program.functions["inverse_dynamics"](q, zero, v, None)
     energy: np.ndarray = 0.5 * (p * v).sum(-1)
     return energy
 
@@ -92,7 +96,7 @@ def centroidal_momentum(model: Model, q: Any, v: Any) -> np.ndarray:
 
     Source: Orin, Goswami and Lee 2013.
     """
-    require_model("centroidal_momentum", model)
+    require_model("centroidal_momentum", structure_of(model))
     v = as_array("v", v, (model.nv,))
     require_finite("v", v)
     h: np.ndarray = product(centroidal_momentum_matrix(model, q), v)
@@ -126,7 +130,7 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> np.ndarray:
 
     Source: Orin, Goswami and Lee 2013.
     """
-    require_model("centroidal_momentum_matrix", model)
+    require_model("centroidal_momentum_matrix", structure_of(model))
     numbers, q = _numbers(model, q)
     (k, p), R, arm = _of_bodies(model, numbers, q)
     matrix: np.ndarray = _about_the_center(numbers, R @ k, R @ p, arm)
@@ -160,12 +164,12 @@ def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
 
     Source: Orin, Goswami and Lee 2013.
     """
-    require_model("centroidal_momentum_matrix_rate", model)
+    require_model("centroidal_momentum_matrix_rate", structure_of(model))
     numbers, q = _numbers(model, q, v)
     (k, p), R, arm = _of_bodies(model, numbers, q)
     A = body_jacobians(model, q)
     rates = [frame_jacobian_rate(model, q, v, body) for body in model.body_names]
-    momenta_rates = numbers.asarray(model.kinematics.tree.inertias) @ numbers.stack(rates, axis=-3)
+    momenta_rates = _inertias(model) @ numbers.stack(rates, axis=-3)
     v = numbers.asarray(v)
     twists = product(A.reshape(*A.shape[:-2], -1, 6, model.nv), v[..., None, :])
     spin = twists[..., :3, None]  # R' x = R (spin cross x)
@@ -181,14 +185,23 @@ def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
 
 def _numbers(model: Model, q: Any, *vectors: Any) -> tuple[ModuleType, Any]:
     """NumPy or JAX, and q, whose loops are solved once."""
-    traced = is_traced(q, *vectors)
-    return (jnp if traced else np), (q if traced or not model.closed else close_loops(model, q))
+    structure, traced = structure_of(model), is_traced(q, *vectors)
+    if structure.closed and not traced:
+        q = close_loops(structure, q)
+    return (jnp if traced or structure is not model else np), q
+
+
+def _inertias(model: Any) -> Any:
+    """Spatial inertias (N, 6, 6) of the bodies."""
+    if isinstance(model, Model):
+        return model.kinematics.tree.inertias
+    return spatial_inertias(model.parameters.reshape(-1))
 
 
 def _of_bodies(model: Model, numbers: ModuleType, q: Any) -> tuple[tuple[Any, Any], Any, Any]:
     """Momenta of bodies per velocity, (..., N, 3, nv) each, in body axes; R; and p - c, (..., N, 3)."""
     A, poses = body_jacobians(model, q), forward_kinematics(model, q)
-    momenta = numbers.asarray(model.kinematics.tree.inertias) @ A.reshape(*A.shape[:-2], -1, 6, model.nv)
+    momenta = _inertias(model) @ A.reshape(*A.shape[:-2], -1, 6, model.nv)
     arm = poses[..., :3, 3] - center_of_mass(model, q)[..., None, :]
     return (momenta[..., :3, :], momenta[..., 3:, :]), poses[..., :3, :3], arm
 

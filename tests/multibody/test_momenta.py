@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from cases import further
 
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
@@ -52,6 +53,34 @@ def test_its_rate_is_a_difference(robot, rng):
     assert np.abs(rate).max() > 1e-3 * scale  # negative control
     inside = jax.jit(lambda q, v: mb.centroidal_momentum_matrix_rate(robot, q, v))(q, v)
     np.testing.assert_allclose(inside, rate, atol=1e-10 * scale)
+
+
+@pytest.mark.parametrize("name", ["arm", further("four_bar")])
+def test_of_robots_whose_numbers_are_data(name, rng):
+    """Values, batches and derivatives by a mass; placements that are data move the bodies."""
+    robot = mb.example(name)
+    q, v = np.stack([robot.random(rng) for _ in range(2)]), rng.standard_normal(robot.nv)
+    heavy, h = mb.inertial_parameters(robot), 1e-3
+
+    def momenta(model):
+        rate = mb.centroidal_momentum_matrix_rate(model, q, v)
+        return mb.kinetic_energy(model, q, v), mb.centroidal_momentum(model, q, v), rate
+
+    def of_data(m):
+        return momenta(robot.with_inertial_parameters(heavy + m * np.eye(10)[0]))
+
+    values, slopes = jax.jit(lambda m: jax.jvp(of_data, (m,), (1.0,)))(0.5)
+    ahead, behind = of_data(0.5 + h), of_data(0.5 - h)
+    for value, slope, one, other, near in zip(values, slopes, ahead, behind, momenta(robot), strict=True):
+        np.testing.assert_allclose(value, (one + other) / 2, atol=1e-5)
+        np.testing.assert_allclose(slope, (one - other) / (2 * h), atol=1e-5)
+        assert np.abs(value - near).max() > 1e-3  # negative control
+    if name == "arm":
+        joint = robot.joint_names[0]
+        placement = robot.placements[joint] @ np.diag([-1.0, -1.0, 1.0, 1.0])
+        moved = jax.jit(lambda T: momenta(robot.with_placements({joint: T})))(placement)
+        for value, other in zip(moved, momenta(robot.with_placements({joint: placement})), strict=True):
+            np.testing.assert_allclose(value, other, atol=1e-12)
 
 
 def test_of_a_floating_base_it_changes_by_what_acts_from_outside(rng):

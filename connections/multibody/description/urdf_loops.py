@@ -21,6 +21,7 @@ import numpy as np
 
 from connections._shown import shown
 from connections.checks import ModelError
+from connections.multibody.description.format_table import table_of
 from connections.multibody.description.urdf_elements import link_of, numbers_of, only, parse_frame
 from connections.multibody.description.urdf_inventory import name_of
 from connections.multibody.description.xml import line_of
@@ -123,6 +124,9 @@ def _of_gazebo(element: Element, places: _Places) -> Loop:
     owner = _owner(element, "gazebo joint")
     parent, child = (_text(owner, element, role) for role in ("parent", "child"))
     places.require(owner, (parent, child))
+    if element.find("axis[@xyz]") is not None:
+        words = table_of("urdf").row("gazebo/joint/axis", "xyz").words
+        raise ModelError(f"{owner}: <axis xyz=...> is not read: {words}")
     pose, axis = only(owner, element, "pose"), element.find("axis/xyz")
     words = ((pose.text or "").split() if pose is not None else []) or ["0"] * 6
     origin = Element("origin", xyz=" ".join(words[:3]), rpy=" ".join(words[3:]))
