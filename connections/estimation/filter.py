@@ -220,7 +220,7 @@ class Filter(Parametrized):
         Raises
         ------
         ValueError : a measured angle is more than half a turn off, and the sensor's `turns` do not say why;
-        a function N returns no covariance.
+        a function N returns no covariance; the covariance is lost in round-off.
         ConvergenceError : the iteration does not end. IntegrationError : a geodesic needs more steps.
         ShapeError, NonFiniteError, TypeError; PointError of y and of the estimate.
 
@@ -552,6 +552,12 @@ class Filter(Parametrized):
             raise IntegrationError(
                 f"update{where}: the geodesic errs by {float(off):.1e} standard deviations; "
                 f"{self._finer_geodesics}"
+            )
+        if status == Status.ROUND_OFF:
+            raise ValueError(
+                f"update{where}: the covariance is lost in round-off: variances of the prior and the sensor "
+                "are too many orders of magnitude apart for directions that are no components of the error; "
+                "begin with a smaller P, or measure what it lacks in the same update"
             )
         if status == Status.NOT_FINITE:
             sensor, estimate, y, u = given

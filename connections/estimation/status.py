@@ -32,6 +32,10 @@ class Status(IntEnum):
     NOT_FINITE = 7
     """NaN is given: by the estimate, or a user's function; or P or N is not symmetric positive definite."""
 
+    ROUND_OFF = 8
+    """Of an update, or a step of the smoother: P afterwards is not right to a thousandth of itself, as its
+    variances, or those of prior and sensor, are too far apart."""
+
     @property
     def failed(self) -> bool:
         """Whether there is no result."""

@@ -1,20 +1,21 @@
 """Prediction, update and smoothing of one estimate; JAX-traceable.
 
-Everything is in units of the standard deviations: with P = L L^T and N = L_N L_N^T the error is
-e = L epsilon, and the measurement, at x_k = exp(e_k), with J = D exp(e_k),
+With N = L_N L_N^T, at x_k = exp(e_k), with J = D exp(e_k),
 
-    rho = L_N^-1 r,  A = L_N^-1 dh(x_k) J L,
+    rho = L_N^-1 r,  B = L_N^-1 dh(x_k) J,  I = P^-1 + B^T B,
 
-so that epsilon and the noise are N(0, 1). Gauss and Newton's method for |epsilon|^2 + |rho|^2 is
+Gauss and Newton's method for e^T P^-1 e + |rho|^2 is
 
-    epsilon_k+1 = K (rho + A epsilon_k),  K = A^T (1 + A A^T)^-1 = (1 + A^T A)^-1 A^T;
+    e_k+1 = K (rho + B e_k),  K = P B^T (1 + B P B^T)^-1 = I^-1 B^T;
 
-then P_e = L ((1 - K A) (1 - K A)^T + K K^T) L^T (Joseph), and the reset,
+then P_e = I^-1, or (1 - K B) P (1 - K B)^T + K K^T (Joseph), and the reset,
 
     P+ = J P_e J^T,  J = D exp(e).
 
-At the end epsilon solves epsilon = K (rho + A epsilon), of which its derivatives are those of the implicit
-function. One matrix is factorized in each step, the smaller of 1 + A A^T and 1 + A^T A.
+At the end e solves e = K (rho + B e), of which its derivatives are those of the implicit function. One matrix
+is factorized in each step. It is I, (k, k), or the smaller 1 + B P B^T, (m, m), where that is as exact. In
+Cholesky's factor of I no variance is beside another one: scales of P and N do not matter, and the result is
+as right as its own correlations can be written in floating-point numbers. How right that is, is judged.
 Source: docs/filters.md.
 """
 
@@ -36,20 +37,42 @@ from connections.estimation.spread import symmetric, where
 from connections.estimation.status import Status
 from connections.geometry.numerics.definite import inverse_factor, lower_factor, solve_definite
 from connections.geometry.numerics.products import small_product as product
+from connections.integration.traced import anywhere_in_batch
 
 SETTLED = 1e-6  # standard deviations: a shorter step ends the iteration
 _ROUND_OFF = 1e-10  # of what is minimized
 _FALLS, _TURNED = 0.1, 0.8  # of the rules of Armijo, and of Hager and Zhang
 _ROUNDINGS = 4.0  # of a coordinate, in units of its last digit
+_EPS = float(np.finfo(float).eps)
+_KEPT, _LARGEST = 1e6, 1e20  # of 1 + B P B^T: what pivots may lose, and what Joseph's form allows
 
 
 class Seen(NamedTuple):
-    """A measurement at a state, in units of the standard deviations."""
+    """A measurement at a state, in units of the sensor's deviations."""
 
     rho: jax.Array
     """(m,) residuals, zero where y is missing."""
-    A: jax.Array
-    """(m, k) their derivative by epsilon, with the sign of h."""
+    B: jax.Array
+    """(m, k) their derivative by e, with the sign of h."""
+
+
+class Prior(NamedTuple):
+    """P = L L^T, and W = L^-1; (k, k)."""
+
+    L: jax.Array
+    W: jax.Array
+
+
+class Fit(NamedTuple):
+    """The linear fit to a measurement."""
+
+    root: jax.Array
+    """(k, any), of P_e = root root^T."""
+    nis: jax.Array
+    log_det: jax.Array
+    """ln det(1 + B P B^T)."""
+    lost: jax.Array
+    """How much of P_e may be lost in round-off, relative to itself."""
 
 
 class Settings(NamedTuple):
@@ -91,49 +114,56 @@ def _updated_at(
     space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
 ) -> tuple[Updated, jax.Array | None]:
     x, P, k = estimate.state, estimate.P, space.dim
-    L = lower_factor(P)
+    known = Prior(lower_factor(P), inverse_factor(P))
     predicted, slope = space.observed_at(sensor.value_at, x)
     first = sensor.residual_at(predicted, slope, y, space.steps)
     scale = inverse_factor(first.N)
 
-    def seen(own: Residual, turn: jax.Array) -> Seen:
+    def seen(own: Residual, J: jax.Array | None) -> Seen:
         by = scale if sensor.has_fixed_noise else inverse_factor(own.N)
-        return Seen(by @ own.r, product(by, product(own.H, turn)))
+        return Seen(by @ own.r, product(by, own.H if J is None else product(own.H, J)))
 
-    def moved(epsilon: jax.Array) -> tuple[Any, Residual, Seen]:
-        found = space.moved_at(x, L @ epsilon)
+    def moved(e: jax.Array) -> tuple[Any, Residual, Seen]:
+        found = space.moved_at(x, e)
         own = sensor.residual_at(*space.observed_at(sensor.value_at, found[0]), y, space.steps)
-        return found, own, seen(own, _after(found[1], L))
+        return found, own, seen(own, found[1])
 
-    prior = seen(first, L)
-    epsilon = _target(prior, jnp.zeros(k))
+    prior = seen(first, None)
+    e = _step(known, prior, jnp.zeros(k))
     if settings.iterations > 1:
-        sizes = jnp.where(first.present, _sizes_at(space, sensor, x, predicted, slope), 0.0)
-        lost = jnp.abs(scale) @ (_ROUNDINGS * np.finfo(sizes.dtype).eps * sizes)
-        epsilon, (settled, steps) = _iterated(
-            settings.iterations, sensor.is_fixed, prior, epsilon, lambda e: moved(e)[2], jnp.sqrt(lost @ lost)
+        sizes = jnp.where(
+            first.present, jnp.abs(first.r) + _sizes_at(space, sensor, x, predicted, slope), 0.0
         )
-        (z, J, gap), own, last = moved(epsilon)
-        at, scale = epsilon, scale if sensor.has_fixed_noise else inverse_factor(own.N)
+        lost = jnp.abs(scale) @ (_ROUNDINGS * _EPS * sizes)
+        e, (settled, steps) = _iterated(
+            settings.iterations,
+            sensor.is_fixed,
+            known,
+            prior,
+            e,
+            lambda e: moved(e)[2],
+            jnp.sqrt(lost @ lost),
+        )
+        (z, J, gap), own, last = moved(e)
+        at, scale = e, scale if sensor.has_fixed_noise else inverse_factor(own.N)
     else:
         (z, J, gap), own, last, settled, steps = (
-            space.moved_at(x, L @ epsilon),
+            space.moved_at(x, e),
             first,
             prior,
             jnp.asarray(True),
             jnp.asarray(1),
         )
         at = jnp.zeros(k)
-    K, log_det = _gain(last)
-    rest = jnp.concatenate([jnp.eye(k) - product(K, last.A), K], axis=1)
-    root = product(_after(J, L), rest)
+    fit = _fitted(known, last, at)
+    spread, root = fit.root, _after(J, fit.root)
     P_z, size = product(root, root.T), jnp.zeros(())
-    spread, exact = L @ rest, P_z
+    exact = P_z
     off = larger(too_coarse(gap, P_z, spread @ root.T), first.off, own.off)
     if settings.reset is None or isinstance(settings.reset, AffineConnection):
         reset, gap = jnp.eye(k), None
         if settings.reset is not None:
-            reset, gap = space.transport_with_gap_at(settings.reset, x, L @ epsilon)
+            reset, gap = space.transport_with_gap_at(settings.reset, x, e)
         J = _after(J, jnp.eye(k))
         wrong = solve(J.T, (reset - J).T).T  # reset J^-1 - 1
         size = jnp.trace(solve_definite(exact, wrong @ exact @ wrong.T)) / k
@@ -142,12 +172,19 @@ def _updated_at(
         if gap is not None:
             columns = jnp.concatenate([jnp.zeros((k, 1)), gap], axis=1)
             off = larger(off, too_coarse(columns, P_z, spread @ root.T))
-    said, inside = _innovation(first, last, at, K, log_det - 2.0 * _log_diagonal(scale), gate)
+    said, inside = _innovation(first, fit, -2.0 * _log_diagonal(scale), gate)
     missed, off = None if off is None else ~(off <= NEGLIGIBLE), jnp.zeros(()) if off is None else off
     # If x, P, h or N has a NaN, the first step is NaN, and NIS or z.
     failed = jnp.where((steps == 1) | jnp.isnan(off), Status.NOT_FINITE, Status.NOT_SETTLED)
     failed = jnp.where(settled & (off > NEGLIGIBLE), Status.GEODESIC_TOO_COARSE, failed)
     status = jnp.where(settled & (off <= NEGLIGIBLE), Status.SETTLED, failed)
+    of_given = _lost(P, known.W) + _lost(own.N, scale)
+    given = _is_finite(known, prior) & (_is_finite(last) | ~_is_finite(e))
+    why = jnp.where(given, Status.ROUND_OFF, jnp.where(status == Status.SETTLED, Status.NOT_FINITE, status))
+    status = jnp.where(~(fit.lost + of_given <= NEGLIGIBLE) & ~(off > NEGLIGIBLE), why, status)
+    # Round-off of P moves the estimate the more the farther it goes.
+    lost = of_given * jnp.sqrt(1.0 + fit.nis) + _lost(P_z, inverse_factor(P_z))
+    status = jnp.where((status == Status.SETTLED) & inside & ~(lost <= NEGLIGIBLE), Status.ROUND_OFF, status)
     status = jnp.where(inside, status, Status.REFUSED)
     status = jnp.where(said["dimension"] > 0, status, Status.NOTHING_MEASURED)
     z, P_z = where(status == Status.SETTLED, (z, P_z), (x, P))
@@ -156,7 +193,7 @@ def _updated_at(
     good = status < Status.NOT_SETTLED
     z, P_z = where(good, (z, P_z), (x, P)) if settings.keeps else _unless(good, z, P_z)
     said["nis"], said["log_likelihood"] = _unless(good, said["nis"], said["log_likelihood"])
-    ahead = product(first.H, L)
+    ahead = product(first.H, known.L)
     innovation = Innovation(
         S=product(ahead, ahead.T) + first.N,
         **said,
@@ -258,18 +295,11 @@ def difference_at(
 
 
 def _innovation(
-    first: Residual, last: Seen, epsilon: jax.Array, K: jax.Array, log_det: jax.Array, gate: Any
+    first: Residual, fit: Fit, log_det: jax.Array, gate: Any
 ) -> tuple[dict[str, jax.Array], jax.Array]:
-    """The innovation's r, NIS, dimension and log-likelihood, and whether it is inside the gate.
-
-    With the residual b = rho + A epsilon of the linearization at epsilon, b^T (1 + A A^T)^-1 b is the least
-    value of |epsilon|^2 + |b - A epsilon|^2, at K b; an error of K changes it in second order.
-    """
-    b = last.rho + last.A @ epsilon
-    best = K @ b
-    left = b - last.A @ best
-    nis, count = best @ best + left @ left, jnp.sum(first.present)
-    log_likelihood = -0.5 * (nis + log_det + count * jnp.log(2.0 * jnp.pi))
+    """The innovation's r, NIS, dimension and log-likelihood, and whether it is inside the gate."""
+    nis, count = fit.nis, jnp.sum(first.present)
+    log_likelihood = -0.5 * (nis + fit.log_det + log_det + count * jnp.log(2.0 * jnp.pi))
     inside = jnp.asarray(True)
     if gate is not None:  # of NaN nothing is said
         inside = ~(jax.scipy.special.gammainc(0.5 * jnp.maximum(count, 1), 0.5 * nis) > gate)
@@ -282,13 +312,19 @@ def _innovation(
 
 
 def _iterated(
-    iterations: int, damped: bool, prior: Seen, epsilon: jax.Array, seen: Any, round_off: jax.Array
+    iterations: int,
+    damped: bool,
+    known: Prior,
+    prior: Seen,
+    e: jax.Array,
+    seen: Any,
+    round_off: jax.Array,
 ) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
-    """The root of epsilon = K (rho + A epsilon); whether it is found, and how many steps there were.
+    """The root of e = K (rho + B e); whether it is found, and how many steps there were.
 
-    With p = K (rho + A epsilon) - epsilon and the product <a, b> = a^T (1 + A^T A) b, the slope of half the
-    cost, |epsilon|^2 + |rho|^2, along d is -<p, d>, and |p|^2 = <p, p> is in standard deviations of the
-    estimate after the update. A step goes along p less what the last step has not done of its own (Anderson's
+    With p = K (rho + B e) - e and the product <a, b> = a^T (P^-1 + B^T B) b, the slope of half the cost,
+    e^T P^-1 e + |rho|^2, along d is -<p, d>, and |p|^2 = <p, p> is in standard deviations of the estimate
+    after the update. A step goes along p less what the last step has not done of its own (Anderson's
     method with one step of memory), if that is downhill, and its length is halved, or less, until
 
     - the cost falls by a tenth of what its slope promises (Armijo's rule), or it does so up to round-off and
@@ -308,23 +344,23 @@ def _iterated(
     Hager, H. Zhang, A new conjugate gradient method, SIAM J. Optim. 16 (2005), section 2.
     """
 
-    def root(_: Any, epsilon: jax.Array) -> Any:
+    def root(_: Any, e: jax.Array) -> Any:
         def goes_on(carried: tuple[jax.Array, jax.Array]) -> Any:
             numbers = carried[1]
             return (numbers[_SIZE] > enough) & (numbers[_STEPS] < iterations)
 
         def step(carried: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-            (epsilon, last_p, last_d), numbers = carried
+            (e, last_p, last_d), numbers = carried
             last_size, last_slope, last_extent, length, last_cost, least, steps = numbers
             change = length * last_d
-            epsilon = epsilon + change
-            own = seen(epsilon)
-            p = _target(own, epsilon) - epsilon
-            gradient = epsilon - own.rho @ own.A
+            e = e + change
+            own = seen(e)
+            p, by_prior = _step(known, own, e), known.W @ e
+            gradient = by_prior @ known.W - own.rho @ own.B
             size, by_p, turned = jnp.stack([-p, -last_p, last_d]) @ gradient
             downhill = turned <= -_TURNED * last_slope
             contracts = size <= 0.25 * least
-            cost = epsilon @ epsilon + own.rho @ own.rho
+            cost = by_prior @ by_prior + own.rho @ own.rho
             if damped:
                 near = last_cost + _ROUND_OFF * (1.0 + last_cost) + 2.0 * jnp.sqrt(last_cost) * round_off
                 falls = (cost <= last_cost + 2.0 * _FALLS * length * last_slope) | (downhill & (cost <= near))
@@ -344,23 +380,26 @@ def _iterated(
                 jnp.where(turned > 0.0, last_slope / (last_slope - turned), 0.5), 0.1, 0.5
             )
             again = jnp.stack([last_size, last_slope, last_extent, shorter, last_cost, least, steps + 1.0])
-            return jnp.where(good, jnp.stack([epsilon, p, d]), carried[0]), jnp.where(good, made, again)
+            return jnp.where(good, jnp.stack([e, p, d]), carried[0]), jnp.where(good, made, again)
 
-        size, one = (prior.rho @ prior.A) @ epsilon, jnp.ones(())
-        vectors = jnp.stack([jnp.zeros_like(epsilon), epsilon, epsilon])
+        size, one = (prior.rho @ prior.B) @ e, jnp.ones(())
+        vectors = jnp.stack([jnp.zeros_like(e), e, e])
         numbers = jnp.stack([size, -size, size, one, prior.rho @ prior.rho, size, one])
-        (epsilon, p, _), numbers = jax.lax.while_loop(goes_on, step, (vectors, numbers))
-        return epsilon + p, (numbers[_SIZE], numbers[_STEPS])
+        (e, p, _), numbers = jax.lax.while_loop(goes_on, step, (vectors, numbers))
+        return e + p, (numbers[_SIZE], numbers[_STEPS])
+
+    deviations = jnp.sqrt(jnp.sum(jax.lax.stop_gradient(known.L) ** 2, axis=1))
 
     def tangent(along: Any, b: jax.Array) -> jax.Array:
-        return solve(jax.vmap(along, 0, 1)(jnp.eye(len(b))), b)
+        slope = jax.vmap(along, 0, 1)(jnp.diag(deviations)) / deviations[:, None]
+        return deviations * solve(slope, b / deviations)
 
     enough = jax.lax.stop_gradient(SETTLED + round_off) ** 2
     found: tuple[jax.Array, tuple[jax.Array, jax.Array]] = jax.lax.custom_root(
-        lambda e: _target(seen(e), e) - e, epsilon, root, tangent, has_aux=True
+        lambda e: _step(known, seen(e), e), e, root, tangent, has_aux=True
     )
-    epsilon, (size, count) = found
-    return epsilon, (size <= enough, count.astype(int))
+    e, (size, count) = found
+    return e, (size <= enough, count.astype(int))
 
 
 _SIZE, _STEPS = 0, 6
@@ -375,31 +414,90 @@ def _sizes_at(space: Space, sensor: Sensor, x: State, predicted: jax.Array, slop
     return sizes
 
 
-def _target(own: Seen, epsilon: jax.Array) -> jax.Array:
-    """K (rho + A epsilon), (k,)."""
-    A = own.A
-    if _is_wide(A):
-        scale = inverse_factor(jnp.eye(len(A)) + product(A, A.T))
-        return A.T @ (scale.T @ (scale @ (own.rho + A @ epsilon)))
-    scale = inverse_factor(jnp.eye(A.shape[1]) + product(A.T, A))
-    return epsilon + scale.T @ (scale @ (own.rho @ A - epsilon))
+def _step(prior: Prior, own: Seen, e: jax.Array) -> jax.Array:
+    """K (rho + B e) - e, (k,)."""
+
+    def of_measured(A: jax.Array, scale: jax.Array) -> jax.Array:
+        return prior.L @ (A.T @ (scale.T @ (scale @ (own.rho + own.B @ e)))) - e
+
+    def of_errors(_: jax.Array, scale: jax.Array) -> jax.Array:
+        return _step_by_information(prior, own, scale, e)
+
+    found: jax.Array = _by_the_smaller(prior, own.B, of_measured, of_errors)
+    return found
 
 
-def _gain(own: Seen) -> tuple[jax.Array, jax.Array]:
-    """K (k, m), and ln det(1 + A A^T)."""
-    A = own.A
-    if _is_wide(A):
-        scale = inverse_factor(jnp.eye(len(A)) + product(A, A.T))
-        K = product(product(scale, A).T, scale)
-    else:
-        scale = inverse_factor(jnp.eye(A.shape[1]) + product(A.T, A))
-        K = product(scale.T, product(scale, A.T))
-    return K, -2.0 * _log_diagonal(scale)
+def _fitted(prior: Prior, own: Seen, e: jax.Array) -> Fit:
+    """The fit to the measurement's linearization at e.
+
+    With the residual b = rho + B e of the prior, NIS is b^T (1 + B P B^T)^-1 b, or the least value of
+    e^T P^-1 e + |b - B e|^2, at K b.
+    """
+    B, L, b = own.B, prior.L, own.rho + own.B @ e
+    size = _ROUNDINGS * _EPS * jnp.sqrt(b @ b)
+
+    def of_measured(A: jax.Array, scale: jax.Array) -> Fit:
+        K = L @ product(product(scale, A).T, scale)
+        u = scale @ b
+        return Fit(jnp.concatenate([L - product(K, A), K], axis=1), u @ u, -2.0 * _log_diagonal(scale), size)
+
+    def of_errors(information: jax.Array, scale: jax.Array) -> Fit:
+        p = _step_by_information(prior, own, scale, e)
+        left, by_prior = own.rho - B @ p, prior.W @ (e + p)
+        root = jnp.concatenate([scale.T, jnp.zeros((B.shape[1], B.shape[0] * _is_wide(B)))], axis=1)
+        log_det = -2.0 * (_log_diagonal(scale) + _log_diagonal(prior.W))
+        lost = size + _lost(information, scale)
+        return Fit(root, left @ left + by_prior @ by_prior, log_det, lost)
+
+    found: Fit = _by_the_smaller(prior, B, of_measured, of_errors)
+    return found
 
 
-def _is_wide(A: jax.Array) -> bool:
-    m, k = A.shape
-    return m <= k
+def _by_the_smaller(prior: Prior, B: jax.Array, of_measured: Any, of_errors: Any) -> Any:
+    """What follows from the inverse factor of 1 + A A^T (m, m) with A = B L, or of P^-1 + B^T B (k, k).
+
+    The former is right while neither its pivots nor Joseph's form lose their digits.
+    """
+
+    def larger() -> Any:
+        information = product(prior.W.T, prior.W) + product(B.T, B)
+        return of_errors(information, inverse_factor(information))
+
+    if not _is_wide(B):
+        return larger()
+    A = product(B, prior.L)
+    S = jnp.eye(len(A)) + product(A, A.T)
+    scale = inverse_factor(S)
+    sizes = jax.lax.stop_gradient(jnp.diagonal(S))
+    fine = jnp.all((sizes * jax.lax.stop_gradient(jnp.diagonal(scale)) ** 2 < _KEPT) & (sizes < _LARGEST))
+    return jax.lax.cond(
+        anywhere_in_batch(~fine),
+        lambda: where(fine, of_measured(A, scale), larger()),
+        lambda: of_measured(A, scale),
+    )
+
+
+def _step_by_information(prior: Prior, own: Seen, scale: jax.Array, e: jax.Array) -> jax.Array:
+    """The step of `_step`, refined once, because the residuals may be large beside what is left of them."""
+
+    def solved(b: jax.Array) -> jax.Array:
+        return scale.T @ (scale @ b)
+
+    downhill = own.rho @ own.B - (prior.W @ e) @ prior.W
+    p = solved(downhill)
+    return p + solved((own.rho - own.B @ p) @ own.B - (prior.W @ (e + p)) @ prior.W)
+
+
+def _lost(matrix: jax.Array, inverse_factor: jax.Array) -> jax.Array:
+    """How much of a matrix M (k, k) may be round-off, relative to M: by the diagonals of M and M^-1."""
+    inverse = jnp.sum(jnp.square(inverse_factor), axis=0)
+    share: jax.Array = _EPS * len(matrix) * jnp.sum(jnp.diagonal(matrix) * inverse)
+    return jax.lax.stop_gradient(share)
+
+
+def _is_wide(B: jax.Array) -> bool:
+    m, k = B.shape
+    return m < k
 
 
 def _log_diagonal(factor: jax.Array) -> jax.Array:

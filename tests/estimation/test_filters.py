@@ -290,7 +290,7 @@ def line_history():
         ),
         (
             ValueError,
-            "status: expected codes of Status, 0 to 7, got 99",
+            "status: expected codes of Status, 0 to 8, got 99",
             lambda h: estimation.Estimate([0.0], [[1.0]], status=99),
         ),
         (ValueError, "status", lambda h: estimation.Estimate([0.0], [[1.0]], status=0.5)),
