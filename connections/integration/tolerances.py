@@ -175,7 +175,7 @@ def _largest_of_groups(sizes: Any, groups: tuple[slice, ...], numpy: Any) -> Any
 
 
 def uncertainties(state: Any, units: Any, points: Any, elapsed: float, tolerances: Any) -> Any:
-    """What errors may have changed a state by, (k,): `ERRORS` times the tolerances of a step.
+    """Uncertainties (k,) of a state by errors of a step: `ERRORS` times the tolerances.
 
     Parameters
     ----------

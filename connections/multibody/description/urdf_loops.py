@@ -125,8 +125,8 @@ def _of_gazebo(element: Element, places: _Places) -> Loop:
     parent, child = (_text(owner, element, role) for role in ("parent", "child"))
     places.require(owner, (parent, child))
     if element.find("axis[@xyz]") is not None:
-        words = table_of("urdf").row("gazebo/joint/axis", "xyz").words
-        raise ModelError(f"{owner}: <axis xyz=...> is not read: {words}")
+        remedy = table_of("urdf").row("gazebo/joint/axis", "xyz").words
+        raise ModelError(f"{owner}: <axis xyz=...> is not read: {remedy}")
     pose, axis = only(owner, element, "pose"), element.find("axis/xyz")
     words = ((pose.text or "").split() if pose is not None else []) or ["0"] * 6
     origin = Element("origin", xyz=" ".join(words[:3]), rpy=" ".join(words[3:]))
