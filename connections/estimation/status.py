@@ -33,7 +33,7 @@ class Status(IntEnum):
     """NaN is given: by the estimate, or a user's function; or P or N is not symmetric positive definite."""
 
     ROUND_OFF = 8
-    """Of an update, or a step of the smoother: P afterwards is not right to a thousandth of itself, as its
+    """P after an update, or a step of the smoother, is not right to a thousandth of itself, because its
     variances, or those of prior and sensor, are too far apart."""
 
     @property

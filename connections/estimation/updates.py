@@ -454,9 +454,9 @@ def _fitted(prior: Prior, own: Seen, e: jax.Array) -> Fit:
 
 
 def _by_the_smaller(prior: Prior, B: jax.Array, of_measured: Any, of_errors: Any) -> Any:
-    """What follows from the inverse factor of 1 + A A^T (m, m) with A = B L, or of P^-1 + B^T B (k, k).
+    """The result by the inverse factor of 1 + A A^T (m, m), A = B L, or else of P^-1 + B^T B (k, k).
 
-    The former is right while neither its pivots nor Joseph's form lose their digits.
+    The former is taken where neither its pivots nor Joseph's form lose their digits.
     """
 
     def larger() -> Any:

@@ -175,7 +175,7 @@ def _largest_of_groups(sizes: Any, groups: tuple[slice, ...], numpy: Any) -> Any
 
 
 def uncertainties(state: Any, units: Any, points: Any, elapsed: float, tolerances: Any) -> Any:
-    """What errors may have changed a state by, (k,): `ERRORS` times the tolerances of a step.
+    """The change of a state that errors may have made, (k,): `ERRORS` times the tolerances of a step.
 
     Parameters
     ----------
