@@ -60,7 +60,7 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
     require_model("kinetic_energy", model)
     v = as_array("v", v, (model.nv,))
     require_finite("v", v)
-    p = model.weightless.program.functions["inverse_dynamics"](q, np.zeros(model.nv), v, None)
+    p = model.weightless.program.functions["inverse_dynamics"](q, np.zeros(model.nv), v, (), None)
     energy: np.ndarray = 0.5 * (p * v).sum(-1)
     return energy
 

@@ -39,7 +39,7 @@ def inverse_dynamics_hessian_product(
     Source: derived for this package from [B] Tables 4 to 8.
     """
     d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq = matrices_of(
-        recursion_of(model, "inverse_dynamics_hessian_product")(q, v, a, w, out)
+        recursion_of(model, "inverse_dynamics_hessian_product")(q, v, a, w, (), out)
     )
     return d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq
 
@@ -64,7 +64,7 @@ def forward_dynamics_hessian_product(
     Source: derived for this package from [B] Tables 4 to 9.
     """
     d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq = matrices_of(
-        recursion_of(model, "forward_dynamics_hessian_product")(q, v, tau, w, out)
+        recursion_of(model, "forward_dynamics_hessian_product")(q, v, tau, w, (), out)
     )
     return d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq
 
@@ -90,7 +90,7 @@ def inverse_dynamics_second_derivatives(
     Source: derived for this package from [B] Tables 4 to 8.
     """
     d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq = tensors_of(
-        recursion_of(model, "inverse_dynamics_second_derivatives")(q, v, a, out)
+        recursion_of(model, "inverse_dynamics_second_derivatives")(q, v, a, (), out)
     )
     return d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq
 
@@ -115,6 +115,6 @@ def forward_dynamics_second_derivatives(
     Source: derived for this package from [B] Tables 4 to 9.
     """
     d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq = tensors_of(
-        recursion_of(model, "forward_dynamics_second_derivatives")(q, v, tau, out)
+        recursion_of(model, "forward_dynamics_second_derivatives")(q, v, tau, (), out)
     )
     return d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq
