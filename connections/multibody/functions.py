@@ -73,6 +73,8 @@ _TRACED = "Where JAX traces an argument, the result is NaN instead of an error a
 def recursion_of(model: Model, name: str) -> Call:
     """The call of a recursion of a model: ``(q, vectors..., choice, out)`` -> the result.
 
+    Without a choice, that is ().
+
     Raises
     ------
     TypeError : it is no model.
@@ -192,7 +194,7 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
     """
     try:
-        return model.program.functions["mass_matrix"](q, out)
+        return model.program.functions["mass_matrix"](q, (), out)
     except AttributeError:
         require_model("mass_matrix", model)
         raise
@@ -220,7 +222,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
     Source: [E] Algorithm 1 (its diagonal blocks included).
     """
     try:
-        return model.program.functions["mass_matrix_rate"](q, v, out)
+        return model.program.functions["mass_matrix_rate"](q, v, (), out)
     except AttributeError:
         require_model("mass_matrix_rate", model)
         raise
@@ -303,9 +305,9 @@ def inverse_dynamics(
         if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
             a = joined("a", as_array("a", a, (model.nv,)), "forces", np.zeros(np.shape(force)))
-            found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, out), -force)
+            found: np.ndarray = plus(model.program.functions["inverse_dynamics"](q, v, a, (), out), -force)
             return found
-        return model.program.functions["inverse_dynamics"](q, v, a, out)
+        return model.program.functions["inverse_dynamics"](q, v, a, (), out)
     except AttributeError:
         require_model("inverse_dynamics", model)
         raise
@@ -318,7 +320,7 @@ def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nd
     Source: [E] (15) to (18).
     """
     try:
-        return model.program.functions["nonlinear_effects"](q, v, out)
+        return model.program.functions["nonlinear_effects"](q, v, (), out)
     except AttributeError:
         require_model("nonlinear_effects", model)
         raise
@@ -331,7 +333,7 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: [E] (1).
     """
     try:
-        return model.program.functions["gravity"](q, out)
+        return model.program.functions["gravity"](q, (), out)
     except AttributeError:
         require_model("gravity", model)
         raise
@@ -357,7 +359,7 @@ def forward_dynamics(
         if passive is not False or wrenches is not None or axes is not BODY:
             q, force = with_forces(model, q, v, passive, wrenches, axes)
             tau = joined("tau", as_array("tau", tau, (model.nv,)), "forces", force)
-        return model.program.functions["forward_dynamics"](q, v, tau, out)
+        return model.program.functions["forward_dynamics"](q, v, tau, (), out)
     except AttributeError:
         require_model("forward_dynamics", model)
         raise
@@ -370,7 +372,7 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
     """
     try:
-        return model.program.functions["inverse_mass_matrix"](q, out)
+        return model.program.functions["inverse_mass_matrix"](q, (), out)
     except AttributeError:
         require_model("inverse_mass_matrix", model)
         raise
@@ -387,7 +389,7 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
     Source: [W] IV-A; Slotine and Li 1987.
     """
     try:
-        return model.program.functions["regressor"](q, v, v_r, a_r, out)
+        return model.program.functions["regressor"](q, v, v_r, a_r, (), out)
     except AttributeError:
         require_model("regressor", model)
         raise
@@ -409,7 +411,7 @@ def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tupl
 
     Source: [W] II and (20); Hsu, Bodson, Sastry and Paden 1987 for identification without accelerations.
     """
-    Y_p, Y_e = matrices_of(recursion_of(model, "momentum_regressor")(q, v, out))
+    Y_p, Y_e = matrices_of(recursion_of(model, "momentum_regressor")(q, v, (), out))
     return Y_p, Y_e
 
 
@@ -460,7 +462,7 @@ def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: [W] (8); the formula is derived in docs/curvature.md.
     """
     try:
-        return model.program.functions["curvature"](q, out)
+        return model.program.functions["curvature"](q, (), out)
     except AttributeError:
         require_model("curvature", model)
         raise
@@ -476,7 +478,7 @@ def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.n
     Source: [W] (8) and (10); [B] Tables 5 and 7; the formula is derived in docs/curvature.md.
     """
     try:
-        return model.program.functions["curvature_operator"](q, v, out)
+        return model.program.functions["curvature_operator"](q, v, (), out)
     except AttributeError:
         require_model("curvature_operator", model)
         raise
@@ -491,7 +493,7 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: [W] VI-B.
     """
     try:
-        return model.program.functions["forward_kinematics"](q, out)
+        return model.program.functions["forward_kinematics"](q, (), out)
     except AttributeError:
         require_model("forward_kinematics", model)
         raise
@@ -506,7 +508,7 @@ def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: [W] VI-B.
     """
     try:
-        return model.program.functions["body_jacobians"](q, out)
+        return model.program.functions["body_jacobians"](q, (), out)
     except AttributeError:
         require_model("body_jacobians", model)
         raise
@@ -562,7 +564,7 @@ def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
     """
     try:
-        return model.program.functions["center_of_mass"](q, out)
+        return model.program.functions["center_of_mass"](q, (), out)
     except AttributeError:
         require_model("center_of_mass", model)
         raise
@@ -575,7 +577,7 @@ def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndar
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
     """
     try:
-        return model.program.functions["center_of_mass_jacobian"](q, out)
+        return model.program.functions["center_of_mass_jacobian"](q, (), out)
     except AttributeError:
         require_model("center_of_mass_jacobian", model)
         raise

@@ -47,7 +47,7 @@ def inverse_dynamics_derivatives(
     try:
         if passive is not False:
             q, _ = with_forces(model, q, v, passive)
-        stacked = model.program.functions["inverse_dynamics_derivatives"](q, v, a, out)
+        stacked = model.program.functions["inverse_dynamics_derivatives"](q, v, a, (), out)
     except AttributeError:
         require_model("inverse_dynamics_derivatives", model)
         raise
@@ -70,7 +70,7 @@ def forward_dynamics_derivatives(
         if passive is not False:
             q, force = with_forces(model, q, v, passive)
             tau = joined("tau", as_array("tau", tau, (model.nv,)), "forces", force)
-        stacked = model.program.functions["forward_dynamics_derivatives"](q, v, tau, out)
+        stacked = model.program.functions["forward_dynamics_derivatives"](q, v, tau, (), out)
     except AttributeError:
         require_model("forward_dynamics_derivatives", model)
         raise

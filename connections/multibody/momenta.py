@@ -64,7 +64,7 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
     require_finite("v", v)
     zero = np.zeros(model.nv)
     weightless = model.weightless if isinstance(model, Model) else model.with_gravity((0.0, 0.0, 0.0))
-    p = weightless.program.functions["inverse_dynamics"](q, zero, v, None)
+    p = weightless.program.functions["inverse_dynamics"](q, zero, v, (), None)
     energy: np.ndarray = 0.5 * (p * v).sum(-1)
     return energy
 

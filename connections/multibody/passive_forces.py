@@ -30,7 +30,7 @@ def passive_forces(model: Any, q: Any, v: Any) -> Any:
     else:
         tau = model.passive_law.forces(at, x)
     if model.lifted is not None:
-        tau = tau + model.lifted.program.functions["gravity"](at, None)
+        tau = tau + model.lifted.program.functions["gravity"](at, (), None)
     return as_given(np.broadcast_to(tau, (*batch, model.nv)), *_arrays(q, v))
 
 
@@ -47,7 +47,7 @@ def passive_slopes(model: Any, q: Any, v: Any) -> tuple[Any, Any]:
         in_q, in_v = law.slopes(at, x)
     if lifted is not None:
         still = np.zeros(model.nv)
-        of_lift = lifted.program.functions["inverse_dynamics_derivatives"](at, still, still, None)
+        of_lift = lifted.program.functions["inverse_dynamics_derivatives"](at, still, still, (), None)
         in_q = in_q + of_lift[..., 0, :, :]
     shape = (*batch, model.nv, model.nv)
     return as_given((np.broadcast_to(in_q, shape), np.broadcast_to(in_v, shape)), *_arrays(q, v))

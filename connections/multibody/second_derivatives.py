@@ -136,7 +136,7 @@ def _second(
         q, force = with_forces(model, q, v, passive)
         if forward:
             x = joined("tau", as_array("tau", x, (model.nv,)), "forces", force)
-    stacked = recursion(q, v, x, out) if w is None else recursion(q, v, x, w, out)
+    stacked = recursion(q, v, x, (), out) if w is None else recursion(q, v, x, w, (), out)
     in_qq, in_vq, in_vv, in_xq = _blocks(stacked, w)
     if not passive:
         return in_qq, in_vq, in_vv, in_xq
@@ -155,7 +155,7 @@ def _of_forces(model: Model, q: Any, v: Any, w: Any, m: Any) -> list[Any]:
         (q, q)  m_tj dP_t/dq_k + m_tk dP_t/dq_j + H^-1 d2P/dqdq,
         (v, q)  m_tk dP_t/dv_j + H^-1 d2P/dvdq,              (v, v)  H^-1 d2P/dvdv.
     """
-    inverse = recursion_of(model, "inverse_mass_matrix")(q, None)
+    inverse = recursion_of(model, "inverse_mass_matrix")(q, (), None)
     in_q, in_v = model.passive_slopes(q, v)
     if w is None:
         in_q, in_v = in_q[..., None, :, :], in_v[..., None, :, :]

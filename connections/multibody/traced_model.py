@@ -232,7 +232,7 @@ class TracedModel:
 
     @property
     def functions(self) -> Mapping[str, Callable[..., jax.Array]]:
-        """Name of a recursion -> its call ``(q, vectors..., choice..., out)``."""
+        """Name of a recursion -> its call ``(q, vectors..., choice, out)``."""
         return _Functions(self)
 
     def evaluate(
@@ -573,11 +573,9 @@ class _Functions(Mapping[str, Callable[..., jax.Array]]):
         self._model = model
 
     def __getitem__(self, name: str) -> Callable[..., jax.Array]:
-        count = 1 + len(RECURSIONS[name].vectors)
-
         def call(*given: Any) -> jax.Array:
-            *arguments, out = given
-            return self._model.evaluate(name, tuple(arguments[:count]), out, tuple(arguments[count:]))
+            *arguments, choice, out = given
+            return self._model.evaluate(name, tuple(arguments), out, RECURSIONS[name].chosen(choice))
 
         return call
 

@@ -96,7 +96,7 @@ class HostRobot:
 
     def mass_matrix(self, q: Array) -> Array:
         """H(q), (nv, nv)."""
-        return self._call("mass_matrix", q, None)
+        return self._call("mass_matrix", q, (), None)
 
     def mass_matrices(self, q: Array) -> Array:
         """H at configurations (..., nq), (..., nv, nv)."""
@@ -108,7 +108,7 @@ class HostRobot:
 
     def free_acceleration(self, q: Array, v: Array, out: Array) -> None:
         """Write the acceleration without forces to `out` (nv,); without gravity, it is -Gamma(v, v)."""
-        out[:] = self._call("forward_dynamics", q, v, self._nothing, None)
+        out[:] = self._call("forward_dynamics", q, v, self._nothing, (), None)
 
     def free_motion(self) -> HostMotion:
         """The motion without forces; without gravity, a geodesic. A step of a tree is one compiled call."""
@@ -126,7 +126,7 @@ class HostRobot:
 
     def acceleration(self, q: Array, v: Array, tau: Array, out: Array) -> None:
         """Write vdot under the generalized forces tau (nv,) and gravity to `out` (nv,)."""
-        out[:] = self._call("forward_dynamics", q, v, tau, None)
+        out[:] = self._call("forward_dynamics", q, v, tau, (), None)
 
     def along(self, points: Array, rates: Array) -> tuple[Array, Array]:
         """The configurations (s, nq) nearest to a curve's points, and its velocities v (s, nv)."""
@@ -176,7 +176,7 @@ class HostRobot:
         if not compiled.motion_at(self._program.memory, _WEIGHTS, h, y, rate, found):
             # The error is found by calling the recursion at the state of the refused step.
             q, v = np.split(found[0], [len(y) - len(self._nothing)])
-            given = self.normalized(q), v, self._nothing, None
+            given = self.normalized(q), v, self._nothing, (), None
             raise InputRefused(self._program.functions["forward_dynamics"], given)
         return found[:6]
 

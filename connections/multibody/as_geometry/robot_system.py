@@ -289,13 +289,15 @@ class RobotSystem(ByContent, MechanicalSystem):
         return force
 
     def _momentum(self, q: Any, v: Any) -> np.ndarray:
-        p: np.ndarray = self.model.weightless.program.functions["inverse_dynamics"](q, self._still, v, None)
+        p: np.ndarray = self.model.weightless.program.functions["inverse_dynamics"](
+            q, self._still, v, (), None
+        )
         return p
 
     def _momentum_rate(self, q: Any, v: Any) -> np.ndarray:
         functions, q = self.model.program.functions, self.model.program.solved_once(q)
         product: np.ndarray = functions["coriolis_transpose_product"](q, v, v, "christoffel", None)
-        product -= functions["gravity"](q, None)
+        product -= functions["gravity"](q, (), None)
         return product
 
     def _with_gamma(self, name: str, q: Any, *vectors: Any) -> np.ndarray:

@@ -1,13 +1,13 @@
 """Calls of recursions: as fast as Python can be if all is as compiled code takes it, complete otherwise.
 
-A call takes ``(q, vectors..., choice, out)``. One configuration and vectors in NumPy's arrays go straight to
-compiled code, which raises `OtherTypes` for arrays of other types and returns whether the input was good. If
-that fails, `otherwise` takes over: it tries copies that compiled code accepts, and then `Program.evaluate`,
-which converts, broadcasts, and raises the error that says what is wrong. An error of anything but the
-arguments comes through: nothing else is in a ``try``.
+A call takes ``(q, vectors..., choice, out)``; without a choice, that is (). One configuration and vectors in
+NumPy's arrays go straight to compiled code, which raises `OtherTypes` for arrays of other types and returns
+whether the input was good. If that fails, `otherwise` takes over: it tries copies that compiled code accepts,
+and then `Program.evaluate`, which converts, broadcasts, and raises the error that says what is wrong. An
+error of anything but the arguments comes through: nothing else is in a ``try``.
 
-A call takes about a microsecond, in which Python has no time to loop over arguments. So there is a function
-for each number of vectors, with and without a choice.
+A call takes about a microsecond, in which Python has no time to loop over arguments, which takes a fifth of
+one. So there is a function for each number of vectors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Direct(NamedTuple):
     at: Callable[..., bool]  #: the compiled function for one configuration
     memory: ndarray  #: its first argument
     core: tuple[int, ...]  #: the shape of the result
-    choices: Any  #: what the caller can choose -> what compiled code takes
+    choices: Any  #: what the caller can choose -> what compiled code takes; None if there is no choice
     inverse: bool  #: whether the arguments are needed again after `out` is overwritten, if H is singular
     #: ((q, vectors...), choice, out, refused) -> what is returned if compiled code does not take the
     #: arguments as they are, or has refused them and perhaps overwritten `out`
@@ -45,38 +45,15 @@ class Direct(NamedTuple):
     names: tuple[str, ...]  #: of q and the vectors
 
 
-def direct_call(vectors: int, choice: bool, direct: Direct) -> Call:
+def direct_call(vectors: int, direct: Direct) -> Call:
     """The call of a recursion of a tree with so many vectors behind q."""
-    return (_WITH_CHOICE if choice else _WITHOUT_CHOICE)[vectors](direct)
+    return (_no_vector, _one_vector, _two_vectors, _three_vectors)[vectors](direct)
 
 
 # --- trees --------------------------------------------------------------------------------------------------
 
 
 def _no_vector(direct: Direct) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-
-    def call(q: Any, out: Any) -> Any:
-        refused = False
-        if q.__class__ is ndarray and q.ndim == 1:
-            if out is None:
-                result = empty(core)
-            else:
-                result = out
-                if inverse:
-                    (q,) = copied_if_overlapping((q,), out)
-            try:
-                if at(memory, q, result):
-                    return result
-                refused = out is not None
-            except NOT_AS_THEY_ARE:
-                pass
-        return otherwise((q,), (), out, refused)
-
-    return call
-
-
-def _no_vector_and_choice(direct: Direct) -> Call:
     at, memory, core, choices, inverse, otherwise, _ = direct
 
     def call(q: Any, choice: Any, out: Any) -> Any:
@@ -89,7 +66,7 @@ def _no_vector_and_choice(direct: Direct) -> Call:
                 if inverse:
                     (q,) = copied_if_overlapping((q,), out)
             try:
-                if at(memory, q, choices[choice], result):
+                if at(memory, q, result) if choices is None else at(memory, q, choices[choice], result):
                     return result
                 refused = out is not None
             except NOT_AS_THEY_ARE:
@@ -100,29 +77,6 @@ def _no_vector_and_choice(direct: Direct) -> Call:
 
 
 def _one_vector(direct: Direct) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-
-    def call(q: Any, x: Any, out: Any) -> Any:
-        refused = False
-        if q.__class__ is x.__class__ is ndarray and q.ndim == 1:
-            if out is None:
-                result = empty(core)
-            else:
-                result = out
-                if inverse:
-                    q, x = copied_if_overlapping((q, x), out)
-            try:
-                if at(memory, q, x, result):
-                    return result
-                refused = out is not None
-            except NOT_AS_THEY_ARE:
-                pass
-        return otherwise((q, x), (), out, refused)
-
-    return call
-
-
-def _one_vector_and_choice(direct: Direct) -> Call:
     at, memory, core, choices, inverse, otherwise, _ = direct
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
@@ -135,7 +89,7 @@ def _one_vector_and_choice(direct: Direct) -> Call:
                 if inverse:
                     q, x = copied_if_overlapping((q, x), out)
             try:
-                if at(memory, q, x, choices[choice], result):
+                if at(memory, q, x, result) if choices is None else at(memory, q, x, choices[choice], result):
                     return result
                 refused = out is not None
             except NOT_AS_THEY_ARE:
@@ -146,29 +100,6 @@ def _one_vector_and_choice(direct: Direct) -> Call:
 
 
 def _two_vectors(direct: Direct) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-
-    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
-        refused = False
-        if q.__class__ is x.__class__ is y.__class__ is ndarray and q.ndim == 1:
-            if out is None:
-                result = empty(core)
-            else:
-                result = out
-                if inverse:
-                    q, x, y = copied_if_overlapping((q, x, y), out)
-            try:
-                if at(memory, q, x, y, result):
-                    return result
-                refused = out is not None
-            except NOT_AS_THEY_ARE:
-                pass
-        return otherwise((q, x, y), (), out, refused)
-
-    return call
-
-
-def _two_vectors_and_choice(direct: Direct) -> Call:
     at, memory, core, choices, inverse, otherwise, _ = direct
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
@@ -181,7 +112,11 @@ def _two_vectors_and_choice(direct: Direct) -> Call:
                 if inverse:
                     q, x, y = copied_if_overlapping((q, x, y), out)
             try:
-                if at(memory, q, x, y, choices[choice], result):
+                if (
+                    at(memory, q, x, y, result)
+                    if choices is None
+                    else at(memory, q, x, y, choices[choice], result)
+                ):
                     return result
                 refused = out is not None
             except NOT_AS_THEY_ARE:
@@ -192,9 +127,9 @@ def _two_vectors_and_choice(direct: Direct) -> Call:
 
 
 def _three_vectors(direct: Direct) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, otherwise, _ = direct
 
-    def call(q: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    def call(q: Any, x: Any, y: Any, z: Any, choice: Any, out: Any) -> Any:
         refused = False
         if q.__class__ is x.__class__ is y.__class__ is z.__class__ is ndarray and q.ndim == 1:
             if out is None:
@@ -204,18 +139,18 @@ def _three_vectors(direct: Direct) -> Call:
                 if inverse:
                     q, x, y, z = copied_if_overlapping((q, x, y, z), out)
             try:
-                if at(memory, q, x, y, z, result):
+                if (
+                    at(memory, q, x, y, z, result)
+                    if choices is None
+                    else at(memory, q, x, y, z, choices[choice], result)
+                ):
                     return result
                 refused = out is not None
             except NOT_AS_THEY_ARE:
                 pass
-        return otherwise((q, x, y, z), (), out, refused)
+        return otherwise((q, x, y, z), choice, out, refused)
 
     return call
-
-
-_WITHOUT_CHOICE = _no_vector, _one_vector, _two_vectors, _three_vectors
-_WITH_CHOICE = _no_vector_and_choice, _one_vector_and_choice, _two_vectors_and_choice
 
 
 # --- what is not as compiled code takes it ------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """Calls of recursions of closed chains, which take a `Closed` in place of q, or solve the loops first.
 
-They are as those of trees (`calls`), one for each number of vectors, with and without a choice, and with and
-without bias rates, which compiled code takes behind the vectors. Solving the loops may compile, and may call
-functions of users, so only the two errors of arguments that nothing else raises are caught.
+They are as those of trees (`calls`). Compiled code takes bias rates behind the vectors, if it takes them;
+recursions that do have two vectors. Solving the loops may compile, and may call functions of users, so only
+the two errors of arguments that nothing else raises are caught.
 """
 
 from __future__ import annotations
@@ -27,52 +27,25 @@ class OfLoops(NamedTuple):
     solved: bool  #: whether it takes solutions of the loops in place of q
     solve: Callable[[Any], Any]  #: q -> the solution, if it takes that
     of_closed: Callable[..., Any]  #: `Closed` -> what the call takes in place of q
-    bias_rates: Callable[..., Any]  #: of a solution and v
+    bias_rates: Callable[..., Any] | None  #: of a solution and v, if compiled code takes them
     kinematics: Any
 
 
-def closed_call(vectors: int, choice: bool, rates: bool, direct: Direct, loops: OfLoops) -> Call:
-    """The call of a recursion with so many vectors behind q, perhaps a choice, perhaps bias rates."""
-    return _CALLS[vectors, choice, rates](direct, loops)
+def closed_call(vectors: int, direct: Direct, loops: OfLoops) -> Call:
+    """The call of a recursion with so many vectors behind q."""
+    return (_no_vector, _one_vector, _two_vectors, _three_vectors)[vectors](direct, loops)
 
 
 def _no_vector(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, _, kinematics = loops
-
-    def call(q: Any, out: Any) -> Any:
-        refused = False
-        try:
-            if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = array_of(out)
-                    if inverse:
-                        (q,) = copied_if_overlapping((q,), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, result):
-                    return result
-                refused = out is not None
-        except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q,))
-            raise
-        except (OtherTypes, InputRefused):
-            pass
-        return otherwise((q,), (), out, refused)
-
-    return call
-
-
-def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, otherwise, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, choice: Any, out: Any) -> Any:
-        try:
-            chosen = choices[choice]
-        except TypeError:  # not hashable, or no text
-            return otherwise((q,), choice, out, False)
+        if choices is not None:
+            try:
+                chosen = choices[choice]
+            except TypeError:  # not hashable, or no text
+                return otherwise((q,), choice, out, False)
         refused = False
         try:
             if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
@@ -83,11 +56,15 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         (q,) = copied_if_overlapping((q,), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, chosen, result):
+                if choices is None:
+                    good = at(memory, closure, clusters, solved, point, result)
+                else:
+                    good = at(memory, closure, clusters, solved, point, chosen, result)
+                if good:
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q,))
+            require_finite_each(names, (q,))
             raise
         except (OtherTypes, InputRefused):
             pass
@@ -97,42 +74,15 @@ def _no_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
 
 
 def _one_vector(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, _, kinematics = loops
-
-    def call(q: Any, x: Any, out: Any) -> Any:
-        refused = False
-        try:
-            if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = array_of(out)
-                    if inverse:
-                        q, x = copied_if_overlapping((q, x), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, result):
-                    return result
-                refused = out is not None
-        except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x))
-            raise
-        except (OtherTypes, InputRefused):
-            pass
-        return otherwise((q, x), (), out, refused)
-
-    return call
-
-
-def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, otherwise, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
-        try:
-            chosen = choices[choice]
-        except TypeError:  # not hashable, or no text
-            return otherwise((q, x), choice, out, False)
+        if choices is not None:
+            try:
+                chosen = choices[choice]
+            except TypeError:  # not hashable, or no text
+                return otherwise((q, x), choice, out, False)
         refused = False
         try:
             if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
@@ -143,11 +93,15 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         q, x = copied_if_overlapping((q, x), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, chosen, result):
+                if choices is None:
+                    good = at(memory, closure, clusters, solved, point, x, result)
+                else:
+                    good = at(memory, closure, clusters, solved, point, x, chosen, result)
+                if good:
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x))
+            require_finite_each(names, (q, x))
             raise
         except (OtherTypes, InputRefused):
             pass
@@ -157,44 +111,15 @@ def _one_vector_and_choice(direct: Direct, loops: OfLoops) -> Call:
 
 
 def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, _, kinematics = loops
-
-    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
-        refused = False
-        try:
-            if x.__class__ is y.__class__ is ndarray and (
-                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
-            ):
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = array_of(out)
-                    if inverse:
-                        q, x, y = copied_if_overlapping((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, result):
-                    return result
-                refused = out is not None
-        except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x, y))
-            raise
-        except (OtherTypes, InputRefused):
-            pass
-        return otherwise((q, x, y), (), out, refused)
-
-    return call
-
-
-def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, _, kinematics = loops
+    at, memory, core, choices, inverse, otherwise, names = direct
+    closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
-        try:
-            chosen = choices[choice]
-        except TypeError:  # not hashable, or no text
-            return otherwise((q, x, y), choice, out, False)
+        if choices is not None:
+            try:
+                chosen = choices[choice]
+            except TypeError:  # not hashable, or no text
+                return otherwise((q, x, y), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is ndarray and (
@@ -207,11 +132,21 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, chosen, result):
+                if bias_rates is not None:
+                    rates = bias_rates(point, x)
+                    if choices is None:
+                        good = at(memory, closure, clusters, solved, point, x, y, rates, result)
+                    else:
+                        good = at(memory, closure, clusters, solved, point, x, y, rates, chosen, result)
+                elif choices is None:
+                    good = at(memory, closure, clusters, solved, point, x, y, result)
+                else:
+                    good = at(memory, closure, clusters, solved, point, x, y, chosen, result)
+                if good:
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x, y))
+            require_finite_each(names, (q, x, y))
             raise
         except (OtherTypes, InputRefused):
             pass
@@ -221,10 +156,15 @@ def _two_vectors_and_choice(direct: Direct, loops: OfLoops) -> Call:
 
 
 def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, otherwise, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
-    def call(q: Any, x: Any, y: Any, z: Any, out: Any) -> Any:
+    def call(q: Any, x: Any, y: Any, z: Any, choice: Any, out: Any) -> Any:
+        if choices is not None:
+            try:
+                chosen = choices[choice]
+            except TypeError:  # not hashable, or no text
+                return otherwise((q, x, y, z), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is z.__class__ is ndarray and (
@@ -237,102 +177,18 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
                     if inverse:
                         q, x, y, z = copied_if_overlapping((q, x, y, z), out)
                 point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, z, result):
-                    return result
-                refused = out is not None
-        except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x, y, z))
-            raise
-        except (OtherTypes, InputRefused):
-            pass
-        return otherwise((q, x, y, z), (), out, refused)
-
-    return call
-
-
-def _two_vectors_and_rates(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, _, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
-
-    def call(q: Any, x: Any, y: Any, out: Any) -> Any:
-        refused = False
-        try:
-            if x.__class__ is y.__class__ is ndarray and (
-                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
-            ):
-                if out is None:
-                    result = empty(core)
+                if choices is None:
+                    good = at(memory, closure, clusters, solved, point, x, y, z, result)
                 else:
-                    result = array_of(out)
-                    if inverse:
-                        q, x, y = copied_if_overlapping((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(memory, closure, clusters, solved, point, x, y, bias_rates(point, x), result):
+                    good = at(memory, closure, clusters, solved, point, x, y, z, chosen, result)
+                if good:
                     return result
                 refused = out is not None
         except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x, y))
+            require_finite_each(names, (q, x, y, z))
             raise
         except (OtherTypes, InputRefused):
             pass
-        return otherwise((q, x, y), (), out, refused)
+        return otherwise((q, x, y, z), choice, out, refused)
 
     return call
-
-
-def _two_vectors_choice_and_rates(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
-    closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
-
-    def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
-        try:
-            chosen = choices[choice]
-        except TypeError:  # not hashable, or no text
-            return otherwise((q, x, y), choice, out, False)
-        refused = False
-        try:
-            if x.__class__ is y.__class__ is ndarray and (
-                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
-            ):
-                if out is None:
-                    result = empty(core)
-                else:
-                    result = array_of(out)
-                    if inverse:
-                        q, x, y = copied_if_overlapping((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
-                if at(
-                    memory,
-                    closure,
-                    clusters,
-                    solved,
-                    point,
-                    x,
-                    y,
-                    bias_rates(point, x),
-                    chosen,
-                    result,
-                ):
-                    return result
-                refused = out is not None
-        except ClosureError:  # also where a closure is a function of a number that is not finite
-            require_finite_each(direct.names, (q, x, y))
-            raise
-        except (OtherTypes, InputRefused):
-            pass
-        return otherwise((q, x, y), choice, out, refused)
-
-    return call
-
-
-_CALLS = {
-    (0, False, False): _no_vector,
-    (0, True, False): _no_vector_and_choice,
-    (1, False, False): _one_vector,
-    (1, True, False): _one_vector_and_choice,
-    (2, False, False): _two_vectors,
-    (2, True, False): _two_vectors_and_choice,
-    (2, False, True): _two_vectors_and_rates,
-    (2, True, True): _two_vectors_choice_and_rates,
-    (3, False, False): _three_vectors,
-}

@@ -5,6 +5,7 @@ Every one returns whether the input was good, or an integer that is zero if it w
 
 from __future__ import annotations
 
+import functools
 import importlib
 from typing import Any
 
@@ -47,15 +48,32 @@ def _find(name: str) -> tuple[Any, list[Any]]:
         _, _, module, arguments = SOLVERS[name]
         home = importlib.import_module(f"connections.multibody.kernels.{module}")  # imports Numba
         return getattr(home, name), _empty(arguments)
-    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
-    row, file = RECURSIONS[recursion], f"connections.multibody.program.entries.{recursion}"
-    entry = getattr(importlib.import_module(file), name)
-    closed, choice = name.startswith("closed_"), f" {row.choice.kind}" if row.choice else ""
+    recursion, kind = _parts(name)
+    row, closed = RECURSIONS[recursion], name.startswith("closed_")
+    choice = f" {row.choice.kind}" if row.choice else ""
     vectors, core = 1 + len(row.vectors) + (closed and row.bias_rates), row.core(0, 0)
     if kind == "at":
         arguments = ("m l c b" if closed else "m") + " 1" * vectors + choice
-        return entry, [*_empty(arguments), np.zeros(core)]
-    return entry, _empty(("m l c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2")
+        return _entry(name), [*_empty(arguments), np.zeros(core)]
+    return _entry(name), _empty(("m l c b w i1" if closed else "m w i1") + " 2" * vectors + choice + " 2")
+
+
+@functools.cache
+def _entry(name: str) -> Any:
+    """The entry of a recursion, with its kernel."""
+    from connections.multibody.program.entries import entry  # imports Numba
+
+    recursion, _ = _parts(name)
+    row = RECURSIONS[recursion]
+    file = row.closed if name.startswith("closed_") else row.kernel
+    kernel = getattr(importlib.import_module(f"connections.multibody.kernels.{file}"), recursion)
+    return entry(name, row, kernel)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    """The recursion of an entry, and its kind."""
+    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
+    return recursion, kind
 
 
 def _empty(arguments: str) -> list[Any]:
@@ -84,7 +102,7 @@ def description(name: str) -> str:
     """The words for the compiled function `name`, for messages."""
     if name in SOLVERS:
         return SOLVERS[name][0]
-    recursion, kind = name.removeprefix("closed_").rsplit("_", 1)
+    recursion, kind = _parts(name)
     tags = ["loops"] * name.startswith("closed_") + ["batch"] * (kind == "rows")
     return f"{recursion} ({', '.join(tags)})" if tags else recursion
 

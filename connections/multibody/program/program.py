@@ -121,7 +121,7 @@ class Program:
 
     Attributes
     ----------
-    functions : name of a recursion -> its call ``(q, vectors..., choice..., out)``; see `table.Recursion`.
+    functions : name of a recursion -> its call ``(q, vectors..., choice, out)``; see `calls`.
     quiet : the same for one configuration in float64 arrays; if the input is bad, its result is None, without
         the reason, except that loops that do not close are an error.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
@@ -239,7 +239,8 @@ class Program:
                 raise
         else:
             point = base_ndarray(vectors[0]) if closed is None or self.loops is None else closed
-            good = self.quiet[name](point, *map(base_ndarray, vectors[1:]), *_one(chosen), result) is not None
+            one = chosen[0] if len(chosen) == 1 else chosen
+            good = self.quiet[name](point, *map(base_ndarray, vectors[1:]), one, result) is not None
         if not good:
             self._explain(name, names, vectors, closed, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
@@ -672,12 +673,12 @@ class _Calls(dict[str, Call]):
     def __missing__(self, name: str) -> Call:
         """The call until compiled code is called for the first time, which may never be."""
         program, row = self._program, RECURSIONS[name]
-        otherwise, count = self._otherwise(program, name), 1 + len(row.vectors)
+        otherwise = self._otherwise(program, name)
         by_definition = program.loops is not None and row.closed is None
 
         def first_call(*given: Any) -> Any:
-            if by_definition or not _is_one(*given[:count]):
-                return otherwise(given[:count], *_chosen_before(given[count:]), False)
+            if by_definition or not _is_one(*given[:-2]):
+                return otherwise(given[:-2], *given[-2:], False)
             self[name] = self._made(name, otherwise)  # compiles, where errors are none of the arguments
             return self[name](*given)
 
@@ -691,17 +692,17 @@ class _Calls(dict[str, Call]):
         choices = program.choices[row.choice] if row.choice else None
         direct = Direct(at, arrays[0], program.cores[name], choices, row.inverse, otherwise, names)
         if loops is None:
-            return direct_call(len(row.vectors), choices is not None, direct)
+            return direct_call(len(row.vectors), direct)
         of_loops = OfLoops(
             arrays[1],
             arrays[2],
             not loops.linear,
             loops.solve,
             coordinates_of if loops.linear else solution_of,
-            loops.bias_rates,
+            loops.bias_rates if row.bias_rates else None,
             loops.closed,
         )
-        return closed_call(len(row.vectors), choices is not None, row.bias_rates, direct, of_loops)
+        return closed_call(len(row.vectors), direct, of_loops)
 
 
 def _is_one(q: Any, *vectors: Any) -> bool:
@@ -710,32 +711,22 @@ def _is_one(q: Any, *vectors: Any) -> bool:
     return all(x.__class__ is np.ndarray and x.ndim == 1 for x in arrays)
 
 
-def _chosen_before(rest: tuple[Any, ...]) -> tuple[Any, Any]:
-    """(the choice, () if there is none; `out`)."""
-    return (rest[0] if len(rest) == 2 else ()), rest[-1]
-
-
-def _one(chosen: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The choice as a call takes it: a tuple of one entry, or an empty one."""
-    return chosen if len(chosen) < 2 else (chosen,)
-
-
 def _completely(program: Program, name: str) -> Call:
     """The call for arguments that compiled code does not take as they are."""
     row = RECURSIONS[name]
-    names, count = ("q", *row.vectors), len(row.choice.arguments) if row.choice else 0
+    names = "q", *row.vectors
 
     def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> Any:
         if refused:
             require_kept(name, names, given, out)
-        chosen = (choice,) if count == 1 else choice
+        chosen = row.chosen(choice)
         if out is None and given[0].__class__ is np.ndarray and given[0].ndim == 2:
             result: Any = program.evaluate_rows(name, given, chosen)
             if result is not None:
                 return result
         copies = plain_copies(given)
         if copies is not None:
-            result = program.quiet[name](*copies, *([choice] if count else []), out)
+            result = program.quiet[name](*copies, choice, out)
             if result is not None:
                 return result
             given = tuple(copies)

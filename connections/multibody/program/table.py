@@ -1,8 +1,8 @@
 """The table of the recursions, one row each. Every place that handles recursions reads this table.
 
-From a row come the compiled entries (`entries`), the public call and its errors (`program`), the version for
-Dask arrays, block by block (`dask_arrays`), and the operation inside JAX (`in_jax.values`). A new recursion
-is a kernel, a row here, a definition (`definition.recursions`), a public function and its tests.
+From a row come the compiled functions (`entries`), the public call and its errors (`program`), the version
+for Dask arrays, block by block (`dask_arrays`), and the operation inside JAX (`in_jax.values`). A new
+recursion is a kernel, a row here, a definition (`definition.recursions`), a public function and its tests.
 """
 
 from __future__ import annotations
@@ -21,14 +21,12 @@ class Choice:
     """A choice of a recursion's caller besides arrays, such as a frame."""
 
     arguments: tuple[str, ...]  #: names of the public arguments
-    name: str  #: of the argument of compiled code that stands for them
-    kind: str  #: its kind, as in `compiled`
-    given: str  #: how it is given to the kernel
+    kind: str  #: of the argument of compiled code that stands for them, as in `compiled_functions`
 
 
-BODY_FACTOR = Choice(("body_factor",), "force_cross", "b", "force_cross")
-FRAME = Choice(("frame",), "frame", "frame", "flat_slots_of(frame)")
-FRAME_AND_AXES = Choice(("frame", "axes"), "frame", "frame", "flat_slots_of(frame)")
+BODY_FACTOR = Choice(("body_factor",), "b")
+FRAME = Choice(("frame",), "frame")
+FRAME_AND_AXES = Choice(("frame", "axes"), "frame")
 
 
 @dataclass(frozen=True)
@@ -68,6 +66,10 @@ class Recursion:
             raise ValueError("bias rates are those at a velocity")
         if self.sparse and not (N in self.shape[:-1] and self.shape[-1] in (N, PARAMETERS)):
             raise ValueError(f"a result of shape {self.shape} is not sparse")
+
+    def chosen(self, choice: Any) -> tuple[Any, ...]:
+        """What the caller chose, one by one, of a call's argument `choice`: that, if it is one."""
+        return (choice,) if self.choice is not None and len(self.choice.arguments) == 1 else choice
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
         """The shape of the result for one configuration."""
