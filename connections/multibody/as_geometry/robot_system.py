@@ -272,7 +272,7 @@ class RobotSystem(ByContent, MechanicalSystem):
             return np.asarray(ContorsionFamily(self.metric).contorsion_of(self.beta))
 
     def _bias(self, q: Any, v: Any) -> np.ndarray:
-        return self._call("coriolis_product", q, v, v, "christoffel")
+        return self._call("coriolis_product", q, v, v, chosen="christoffel")
 
     def _coriolis_matrix(self, q: Any, v: Any) -> np.ndarray:
         C = self._with_gamma("coriolis_matrix", q, v)
@@ -303,10 +303,10 @@ class RobotSystem(ByContent, MechanicalSystem):
     def _with_gamma(self, name: str, q: Any, *vectors: Any) -> np.ndarray:
         """The result of a recursion that is linear in C, for C* + gamma (C_x - C*)."""
         if self.gamma == 0.0:
-            return self._call(name, q, *vectors, "christoffel")
+            return self._call(name, q, *vectors, chosen="christoffel")
         q = self.model.program.solved_once(q)
-        star = self._call(name, q, *vectors, "christoffel")
-        mixed: np.ndarray = star + self.gamma * (self._call(name, q, *vectors, "force_cross") - star)
+        star = self._call(name, q, *vectors, chosen="christoffel")
+        mixed: np.ndarray = star + self.gamma * (self._call(name, q, *vectors, chosen="force_cross") - star)
         return mixed
 
     def _by_recursion(
@@ -328,9 +328,9 @@ class RobotSystem(ByContent, MechanicalSystem):
                 require_finite(name, as_array(name, value, (self.frame.dim,)))
             raise
 
-    def _call(self, name: str, *given: Any) -> np.ndarray:
+    def _call(self, name: str, *given: Any, chosen: Any = ()) -> np.ndarray:
         """A recursion of q, its vectors and what is chosen."""
-        result: np.ndarray = self.model.program.functions[name](*given, None)
+        result: np.ndarray = self.model.program.functions[name](*given, chosen, None)
         return result
 
 

@@ -251,13 +251,13 @@ def has_shape(out, axes, nv, bodies):
 
 
 def _axes(recursion):
-    """For each axis of the result: a number, what each velocity adds to it, and what each body adds."""
+    """The size of each axis of the result: a number, and what each velocity and each body add to it."""
     cores = zip(recursion.core(0, 0), recursion.core(1, 0), recursion.core(0, 1), strict=True)
     return tuple((fixed, more - fixed, bodily - fixed) for fixed, more, bodily in cores)
 
 
 def _chosen(recursion, place):
-    """What is given at a place, as the kernel takes it: a tuple, empty if there is no choice."""
+    """The value at a place, as the kernel takes it: a tuple, empty if there is no choice."""
     if recursion.choice is None:
         return inline_section(lambda x, y, z, w: ())
     of = flat_slots_of if recursion.choice.kind == "frame" else inline_section(lambda flag: flag)

@@ -68,7 +68,7 @@ class Recursion:
             raise ValueError(f"a result of shape {self.shape} is not sparse")
 
     def chosen(self, choice: Any) -> tuple[Any, ...]:
-        """What the caller chose, one by one, of a call's argument `choice`: that, if it is one."""
+        """The caller's choices, one by one, by a call's argument `choice`: that, if it is one."""
         return (choice,) if self.choice is not None and len(self.choice.arguments) == 1 else choice
 
     def core(self, n: int, bodies: int) -> tuple[int, ...]:
