@@ -528,15 +528,25 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
         raise ShapeError("batch axes", "axes that broadcast together", given) from error
 
 
+#: Types of arrays, numbers and texts that JAX does not trace.
+_LEAVES = frozenset({np.ndarray, np.float64, float, int, bool, str, type(None)})
+
+
 def is_traced(*things: Any) -> bool:
     """Whether JAX traces a number of these arrays and objects, which nobody can judge then."""
+    for thing in things:  # JAX needs microseconds to say of a number that it is no tracer
+        kind = type(thing)
+        if kind not in _LEAVES and not (kind is tuple and _LEAVES.issuperset(map(type, thing))):
+            break
+    else:
+        return False
     leaves = jax.tree_util.tree_leaves(things, is_leaf=_is_iterator)
     return any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
 
 
 def _is_iterator(thing: Any) -> bool:
     """Whether JAX would refuse a thing in a pytree, where something else is to say that it is no array."""
-    return isinstance(thing, Iterator | ValuesView)
+    return type(thing) not in _LEAVES and isinstance(thing, Iterator | ValuesView)
 
 
 def require_finite(name: str, value: Any) -> None:

@@ -122,7 +122,7 @@ class MJCFForces:
             name = name_of(self.compiled, "actuator", number)
             group = int(self.compiled.actuator_group[number])
             off = 0 <= group < 31 and int(self.compiled.opt.disableactuator) >> group & 1
-            if off or disabled(self.mujoco, self.compiled, "ACTUATION"):
+            if off or not self._acts("ACTUATION"):
                 found[name] = "off"
             else:
                 found[name] = self._motor(number, name)
@@ -168,11 +168,7 @@ class MJCFForces:
         )
         control, gain = int(compiled.actuator_ctrladr[number]), float(compiled.actuator_gainprm[number, 0])
         one = kinds == plain and int(compiled.actuator_ctrlnum[number]) == 1 and gain != 0.0
-        if (
-            one
-            and compiled.actuator_ctrllimited[control]
-            and not disabled(self.mujoco, compiled, "CLAMPCTRL")
-        ):
+        if one and compiled.actuator_ctrllimited[control] and self._acts("CLAMPCTRL"):
             ends = sorted(gain * end for end in compiled.actuator_ctrlrange[control].tolist())
             least, largest = max(least, ends[0]), min(largest, ends[1])
         return min(least, largest), largest
@@ -205,7 +201,15 @@ class MJCFForces:
         return Passive(tuple(springs), damping, self._friction(dofs), left_out, lift=self._lift)
 
     def _acts(self, flag: str) -> bool:
-        return not disabled(self.mujoco, self.compiled, flag)
+        found = self._flags.get(flag)
+        if found is None:
+            found = self._flags[flag] = not disabled(self.mujoco, self.compiled, flag)
+        return found
+
+    @cached_property
+    def _flags(self) -> dict[str, bool]:
+        """Whether what a flag of the file switches acts, as far as it was asked."""
+        return {}
 
     def _friction(self, dofs: Mapping[str, int]) -> dict[str, float]:
         """Dry friction of joints, and of tendons on one joint."""
@@ -225,15 +229,21 @@ class MJCFForces:
         for joint, name in self.names.items():
             word, at = self._word(joint), compiled.jnt_qposadr[joint]
             if compiled.jnt_stiffness[joint] and word != "free":
-                turned = np.roll(compiled.qpos_spring[at : at + 4], -1)  # (w, x, y, z) there
-                rest: Any = turned if word == "ball" else float(compiled.qpos_spring[at])
+                rest: Any = compiled.qpos_spring[at]
+                if word == "ball":
+                    rest = np.roll(compiled.qpos_spring[at : at + 4], -1)  # (w, x, y, z) there
                 made.append(Spring(name, {name: 1.0}, float(compiled.jnt_stiffness[joint]), rest))
         return made
 
     def _word(self, joint: int) -> str:
         """The type of a joint as MJCF writes it."""
-        kind = self.mujoco.mjtJoint(self.compiled.jnt_type[joint])
-        return str(kind.name.removeprefix("mjJNT_").lower())
+        return self._words[joint]
+
+    @cached_property
+    def _words(self) -> list[str]:
+        """The types of all joints."""
+        kinds = {int(kind): kind.name for kind in map(self.mujoco.mjtJoint, range(4))}
+        return [kinds[k].removeprefix("mjJNT_").lower() for k in self.compiled.jnt_type.tolist()]
 
     def _tendons(self, sprung: bool, damped: bool) -> list[Spring]:
         compiled, made = self.compiled, []

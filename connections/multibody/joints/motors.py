@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, cast
 
 import jax
 import jax.numpy as jnp
@@ -191,14 +191,17 @@ def _register(kind: type, *numbers: str) -> None:
         return [getattr(thing, name) for name in numbers], tuple(getattr(thing, name) for name in others)
 
     def unflatten(rest: tuple[Any, ...], given: Any) -> Any:
-        thing: Any = object.__new__(
-            kind
-        )  # without checks: JAX puts other things in the place of numbers, too
-        for name, value in zip((*numbers, *others), (*given, *rest), strict=True):
-            object.__setattr__(thing, name, value)
-        return thing
+        # JAX puts other things in the place of numbers, too.
+        return _unchecked(kind, dict(zip((*numbers, *others), (*given, *rest), strict=True)))
 
     jax.tree_util.register_pytree_node(kind, flatten, unflatten)
+
+
+def _unchecked(kind: type, values: Mapping[str, Any]) -> Any:
+    """An object of this kind whose fields are not checked, or have been."""
+    thing: Any = object.__new__(kind)
+    thing.__dict__.update(values)
+    return thing
 
 
 _register(Motor, "joints", "wrench", "force")
@@ -238,7 +241,8 @@ def motors_of(motors: Sequence[Motor], joints: Joints, frames: Collection[str]) 
             raise ModelError(f"{what} acts on nothing; write Motor({motor.name!r}, {{joint: ratio}})")
         force: Any = _array(what, "force", motor.force, (2,), finite=False)
         force = force if is_traced(force) else tuple(force.tolist())
-        found[motor.name] = Motor(motor.name, ratios, motor.frame, wrench, force)
+        checked = {"joints": ratios, "wrench": wrench, "force": force}
+        found[motor.name] = _unchecked(Motor, {**vars(motor), **checked})
     return tuple(found.values())
 
 
@@ -314,7 +318,8 @@ def _spring_of(spring: Spring, joints: Joints) -> Spring:
     if not is_traced(rest) and lower > upper:
         raise ModelError(f"{what}: rest: the least length, {lower:g}, is above the largest, {upper:g}")
     coefficients = {name: value[0] if is_traced(value) else float(value[0]) for name, value in ratios.items()}
-    return Spring(spring.name, coefficients, numbers["stiffness"], (lower, upper), numbers["damping"])
+    checked = {"joints": coefficients, "rest": (lower, upper), **numbers}
+    return cast("Spring", _unchecked(Spring, {**vars(spring), **checked}))
 
 
 def _spring_of_ball(what: str, spring: Spring, rest: Any, stiffness: Any, damping: Any) -> Spring:
