@@ -346,8 +346,8 @@ MUTANTS = (
     Mutant(
         "rates-expected-at-rest",
         "integration/tolerances.py",
-        "numpy.max(terms, axis=0) / units)",
-        "numpy.max(terms, axis=0))",
+        "sizes = numpy.max(terms, axis=0) / whole",
+        "sizes = numpy.max(terms, axis=0)",
         ("integration/test_driver.py::test_rates_expected_of_a_motion_from_rest",),
         "a motion from rest expects rates without their units",
     ),
