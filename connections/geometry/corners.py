@@ -99,32 +99,27 @@ def _left_side(t: Any, q: Any, still: Any, size: int, numpy: Any) -> _Side:
     own = [f[..., first - m : count - m, :] for m, f in enumerate(differences)]
     before = differences[size - 2][..., : count - first, :]  # of the next to last order, one sample earlier
     nodes = [t[first - m : count - m] for m in range(size)]
-    found = []
-    for at in (nodes[0], numpy.concatenate([t[size:], 2.0 * t[-1:] - t[-2:-1]])):
-        product, rate = numpy.ones_like(at), numpy.zeros_like(at)
-        point, slope, errors = own[0] * 1.0, own[0] * 0.0, []
-        for m in range(1, size):
-            product, rate = product * (at - nodes[m - 1]), rate * (at - nodes[m - 1]) + product
-            point, slope = point + own[m] * product[:, None], slope + own[m] * rate[:, None]
-            if m >= size - 2:
-                largest = numpy.abs(own[m])
-                if m == size - 2:
-                    largest = numpy.maximum(largest, numpy.abs(before))
-                errors.append([largest * numpy.abs(weight)[:, None] for weight in (product, rate)])
-        point_error, slope_error = (numpy.maximum(*of) for of in zip(*errors, strict=True))
-        found.append((slope, slope_error, point, point_error))
-    (slope, slope_error, _, _), (next_slope, next_slope_error, next_point, next_point_error) = found
+    at = numpy.stack([nodes[0], numpy.concatenate([t[size:], 2.0 * t[-1:] - t[-2:-1]])])  # here, and next
+    at = at.reshape(2, *(1,) * (q.ndim - 2), -1, 1)
+    product, rate, errors = numpy.ones_like(at), numpy.zeros_like(at), []
+    point, slope = own[0] * product, own[0] * rate
+    for m in range(1, size):
+        apart = at - nodes[m - 1][:, None]
+        product, rate = product * apart, rate * apart + product
+        point, slope = point + own[m] * product, slope + own[m] * rate
+        if m >= size - 2:
+            largest = numpy.abs(own[m])
+            if m == size - 2:
+                largest = numpy.maximum(largest, numpy.abs(before))
+            errors.append([largest * numpy.abs(weight) for weight in (product, rate)])
+    point_error, slope_error = (numpy.maximum(*of) for of in zip(*errors, strict=True))
     resting = (still[..., first - 1 :] & still[..., first - 2 : -1])[..., None]
-    known = slope, slope_error, next_point, next_point_error, next_slope, next_slope_error
-    at_rest = 0.0, 0.0, q[..., first:, :], 0.0, 0.0, 0.0
-    fill = 0.0, np.inf, 0.0, np.inf, 0.0, np.inf
-    ahead = [(0, 0)] * (q.ndim - 2) + [(first, 0), (0, 0)]
-    return _Side(
-        *(
-            numpy.pad(numpy.where(resting, rest, value), ahead, constant_values=missing)
-            for rest, value, missing in zip(at_rest, known, fill, strict=True)
-        )
-    )
+    known = slope[0], slope_error[0], point[1], point_error[1], slope[1], slope_error[1]
+    side = numpy.where(resting, 0.0, numpy.stack(known))
+    missing = numpy.array([0.0, numpy.inf] * 3).reshape(6, *(1,) * q.ndim) + 0.0 * q[..., :first, :]
+    side = _Side(*numpy.concatenate([missing, side], axis=-2))
+    rest = numpy.concatenate([missing[0], numpy.where(resting, q[..., first:, :], 0.0)], axis=-2)
+    return side._replace(next_point=side.next_point + rest)
 
 
 def _turns(t: Any, left: _Side, right: _Side, noise: Any, numpy: Any) -> Any:

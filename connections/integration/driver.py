@@ -337,13 +337,17 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             ends = ends | crosses
         length = of.where(ends, left, h)
         grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
-        tried = attempts(which, of.row(sign * s), of.row(sign * length), state, grain)
-        if run.gap and of.any(crosses):
+        begin, step, crossing = s, length, run.gap and of.any(crosses)
+        if crossing:
+            begin = of.where(crosses, of.minimum(s + run.gap, run.whole), s)
+            step = of.where(crosses, 0.0, length)
+        tried = attempts(which, of.row(sign * begin), of.row(sign * step), state, grain)
+        if crossing:
             moved = across(tried, state, sign * of.column(length))
             tried = np.where(of.column(crosses), moved, tried)
         # Its largest error over the tolerance; infinite instead of NaN, so that the step is rejected.
         error = of.fmin(of.numbers(np.maximum.reduce(tried[-1], axis=-1, initial=0.0)), math.inf)
-        if run.gap and of.any(crosses):
+        if crossing:
             sound = of.numbers(np.isfinite(tried[:2]).all(axis=(0, -1)))
             error = of.where(crosses, of.where(sound, 0.0, math.inf), error)
         # A step of the shortest length cannot be shortened. It is accepted only if it leaves a state of rest.

@@ -286,7 +286,9 @@ def across(found: Any, state: Any, step: Any, numpy: Any = np) -> Any:
 
     Parameters
     ----------
-    found, state : after and before the step, as of `with_error_ratios`, or without errors.
+    found : the state before it, with the rate of the time after it, as of `with_error_ratios`, or without
+        errors: between both ends no rate is asked, because it may have none.
+    state : before the step.
     step : its length, with a sign.
     """
     moved = state[0] + (0.5 * step) * (state[1] + found[1])

@@ -147,8 +147,9 @@ class _StoredMotion(NamedTuple):
     ----------
     states, drift : (T, k) and (T,) at the requested times.
     marks : (MOST / BLOCK, k) at the beginning of every `BLOCK`-th step.
-    steps : (MOST, 3) when each begins, how long it is, and which requested time it goes to: 2.0 if it ends at
-        the third, -2.0 if it ends before.
+    steps : (MOST, 4) when each begins, how long it is, which requested time it goes to: 2.0 if it ends at the
+        third, -2.0 if it ends before; and how long before its begin the rate is that of all of it, if it
+        goes over a breakpoint, else 0.0.
     total : how many steps there are.
     """
 
@@ -212,7 +213,7 @@ def beginning(y0: Any, course: StepControl, room: int = 0, numpy: Any = np) -> M
     nothing, false = numpy.zeros((), dtype=numpy.int32), numpy.zeros((), dtype=bool)
     steps: Any = ()
     if room:
-        steps = numpy.zeros((room // BLOCK + 1, len(y0))), numpy.zeros((room + 1, 3))
+        steps = numpy.zeros((room // BLOCK + 1, len(y0))), numpy.zeros((room + 1, 4))
     later = numpy.full((len(course.clock), len(y0)), numpy.nan)
     return MotionInProgress(
         s=numpy.zeros(()),
@@ -263,13 +264,15 @@ def after_steps(
         crosses = (jnp.abs(goal - at.s) <= settings.gap) & ~first
         ends = ((jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) | crosses) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
+        far = sign * jnp.minimum(jnp.abs(at.s) + settings.gap, whole)
+        begin, step = jnp.where(crosses, far, at.s), jnp.where(crosses, 0.0, h)
         length, before = jnp.abs(h), at.state
-        tried = step_at(rate, scales_at, at.s, h, before[0], before[1])
+        tried = step_at(rate, scales_at, begin, step, before[0], before[1])
         tried = jnp.where(crosses, across(tried, before, h, jnp), tried)
         grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
         found = with_error_ratios(
-            tried, before, scales, layout, jnp.abs(at.s + h), length, grain, tolerances, jnp
+            tried, before, scales, layout, jnp.abs(at.s + h), jnp.abs(step), grain, tolerances, jnp
         )
         counts = clock_counts(found, before, whole, jnp)
         # A step of length zero, to find the first rate or between two equal times, has no errors.
@@ -291,7 +294,7 @@ def after_steps(
         if room:
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)
-            row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target)])
+            row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target), crosses * sign * settings.gap])
             steps = _with_row(at.steps[0], mark, before[0]), _with_row(at.steps[1], place, row)
         return MotionInProgress(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
@@ -348,8 +351,10 @@ def _tangents(
             own[i] = value
 
         def step(y: jax.Array, instant: Any) -> tuple[jax.Array, jax.Array]:
-            rate = jax.checkpoint(lambda s, y: plain_rate(s, y, *own))
-            new = step_at(rate, None, instant[0], instant[1], y, None)[0]
+            begin, length, gap = instant
+            fixed = partial(jnp.where, gap == 0.0)  # times, but those of a step over a breakpoint
+            rate = jax.checkpoint(lambda s, y: plain_rate(fixed(s, begin - gap), y, *own))
+            new = step_at(rate, None, begin, length, y, None)[0]
             return new, new
 
         return jax.lax.scan(step, y, instants)
@@ -378,9 +383,14 @@ def _tangents(
     return jnp.where(reached, states_dot[:times], 0.0) + lost * last[None], marks_dot
 
 
-def _instants(kept: _StoredMotion, real: jax.Array, clock: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """Begin and length of the steps, as functions of the clock: in proportion between requested times."""
-    begins, lengths, targets = kept.steps.T
+def _instants(
+    kept: _StoredMotion, real: jax.Array, clock: jax.Array
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Begin and length of the steps, as functions of the clock: in proportion between requested times.
+
+    The third are the last column of `_StoredMotion.steps`.
+    """
+    begins, lengths, targets, gaps = kept.steps.T
     ends = jax.lax.stop_gradient(begins + lengths)
     if len(clock) > 1:
         fixed, after = jax.lax.stop_gradient(clock), jnp.maximum(jnp.abs(targets).astype(int), 1)
@@ -393,7 +403,7 @@ def _instants(kept: _StoredMotion, real: jax.Array, clock: jax.Array) -> tuple[j
         lengths = lengths * stretch
     # Steps beyond the last real one have length zero, at its end, where the rate is defined.
     end = ends[jnp.clip(kept.total - 1, 0, len(ends) - 1)]
-    return jnp.where(real, begins, end), jnp.where(real, lengths, 0.0)
+    return jnp.where(real, begins, end), jnp.where(real, lengths, 0.0), jnp.where(real, gaps, 0.0)
 
 
 def _is_constant(tangent: Any) -> bool:

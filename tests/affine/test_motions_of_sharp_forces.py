@@ -56,6 +56,58 @@ def test_a_pulse_between_two_breakpoints_inside_jit_and_in_a_batch():
     np.testing.assert_allclose(batch.v[:, :, 0], [[0.0, 0.0, 1.0], [1.0, 1.0, 2.0]], atol=1e-9)
 
 
+def spring_that_changes_sides(t, q, v):
+    """q'' = sign(1/2 - t) - q, which has no value at t = 1/2."""
+    return (0.5 - t) / abs(0.5 - t) - q
+
+
+def half_turns(q, v, t):
+    """(q, v) of q'' = 1 - q after a time."""
+    c, s = np.cos(t), np.sin(t)
+    return 1.0 + (q - 1.0) * c + v * s, v * c - (q - 1.0) * s
+
+
+@pytest.mark.parametrize("kind", ["one", "events", "a batch", further("backwards")])
+def test_a_force_without_a_value_at_its_breakpoint(kind):
+    """Also where a requested time is there. The second half is the first one's equation, of -q."""
+    times = [0.0, 0.5, 1.0]
+    options = {"events": lambda t, q, v: q[0] - 9.0} if kind == "events" else {}
+    start = [[0.2], [0.2]] if kind == "a batch" else [0.2]
+    sign = -1.0 if kind == "backwards" else 1.0  # whose first half is that of -q
+    times = times if sign > 0.0 else times[::-1]
+    found = FREE.simulate(start, [0.7], times, spring_that_changes_sides, breakpoints=[0.5], **options)
+    middle = half_turns(sign * 0.2, sign * 0.7, sign * 0.5)
+    end = half_turns(-middle[0], -middle[1], sign * 0.5)
+    expected = [0.2, sign * middle[0], -sign * end[0]]
+    np.testing.assert_allclose(found.q[..., 0].reshape(-1, 3)[-1], expected, rtol=1e-9)
+
+
+def test_a_body_moves_on_over_a_breakpoint_where_clocks_are_coarse():
+    """At t = 1e6 s a step over a breakpoint is 1e-9 s long; the velocity changes as long before as after."""
+    first = 1e6
+
+    def switched(t, q, v):
+        return jnp.where(t < first + 0.25, 0.0, 4.0) * jnp.ones(1)
+
+    def end(v):
+        return FREE.simulate([0.0], v, [first, first + 0.5], switched, breakpoints=[first + 0.25]).q[-1, 0]
+
+    np.testing.assert_allclose(end(np.ones(1)), 0.625, rtol=3e-11)
+    np.testing.assert_allclose(jax.jit(end)(jnp.ones(1)), 0.625, rtol=3e-11)
+
+
+def test_a_force_without_a_value_at_its_breakpoint_inside_jit():
+    def end(v, t):
+        times = jnp.stack([jnp.zeros(()), t, t + 0.5])
+        return FREE.simulate([0.2], v, times, spring_that_changes_sides, breakpoints=[0.5]).q[1:, 0]
+
+    by_v, by_t = jax.jit(jax.jacfwd(end, argnums=(0, 1)))(jnp.array([0.7]), 0.5)
+    np.testing.assert_allclose(by_v[:, 0], np.sin([0.5, 1.0]), rtol=1e-9)
+    middle = half_turns(0.2, 0.7, 0.5)
+    after = half_turns(-middle[0], -middle[1], 0.5)
+    np.testing.assert_allclose(by_t, [middle[1], -after[1]], rtol=1e-9)
+
+
 @pytest.mark.parametrize("batch", [(), (2,)])
 def test_a_stiff_law_at_rest_on_its_reference(batch):
     """Its terms cancel within one function, to their round-off; q follows cos t with the law's own lag."""

@@ -13,8 +13,10 @@ import pytest
 from cases import always, further
 from jax._src.lax import linalg
 from jax.interpreters import mlir
+from public_calls import ARGUMENTS, CALLS
 
 import connections as cn
+from connections import estimation
 from connections.engines.internals import lapack_batches
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -173,11 +175,57 @@ def rigid_motions():
     return cn.MatrixLieGroup(np.concatenate([turns, shifts]))
 
 
-def test_geodesics_of_a_group_cut_no_batch(rng):
-    group = rigid_motions()
-    nabla = cn.LeviCivita(cn.LeftInvariantMetric(group, np.diag([1.0, 2.0, 3.0, 1.0, 1.5, 2.0])))
-    q = jnp.tile(jnp.eye(4).reshape(-1), (2000, 1))
-    found = calls(jax.vmap(lambda q: nabla.curvature_at(q)), q)
+RIGID = rigid_motions()
+LEFT = cn.LeviCivita(cn.LeftInvariantMetric(RIGID, np.diag([1.0, 2.0, 3.0, 1.0, 1.5, 2.0])))
+SENSOR = estimation.Sensor(lambda q: q[:4] + q[8:12] ** 2, 0.1 * np.eye(4))
+FILTER = estimation.Filter(RIGID, noise=0.01 * np.eye(6))
+ORIGIN = jnp.eye(4).reshape(-1)
+
+
+def filtered(v):
+    estimate = FILTER.predict(estimation.Estimate(ORIGIN, np.eye(6)), v, 0.1)
+    return FILTER.update(estimate, jnp.ones(4), SENSOR)[0].P
+
+
+#: Functions of v (6,), a velocity of rigid motions, in which matrices have six rows and more.
+OF_RIGID_MOTIONS = {
+    "curvature": lambda v: LEFT.curvature_at(ORIGIN + 0.01 * v[0]),
+    "filter": filtered,
+    "geodesic": lambda v: cn.geodesic(LEFT, ORIGIN, v, [0.0, 1.0]).q,
+    "linearization": lambda v: cn.linearization(LEFT, ORIGIN, v),
+    "logarithm": lambda v: cn.logarithm(LEFT, ORIGIN, RIGID.exponential(v)),
+    "simulate": lambda v: cn.MechanicalSystem(LEFT.metric).simulate(ORIGIN, v, [0.0, 1.0], lambda *s: s[2]).v,
+    "variational step": lambda v: (
+        cn.MechanicalSystem(cn.ConstantMetric(cn.SE3Frame(), np.diag([1.0, 2.0, 3.0, 1.0, 1.5, 2.0])))
+        .simulate(np.eye(7)[6], v, [0.0, 0.1], method="variational", step=0.1)
+        .v
+    ),
+}
+
+
+@pytest.mark.parametrize("name", always(OF_RIGID_MOTIONS, "curvature", "linearization"))
+def test_nothing_of_rigid_motions_cuts_a_batch(name):
+    found = calls(jax.vmap(OF_RIGID_MOTIONS[name]), jax.ShapeDtypeStruct((20_011, 6), float))
+    require_whole(found)
+    # The control: it calls LAPACK, and the whole batch would be cut.
+    assert max(20_011 * each for _, _, (_, each) in found) > 200_000
+
+
+#: Public functions of `public_calls` that call LAPACK under `vmap`.
+WITH_LAPACK = (
+    *("FrameField.structure_functions", "FrameField.bracket", "FrameField.change", "MatrixLieGroup.inverse"),
+    *("MatrixLieGroup.adjoint", "AffineConnection.change", "decompose", "geodesic_stability"),
+    *(f"AffineInvariantMetric.{name}" for name in ("distance", "exponential", "logarithm", "mean")),
+    *("ConstrainedConnection.orthonormalized", "task_space_coriolis_matrix", "task_space_inclusion"),
+    *("NonholonomicSystem.simulate", "ReducedSystem.simulate", "ReducedSystem.reconstruct"),
+)
+
+
+@pytest.mark.parametrize("name", always(WITH_LAPACK, "MatrixLieGroup.inverse", "task_space_inclusion"))
+def test_no_public_function_cuts_a_batch(name):
+    call = CALLS[name]
+    arrays = [jax.ShapeDtypeStruct((20_011, *ARGUMENTS[own].shape[1:]), float) for own in call.names]
+    found = calls(jax.vmap(call.function), *arrays)
     assert found
     require_whole(found)
 

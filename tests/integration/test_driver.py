@@ -8,7 +8,14 @@ from connections.integration import dop853
 from connections.integration.driver import follow
 from connections.integration.solver import Settings
 from connections.integration.steps import judging, numpy_attempt, plain_layout
-from connections.integration.tolerances import CHANGED, Layout, expected_rates
+from connections.integration.tolerances import (
+    CHANGED,
+    Layout,
+    expected_rates,
+    is_held,
+    next_length,
+    uncertainties,
+)
 
 
 def attempt_of(rate, units):
@@ -149,6 +156,60 @@ def test_rates_expected_of_a_motion_from_rest():
     layout = Layout(np.array([True, False, False, False]), (slice(0, 1), slice(1, 3), slice(3, 4)))
     found = expected_rates(terms, np.array([1.0, 1.0, 0.5, 1.0]), layout)
     np.testing.assert_allclose(found / CHANGED, [0.0, 4.0, 4.0, 0.0])  # 2 / 0.5
+
+
+def test_what_is_held_by_terms_that_cancel():
+    """A net rate below 1e-5 of its terms, in the units of its group; points do not count."""
+    layout = Layout(np.array([True, False, False, False]), (slice(0, 3), slice(3, 4)))
+    units, terms = np.array([1.0, 1.0, 1e-3, 0.0]), np.array([9.0, 2.0, 1e-3, 5.0])
+    for rates, held in (
+        ([0.0, 1.9e-5, 0.0, 0.0], True),
+        ([0.0, 2.1e-5, 0.0, 0.0], False),
+        ([0.0, 0.0, 1.9e-8, 0.0], True),
+        ([0.0, 0.0, -2.1e-8, 0.0], False),
+        ([0.0, 0.0, 2.1e-8, 1e9], False),
+        ([1e9, 0.0, 1.9e-8, 1e9], True),
+    ):
+        assert is_held(np.array(rates), terms, units, layout) == held, rates
+    assert not is_held(np.zeros(4), np.array([9.0, 0.0, 0.0, 5.0]), units, layout)  # no force at all
+
+
+def test_lengths_of_steps():
+    """0.9 e^(-1/8) times the last, within 0.2 and 10 of it, and within bounds; a cut step says nothing."""
+    bounds = 1e-3, 5.0
+    for length, planned, ends, error, expected in (
+        (1.0, 1.0, False, 0.5, 0.9 * 0.5**-0.125),
+        (1.0, 1.0, False, 2.0, 0.9 * 2.0**-0.125),
+        (1.0, 1.0, False, 1e30, 0.2),
+        (0.1, 0.1, False, 0.0, 1.0),
+        (1.0, 1.0, False, 0.0, 5.0),
+        (1.5e-3, 1.0, False, np.inf, 1e-3),
+        (0.01, 2.0, True, 1e-3, 2.0),
+        (0.01, 2.0, True, 2.0, 0.009 * 2.0**-0.125),
+    ):
+        kept, found = next_length(length, planned, ends, error, False, bounds)
+        assert kept == (error < 1.0) and found == pytest.approx(expected, rel=1e-12), (length, error)
+    assert next_length(1e-3, 1e-3, False, 7.0, True, bounds)[0]  # one from rest is taken
+
+
+def test_what_errors_may_have_changed():
+    """Ten tolerances of the largest size, or of the size in units if a chart has shrunk them meanwhile."""
+    state = np.zeros((6, 3))
+    state[3], state[4] = [2.0, 3.0, 5.0], [1.0, 4.0, 4.0]
+    found = uncertainties(state, np.array([0.5, 0.5, 2.0]), np.array([True, False, False]), 3.0, (1e-9, 2e-9))
+    np.testing.assert_allclose(found, 3e-8 * np.array([1.5, 2.0, 5.0]), rtol=1e-12)
+
+
+def test_the_shortest_step():
+    """1e-13 of the whole time: the stages of the last step that is tried before a blow-up reach as far."""
+    seen = []
+
+    def rate(t, y):
+        seen.append(t)
+        return y**2
+
+    _, blow_up = solve(rate, np.ones(1), [0.0, 4.0])
+    assert max(seen[-11:]) - blow_up.s == pytest.approx(4e-13, rel=1e-2)
 
 
 def test_clocks_far_from_zero():

@@ -771,9 +771,10 @@ def _differences(motion: Motion, closer: Motion) -> Any:
 def _with_breakpoints(clock: Any, breakpoints: Any, t0: Any, moves: Any) -> tuple[Any, Any, Any]:
     """Clock times together with breakpoints, the places of the clock times among them, and `Settings.gap`.
 
-    A rate may jump at a breakpoint, and t0 + s is the breakpoint but for round-off. So the steps of a motion
-    (`moves`) end two units of the last place before it, and begin again as far behind: the time between is
-    a step of its own. What is carried along a curve begins at a size, and such an error is nothing to it.
+    A rate may jump at a breakpoint, or have no value there, and t0 + s is the breakpoint but for round-off.
+    So the steps of a motion (`moves`) end two units of the last place before it, and begin again as far
+    behind it: the time between is a step of its own. What is carried along a curve begins at a size, and such
+    an error is nothing to it.
     """
     numpy: Any = np if isinstance(clock, np.ndarray) else jnp
     sign, at = numpy.sign(clock[-1]), breakpoints - t0

@@ -163,4 +163,31 @@ MUTANTS = (
         ("coriolis/test_reduction.py::test_reduced_motion_and_reconstruction_are_the_whole_motion",),
         "the reduced motion leaves out how the basis turns with the shape",
     ),
+    Mutant(
+        "variational-any-solution",
+        "coriolis/variational.py",
+        "away = (moved > AWAY * last) & (moved > LARGE * whole(found))",
+        "away = moved < 0.0",
+        (
+            "coriolis/test_variational.py::test_a_long_step_finds_no_solution_of_another_turn",
+            "coriolis/test_variational.py::test_a_long_step_of_a_disc_does_not_roll_it_backwards",
+        ),
+        "a search that leaves its beginning finds a solution whole turns away",
+    ),
+    Mutant(
+        "variational-half-turns-in-a-chart",
+        "coriolis/variational.py",
+        "turned = jnp.any(frame.align_at(end, q) != end)",
+        "turned = jnp.asarray(False)",
+        ("coriolis/test_variational.py::test_on_rotations_a_step_is_that_of_the_exponential",),
+        "a body turns by more than half a turn in a step, without an error",
+    ),
+    Mutant(
+        "variational-nan-blamed-on-newton",
+        "coriolis/variational_motion.py",
+        "if refused is not None:",
+        "if False:",
+        ("coriolis/test_variational.py::test_what_is_not_finite_is_named_with_its_time",),
+        "a control that is NaN is called a failure of Newton's method",
+    ),
 )
