@@ -5,6 +5,7 @@ The equations are those of `applied_forces`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -13,6 +14,7 @@ import numpy as np
 
 from connections.checks import as_array, batch_axes, is_traced, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.evaluation.content import ByContent
 from connections.evaluation.parameters import PytreePartial
 from connections.multibody.applied_forces import PassiveLaw, passive_forces_at
 from connections.multibody.definition.host_kinematics import configuration
@@ -81,11 +83,20 @@ def passive_bends(model: Any, q: Any, v: Any, w: Any = None) -> Any:
     """Second derivatives of tau, (..., 3, nv, nv, nv), or of w . tau for w (..., nv), (..., 3, nv, nv).
 
     They are the blocks (q, q), (v, q) and (v, v), as those of `second_derivatives`, by JAX.
+
+    Parameters
+    ----------
+    model : the robot; its numbers may be data.
+    q, v, w : checked.
     """
-    given = _arguments(model, q, v)
-    if w is None:
+    given = [*_arguments(model, q, v), *([] if w is None else [Argument("w", w, (model.nv,))])]
+    if isinstance(model, ByContent):
         return evaluate(model, PytreePartial(_bends_at, model), *given)
-    return evaluate(model, PytreePartial(_bends_at, model), *given, Argument("w", w, (model.nv,)))
+    function, arrays = partial(_bends_at, model), [jnp.asarray(each.value) for each in given]
+    batch = jnp.broadcast_shapes(*(array.shape[:-1] for array in arrays))
+    for _ in batch:
+        function = jax.vmap(function)
+    return function(*(jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in arrays))
 
 
 def _bends_at(model: Any, q: jax.Array, v: jax.Array, w: Any = None) -> jax.Array:

@@ -49,9 +49,11 @@ def inverse_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
-    found = _second(model, "inverse_dynamics_hessian_product", q, v, a, w, passive, out)
-    d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq = found
-    return d2_dqdq, d2_dvdq, d2_dvdv, d2_dadq
+    recursion = recursion_of(model, "inverse_dynamics_hessian_product")
+    if passive is False:
+        in_qq, in_vq, in_vv, in_xq = matrices_of(recursion(q, v, a, w, (), out))
+        return in_qq, in_vq, in_vv, in_xq
+    return _second(recursion, model, False, q, v, a, w, passive, out)
 
 
 @documented
@@ -73,9 +75,11 @@ def forward_dynamics_hessian_product(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
-    found = _second(model, "forward_dynamics_hessian_product", q, v, tau, w, passive, out)
-    d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq = found
-    return d2_dqdq, d2_dvdq, d2_dvdv, d2_dtaudq
+    recursion = recursion_of(model, "forward_dynamics_hessian_product")
+    if passive is False:
+        in_qq, in_vq, in_vv, in_xq = matrices_of(recursion(q, v, tau, w, (), out))
+        return in_qq, in_vq, in_vv, in_xq
+    return _second(recursion, model, True, q, v, tau, w, passive, out)
 
 
 @documented
@@ -98,9 +102,11 @@ def inverse_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 8.
     """
-    found = _second(model, "inverse_dynamics_second_derivatives", q, v, a, None, passive, out)
-    d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq = found
-    return d2tau_dqdq, d2tau_dvdq, d2tau_dvdv, d2tau_dadq
+    recursion = recursion_of(model, "inverse_dynamics_second_derivatives")
+    if passive is False:
+        in_qq, in_vq, in_vv, in_xq = tensors_of(recursion(q, v, a, (), out))
+        return in_qq, in_vq, in_vv, in_xq
+    return _second(recursion, model, False, q, v, a, None, passive, out)
 
 
 @documented
@@ -122,24 +128,22 @@ def forward_dynamics_second_derivatives(
 
     Source: derived for this package from [B] Tables 4 to 9.
     """
-    found = _second(model, "forward_dynamics_second_derivatives", q, v, tau, None, passive, out)
-    d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq = found
-    return d2a_dqdq, d2a_dvdq, d2a_dvdv, d2a_dtaudq
+    recursion = recursion_of(model, "forward_dynamics_second_derivatives")
+    if passive is False:
+        in_qq, in_vq, in_vv, in_xq = tensors_of(recursion(q, v, tau, (), out))
+        return in_qq, in_vq, in_vv, in_xq
+    return _second(recursion, model, True, q, v, tau, None, passive, out)
 
 
 def _second(
-    model: Model, name: str, q: Any, v: Any, x: Any, w: Any, passive: bool, out: Any
+    recursion: Any, model: Model, forward: bool, q: Any, v: Any, x: Any, w: Any, passive: bool, out: Any
 ) -> tuple[Any, Any, Any, Any]:
-    """The blocks (q, q), (v, q), (v, v) and (x, q) of a recursion, with passive forces if they act."""
-    recursion, forward = recursion_of(model, name), name.startswith("forward")
-    if passive is not False:
-        q, force = with_forces(model, q, v, passive)
-        if forward:
-            x = joined("tau", as_array("tau", x, (model.nv,)), "forces", force)
-    stacked = recursion(q, v, x, (), out) if w is None else recursion(q, v, x, w, (), out)
-    in_qq, in_vq, in_vv, in_xq = _blocks(stacked, w)
-    if not passive:
-        return in_qq, in_vq, in_vv, in_xq
+    """The blocks (q, q), (v, q), (v, v) and (x, q) of a recursion under passive forces."""
+    q, force = with_forces(model, q, v, passive)
+    if forward:
+        x = joined("tau", as_array("tau", x, (model.nv,)), "forces", force)
+    given = (q, v, x) if w is None else (q, v, x, w)
+    in_qq, in_vq, in_vv, in_xq = _blocks(recursion(*given, (), out), w)
     if forward:
         more = _of_forces(model, q, v, w, in_xq)
     else:

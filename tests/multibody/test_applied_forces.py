@@ -244,6 +244,8 @@ def test_of_joints_that_are_locked(load, rng):
     np.testing.assert_allclose(locked.passive_forces(q, v), tau, atol=1e-12)
     B = np.delete(np.delete(model.motor_matrix(whole_q), at_v, axis=0), 3, axis=1)
     np.testing.assert_allclose(locked.motor_matrix(q), B, atol=1e-12)
+    K, plain = locked.passive_slopes(q, v)[0], model.passive_slopes(whole_q, whole_v)[0]
+    np.testing.assert_allclose(K, np.delete(np.delete(plain, at_v, axis=0), at_v, axis=1), atol=1e-12)
     other = model.with_locked({"slide": -0.7}).passive_forces(q, v)  # negative control
     assert np.abs(other - tau).max() > 1e-2
 

@@ -99,6 +99,9 @@ def test_passive_forces(dynamics, rng):
     for block in (0, 2):  # negative control
         assert np.abs(plain[block] - expected[block]).max() > 1e-2 * np.abs(expected[block]).max()
     many = PRODUCTS[dynamics](robot, np.stack([q, q]), v, x, w, passive=True)
+    inside = jax.jit(lambda m: PRODUCTS[dynamics](robot.with_gravity(m), q, v, x, w, passive=True))
+    for value, other in zip(found, inside(np.asarray(robot.gravity)), strict=True):
+        close(other, value)  # of a robot whose numbers are data
     for value, row, tensor in zip(found, many, TENSORS[dynamics](robot, q, v, x, passive=True), strict=True):
         close(np.tensordot(w, tensor, axes=1), value)
         close(row[1], value)

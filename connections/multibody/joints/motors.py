@@ -293,7 +293,9 @@ def passive_without(passive: Passive, locked: Mapping[str, np.ndarray]) -> Passi
     for spring in passive.springs:
         moving = {name: a for name, a in spring.joints.items() if name not in locked}
         still = sum(a * float(locked[name][0]) for name, a in spring.joints.items() if name in locked)
-        if moving:
+        if spring.turns and moving:
+            springs.append(spring)
+        elif moving:
             springs.append(replace(spring, joints=moving, rest=tuple(np.asarray(spring.rest) - still)))
     damping, friction = (
         {name: value for name, value in given.items() if name not in locked}
