@@ -295,7 +295,7 @@ class Filter(Parametrized):
         Raises
         ------
         ConvergenceError : an estimate is so far from its prediction that no geodesic between them is found.
-        IntegrationError : a geodesic needs more steps.
+        IntegrationError : a geodesic needs more steps. ValueError : a covariance is lost in round-off.
         ShapeError, TypeError : the history is of a filter of other states.
 
         Source: docs/filters.md.
@@ -317,6 +317,11 @@ class Filter(Parametrized):
                 raise IntegrationError(
                     f"smooth: the geodesic from the prediction {place + 1} to its estimate errs by more than "
                     f"{NEGLIGIBLE:g} standard deviations; {self._finer_geodesics}"
+                )
+            if found.status[place] == Status.ROUND_OFF:
+                raise ValueError(
+                    f"smooth: the covariance of estimate {place} is lost in round-off: what follows says too "
+                    "much about an estimate that vague; begin with a smaller P"
                 )
             raise ConvergenceError(
                 f"smooth: no geodesic leads from the prediction {place + 1} to its estimate"

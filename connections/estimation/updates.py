@@ -251,7 +251,11 @@ def _smoothed_at(
     J_later = _after(J_later, one)
     gain = solve_definite(predicted.P, Phi @ estimate.P).T
     back = solve(J_later, solve(J_later, later.P).T)
-    P = estimate.P + gain @ (back - predicted.P) @ gain.T
+    less = gain @ predicted.P @ gain.T
+    P = symmetric(estimate.P - less + gain @ back @ gain.T)
+    # What is left is judged beside what is taken away.
+    inverse = jnp.sum(jnp.square(inverse_factor(P)), axis=0)
+    lost = _EPS * len(P) * (jnp.diagonal(estimate.P) + jnp.diagonal(less)) @ inverse
     x, J, gap = space.moved_at(estimate.state, gain @ e_later)
     J = _after(J, one)
     turned = P @ J.T
@@ -260,6 +264,9 @@ def _smoothed_at(
     if e_gap is not None:
         off = larger(off, too_coarse(J @ (gain @ e_gap), P))
     status = jnp.where(_is_finite(found), estimate.status, Status.NOT_SETTLED)
+    vague = _is_finite(found) & ~(lost <= NEGLIGIBLE)
+    status = jnp.where(vague, Status.ROUND_OFF, status)
+    x, P = _unless(~vague, x, P)
     missed = None
     if off is not None:
         missed = ~(off <= NEGLIGIBLE)
