@@ -169,8 +169,8 @@ def inverse_kinematics(
     limits : whether to stay within the limits of the joints, of dependent joints of loops too, and within the
         angles of ball joints; q0 may be beyond them. They need DAQP where they bind (extra ``whole-body``).
     posture : (..., nq), of the configurations that reach the targets, the one that is wished for; joints with
-        a quaternion are not pulled to it. Half of `max_steps` may go there. None for no wish: the robot moves
-        little.
+        a quaternion are not pulled to it. Half of `max_steps` may go there; where it leads away from targets
+        that are reached without it, it does not count. None for no wish: the robot moves little.
     center_of_mass : (..., 3) where the centre of mass is to be, m; None for anywhere.
     tol : rad and m, the largest component of a residual that counts as reached.
     max_steps : the most steps of a row.
@@ -227,17 +227,21 @@ def inverse_kinematics(
     arrays = [start, *(goal.flat for goal in goals), *(() if wish is None else (wish,))]
     names = ["q0", *(f"targets['{goal.frame}']" for goal in goals), *(() if wish is None else ("posture",))]
     batch = batch_axes(names, arrays)
-    search = _Search(
-        model,
-        [goal.rows(batch) for goal in goals],
-        _Bounds.of(model, limits),
-        None if wish is None else as_rows(wish, batch),
-        tolerance,
-        max_steps,
-    )
+    bounds, placed = _Bounds.of(model, limits), [goal.rows(batch) for goal in goals]
+    wishes = None if wish is None else as_rows(wish, batch)
+    search = _Search(model, placed, bounds, wishes, tolerance, max_steps)
     guess = close_loops(model, q0) if isinstance(q0, Closed) and model.closed else None
     spanning = None if guess is None else as_rows(np.asarray(guess.spanning), batch)
-    found = search.from_starts(as_rows(start, batch), spanning)
+    starts = as_rows(start, batch)
+    found = search.from_starts(starts, spanning)
+    led_astray = np.flatnonzero(found.status != SOLVED)
+    if wish is not None and led_astray.size:  # what pulls to the posture may pull out of reach
+        these = [goal._replace(flat=goal.flat[led_astray]) for goal in placed]
+        plain = _Search(model, these, bounds, None, tolerance, max_steps)
+        again = plain.from_starts(starts[led_astray], None if spanning is None else spanning[led_astray])
+        reached = again.status == SOLVED
+        for array, other in zip(found, again, strict=True):
+            array[led_astray[reached]] = other[reached]
     ends = np.cumsum([goal.weights.size for goal in goals])[:-1]
     parts = np.split(found.error, ends, axis=1)
     return InverseKinematics(

@@ -462,6 +462,22 @@ def test_rotations_and_the_centre_of_mass_are_reached(rng):
 # --- a posture ---------------------------------------------------------------------------------------------
 
 
+def test_a_posture_that_leads_away_from_the_targets_does_not_count():
+    """Limits and a far posture pulled a quadruped where feet did not reach; the other row keeps its own."""
+    robot, rng = mb.example("quadruped"), np.random.default_rng(3)
+    limits, q = robot.limits, robot.random(rng)
+    q[7:] = np.clip(q[7:], limits.lower[-12:] + 0.1, limits.upper[-12:] - 0.1)
+    goals = {name: mb.frame_pose(robot, q, name)[:3, 3] for name in robot.frame_names[-4:]}
+    center = mb.center_of_mass(robot, q)
+    q0 = mb.displace(robot, q, 0.05 * rng.standard_normal(18))
+    postures = np.stack([robot.neutral(), q0])
+    found = mb.inverse_kinematics(robot, goals, q0, posture=postures, center_of_mass=center)
+    assert found.solved.all() and max(np.abs(error).max() for error in found.residuals.values()) < 1e-8
+    plain = mb.inverse_kinematics(robot, goals, q0, center_of_mass=center)
+    np.testing.assert_array_equal(found.q[0], plain.q)
+    assert np.abs(found.q[1] - plain.q).max() > 1e-6  # negative control: it counts where it leads to them
+
+
 def test_the_closest_to_a_posture_of_those_that_reach():
     """Slides of which two add up: the excess is shared between them."""
     robot, wish = gantry((1, 0, 0), (1, 0, 0), (0, 1, 0)), np.array([0.2, 0.5, -3.0])
