@@ -673,6 +673,14 @@ MUTANTS = (
         "springs of ball joints are linearized along world axes",
     ),
     Mutant(
+        "second-derivatives-without-one-order-of-slopes",
+        "multibody/second_derivatives.py",
+        "+ np.swapaxes(of_q, -1, -2)",
+        "+ of_q",
+        ("multibody/test_second_derivatives.py::test_passive_forces",),
+        "the chain rule counts one of two mixed terms twice",
+    ),
+    Mutant(
         "c-with-springs-that-pull-the-other-way",
         "multibody/generation/passive.py",
         "results[k] = results[k] - force",
