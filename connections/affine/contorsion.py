@@ -43,7 +43,7 @@ from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import as_given
 from connections.evaluation.compilation import compiled
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Parametrized, is_same, with_parameters
+from connections.evaluation.parameters import Parametrized, are_arrays, is_same, with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
@@ -381,8 +381,7 @@ def _quantities_of(family: ContorsionFamily, quantity: Callable[..., Any], betas
 def _quantity_of(family: ContorsionFamily, quantity: Callable[..., Any], beta: jax.Array) -> Any:
     """The quantity of one member; TypeError if it is not made of arrays."""
     value = quantity(family.connection(beta))
-    leaves, numbers = jax.tree_util.tree_leaves(value), (float, int, np.ndarray, np.generic, jax.Array)
-    if not leaves or not all(isinstance(leaf, numbers) for leaf in leaves):
+    if not jax.tree_util.tree_leaves(value) or not are_arrays(value):
         raise TypeError(f"quantity: it has to return an array, and returned {type(value).__name__}")
     return value
 

@@ -71,7 +71,7 @@ class Function:
                 refused = error
             # Either it raises an error of its own again, or JAX has refused what it returns.
             result = self.function(*arguments, **keywords)
-            if _are_arrays(result):
+            if are_arrays(result):
                 raise refused
             return result  # for the caller, who names it (`checks.as_result`)
         # Networks of equinox have functions among their leaves, which are structure.
@@ -108,8 +108,8 @@ class Function:
 jax.tree_util.register_static(Function)
 
 
-def _are_arrays(result: Any) -> bool:
-    """Whether JAX takes what a user's function returns."""
+def are_arrays(result: Any) -> bool:
+    """Whether JAX takes what a user's function returns: numbers, in any containers."""
     leaves = jax.tree_util.tree_leaves(result)
     return all(isinstance(leaf, _ARRAYS) and not is_masked(leaf) and _of_numbers(leaf) for leaf in leaves)
 

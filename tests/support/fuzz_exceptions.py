@@ -81,7 +81,14 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("affine.contorsion.ContorsionFamily.sweep", "betas", "nothing"): "a sweep of no members",
     ("affine.contorsion.ContorsionFamily.sweep", "betas", "an empty list"): "a sweep of no members",
     ("affine.contorsion.ContorsionFamily.sweep", "quantity", "returns complex"): "as eigenvalues are",
-    ("affine.contorsion.ContorsionFamily.sweep", "quantity", "returns one too many"): "of any shape",
+    **{
+        (
+            "affine.contorsion.ContorsionFamily.sweep",
+            "quantity",
+            f"returns {kind}",
+        ): "of any shape, in containers"
+        for kind in ("one too many", "a dictionary", "rows of two lengths")
+    },
     (
         "affine.constrained.ConstrainedConnection.input_coefficients_of_functions",
         "functions",
