@@ -318,6 +318,9 @@ class Filter(Parametrized):
                     f"smooth: the geodesic from the prediction {place + 1} to its estimate errs by more than "
                     f"{NEGLIGIBLE:g} standard deviations; {self._finer_geodesics}"
                 )
+            if not np.isfinite(np.asarray(history.estimate.P[place])).all():
+                failed = Status(int(found.status[place])).name
+                raise ValueError(f"history: estimate {place} is NaN ({failed}), so that none can be smoothed")
             if found.status[place] == Status.ROUND_OFF:
                 raise ValueError(
                     f"smooth: the covariance of estimate {place} is lost in round-off: what follows says too "

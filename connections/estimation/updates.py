@@ -263,7 +263,10 @@ def _smoothed_at(
     off = larger(too_coarse(gap, P, turned), too_coarse(gap_later, later.P, back @ J_later.T))
     if e_gap is not None:
         off = larger(off, too_coarse(J @ (gain @ e_gap), P))
-    status = jnp.where(_is_finite(found), estimate.status, Status.NOT_SETTLED)
+    reason: Any = Status.NOT_SETTLED
+    for one in (later, predicted, estimate):  # the first that failed
+        reason = jnp.where(one.status >= Status.NOT_SETTLED, one.status, reason)
+    status = jnp.where(_is_finite(found), estimate.status, reason)
     vague = _is_finite(found) & ~(lost <= NEGLIGIBLE)
     status = jnp.where(vague, Status.ROUND_OFF, status)
     x, P = _unless(~vague, x, P)

@@ -124,3 +124,35 @@ def test_a_vague_prior_beside_a_sharp_sensor():
     found, _ = plane.update(vague, [3.0, 1.0], both)
     H = np.array([[0.3, 0.7], [1.0, -1.0]])
     assert np.allclose(found.P, 1e-6 * np.linalg.inv(H.T @ H), rtol=1e-12)
+
+
+def test_a_smoother_says_what_round_off_takes():
+    """A number that is measured a second later, from priors of 1e4 and 1e14, beside variances of 1e-6."""
+    line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1e-6]])
+    sensor = estimation.Sensor(lambda q: q, [[1e-6]])
+
+    def both(P):
+        start = estimation.Estimate(jnp.zeros(1), P)
+        history = line.run(
+            start, jnp.array([0.0, 1.0]), jnp.zeros((2, 1)), jnp.array([[jnp.nan], [2.0]]), sensor
+        )
+        return history, line.smooth(history)
+
+    for size, lost in ((1e4, False), (1e14, True)):
+        history, smoothed = jax.jit(both)(jnp.array([[size]]))
+        assert (smoothed.status[0] == Status.ROUND_OFF) == lost == bool(np.isnan(smoothed.P[0, 0, 0]))
+        if lost:
+            with pytest.raises(ValueError, match="estimate 0 is lost in round-off"):
+                line.smooth(history)
+        else:
+            assert float(smoothed.P[0, 0, 0]) == pytest.approx(1.0 / (1.0 / size + 5e5), rel=1e-3)
+    wild = estimation.Filter(cn.CoordinateFrame(1), noise=[[1e-6]], prediction_steps=1)
+    history = jax.jit(
+        lambda t: wild.run(
+            estimation.Estimate(np.zeros(1), np.eye(1)), t, np.zeros((2, 1)), np.zeros((2, 1)), sensor
+        )
+    )
+    history = history(jnp.array([1.0, 0.5]))
+    assert [*jax.jit(wild.smooth)(history).status] == [Status.TIME_BACK] * 2
+    with pytest.raises(ValueError, match="estimate 1 is NaN .TIME_BACK"):
+        wild.smooth(history)
