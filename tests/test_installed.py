@@ -55,7 +55,7 @@ def test_a_strangers_pytest(package: Path, tmp_path: Path) -> None:
     done = run(["-m", "pytest", "-q", "-p", "no:cacheprovider"], package, tmp_path)
     assert "1 failed, 1 passed" in done.stdout and "assert 6 == 7" in done.stdout, done.stdout + done.stderr
     assert set(package.rglob("*")) == before
-    assert list((tmp_path / "cache" / "connections").glob("numba-*/mass_matrix.*.nbc"))
+    assert list((tmp_path / "cache" / "connections").glob("numba-*/entries.mass_matrix_at-*.nbc"))
 
 
 @pytest.mark.further
