@@ -438,10 +438,21 @@ class Model(ByContent):
         """The force (nv,) of `lifted` at q (nq,); None for none."""
         return None if self.lifted is None else self.lifted.traced("gravity", q)
 
-    @property
-    def potential(self) -> Any:
-        """Potential energy of gravity as a function, q (nq,) -> J; JAX-traceable."""
-        return self.potential_at
+    def potential(self, q: Any) -> Array:
+        """The potential energy of gravity, (...,) J: -sum_b g . (m_b p_b + R_b h_b); JAX-traceable.
+
+        Parameters
+        ----------
+        q : (..., nq) configurations, or a `Closed`.
+
+        Raises
+        ------
+        ShapeError, NonFiniteError, PointError, ClosureError.
+        """
+        if isinstance(q, Closed):
+            coordinates_of(q, self.kinematics)
+            return self.spanning_tree.potential(q.spanning)
+        return evaluate(self, self.potential_at, Argument("q", q, (self.nq,)))
 
     def system(self, gamma: float = 0.0, beta: Any = None, passive: bool = False) -> MechanicalSystem:
         """The robot as a mechanical system under gravity, computed by the recursions.

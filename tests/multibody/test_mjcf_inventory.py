@@ -112,6 +112,10 @@ TOLD = {
         file(joint='stiffness="3 1"'),
         "the nonlinear spring or damper of joint 'j'",
     ),
+    ("body/joint", "actuatorfrcrange of two sizes"): (
+        file(joint='actuatorfrcrange="-3 5"'),
+        "the smaller side of the forces of joint 'j', -3 to 5",
+    ),
     ("body/joint", "actuatorgravcomp"): (
         file(body='gravcomp="1"', joint='actuatorgravcomp="true"'),
         "that motors carry the weight of joint 'j'",

@@ -34,6 +34,7 @@ _DAMPER = "damping of an actuator on a hinge, slide or fixed tendon"
 _NO_DAMPER = "damping of an actuator that is not on a hinge, slide or fixed tendon"
 _OTHERS = "an actuator on a free joint, a spatial tendon, or between sites or bodies"
 _POLYNOMIAL = "stiffness or damping as a polynomial"
+_TWO_SIZES = "actuatorfrcrange of two sizes"
 
 
 @dataclass(frozen=True, eq=False)
@@ -316,6 +317,10 @@ class MJCFForces:
                 yield told(_POLYNOMIAL, f"the nonlinear spring or damper of joint '{name}'", _SPRUNG)
             if sprung and compiled.jnt_springyield[joint].any():
                 yield told("springyield", f"the spring of joint '{name}', which yields")
+            lower, upper = compiled.jnt_actfrcrange[joint]
+            if compiled.jnt_actfrclimited[joint] and lower != -upper and word in _OF_ONE:
+                what = f"the smaller side of the forces of joint '{name}', {lower:g} to {upper:g}"
+                yield told(_TWO_SIZES, what, ("actuatorfrcrange",))
             if compiled.jnt_actgravcomp[joint] and self._weighs:
                 yield told("actuatorgravcomp", f"that motors carry the weight of joint '{name}'")
 
