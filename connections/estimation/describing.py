@@ -30,6 +30,15 @@ def line_of_estimate(estimate: Any) -> str:
     return cut_to_width(", ".join([f"Estimate of {k} errors at {float(estimate.t):.6g} s", *failed, *known]))
 
 
+def line_of_sensor(sensor: Any) -> str:
+    """What is measured, and how well it is known."""
+    N, what = sensor.N, "numbers" if sensor.connection is None else f"points in {sensor.connection.frame}"
+    if callable(N) or not _is_numeric(N) or np.ndim(N) != 2:
+        return cut_to_width(f"Sensor of {what}")
+    few = ", ".join(f"{size:.3g}" for size in np.sqrt(np.diagonal(N))[:_FEW])
+    return cut_to_width(f"Sensor of {what}, deviations {few}{', ...' * (len(N) > _FEW)}")
+
+
 def line_of_innovation(innovation: Any) -> str:
     """NIS with its number of components, and whether the measurement was accepted."""
     if not _is_numeric(innovation):

@@ -34,6 +34,7 @@ from connections.checks import (
     takes,
     wrong_arguments,
 )
+from connections.estimation.describing import line_of_sensor
 from connections.estimation.displacements import FEW, displacements_of, larger, too_coarse
 from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import Parametrized, with_parameters
@@ -57,7 +58,7 @@ class Residual(NamedTuple):
     """How far r may be off in standard deviations, and N relative to itself; None in closed form."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Sensor(Parametrized):
     """y = h(q) + noise, or y = exp_h(q)(noise) on a manifold; noise ~ N(0, N).
 
@@ -128,6 +129,9 @@ class Sensor(Parametrized):
         if not is_traced(N):
             require_covariance("N", np.asarray(N))
         object.__setattr__(self, "N", N)
+
+    def __repr__(self) -> str:
+        return line_of_sensor(self)
 
     def residual_at(self, predicted: jax.Array, slope: jax.Array, y: jax.Array, steps: Any = FEW) -> Residual:
         """The residual of y beside the prediction h, its covariance, and its derivative by errors, (., k).

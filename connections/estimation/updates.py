@@ -264,8 +264,8 @@ def _smoothed_at(
     if e_gap is not None:
         off = larger(off, too_coarse(J @ (gain @ e_gap), P))
     reason: Any = Status.NOT_SETTLED
-    for each in (later, predicted, estimate):  # the first that failed
-        reason = jnp.where(each.status >= Status.NOT_SETTLED, each.status, reason)
+    for given in (later, predicted, estimate):  # the first that failed
+        reason = jnp.where(given.status >= Status.NOT_SETTLED, given.status, reason)
     status = jnp.where(_is_finite(found), estimate.status, reason)
     vague = _is_finite(found) & ~(lost <= NEGLIGIBLE)
     status = jnp.where(vague, Status.ROUND_OFF, status)

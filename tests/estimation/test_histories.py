@@ -59,6 +59,14 @@ def test_what_jax_traces_and_many_runs_are_lines_too(history):
     assert repr(many).startswith("History of 2 runs of 20 estimates, 0.5 to 10 s: NIS ")
 
 
+def test_a_sensor_is_one_line():
+    assert repr(SENSOR).startswith("Sensor of numbers, deviations ")
+    many = estimation.Sensor(lambda q: q, np.diag(np.arange(1.0, 9.0) ** 2))
+    assert repr(many) == "Sensor of numbers, deviations 1, 2, 3, 4, 5, 6, ..."
+    pose = estimation.Sensor(lambda q: q, lambda y: np.eye(6), cn.SE3Frame())
+    assert repr(pose).startswith("Sensor of points in SE3Frame") and len(repr(pose)) <= 80
+
+
 def test_the_table(history):
     lines, sizes = history.summary().splitlines(), history.estimate.deviations
     assert lines[0] == repr(history) and lines[2].split() == "error at 0.5 s least largest at 10 s".split()

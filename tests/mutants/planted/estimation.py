@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "reset-transposed",
         "estimation/updates.py",
-        "root = product(_after(J, L), rest)\n",
-        "root = product(_after(None if J is None else J.T, L), rest)\n",
+        "spread, root = fit.root, _after(J, fit.root)\n",
+        "spread, root = fit.root, _after(None if J is None else J.T, fit.root)\n",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
             "estimation/test_spaces.py::test_a_rotation_that_is_measured",
