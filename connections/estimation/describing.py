@@ -31,7 +31,7 @@ def line_of_estimate(estimate: Any) -> str:
 
 
 def line_of_sensor(sensor: Any) -> str:
-    """What is measured, and how well it is known."""
+    """One line of a sensor: what it measures, and its deviations."""
     N, what = sensor.N, "numbers" if sensor.connection is None else f"points in {sensor.connection.frame}"
     if callable(N) or not _is_numeric(N) or np.ndim(N) != 2:
         return cut_to_width(f"Sensor of {what}")

@@ -541,7 +541,8 @@ class Filter(Parametrized):
         if self.prediction_steps is None:
             raise IntegrationError(
                 f"predict: {MOST} steps {where} are too few for rtol={self.rtol:g}; give times that are "
-                "closer together, or prediction_steps= for more steps of one length"
+                "closer together, or prediction_steps= for more steps of one length; if neither helps, "
+                "variances of P are too many orders of magnitude apart to be written: begin with a smaller P"
             )
         raise IntegrationError(
             f"predict: the step {where} errs by {off:.1e} standard deviations; give "

@@ -17,8 +17,8 @@ MUTANTS = (
     Mutant(
         "reset-counted-twice",
         "estimation/updates.py",
-        "return found, own, seen(own, _after(found[1], L))",
-        "return found, own, seen(own, L)",
+        "return found, own, seen(own, found[1])",
+        "return found, own, seen(own, None)",
         (
             "estimation/test_consistency.py::test_iterated_with_the_exact_reset",
             "estimation/test_spaces.py::test_a_rotation_that_is_measured",
