@@ -286,3 +286,19 @@ def test_a_call_passes_lines_of_files_only(name):
     for code in [*passed, text.__code__]:
         lines, _ = inspect.getsourcelines(code)
         assert any(f"def {code.co_name}(" in line for line in lines), code
+
+
+@pytest.mark.parametrize("name", ["arm", "four_bar"])
+def test_each_vector_of_one_state_is_read_in_its_place(name, rng):
+    """H a + C v + g, and H a_r + C v_r + g, of vectors that differ; exchanged, they give other numbers."""
+    robot = mb.example(name)
+    q, (v, a, v_r) = robot.random(rng), rng.standard_normal((3, robot.nv))
+    H, g = mb.mass_matrix(robot, q), mb.gravity(robot, q)
+    tau = H @ a + mb.nonlinear_effects(robot, q, v)
+    np.testing.assert_allclose(mb.inverse_dynamics(robot, q, v, a), tau, rtol=1e-12)
+    np.testing.assert_allclose(mb.forward_dynamics(robot, q, v, tau), a, rtol=1e-9)
+    expected = H @ a + mb.coriolis_matrix(robot, q, v) @ v_r + g
+    pi = mb.inertial_parameters(robot).ravel()
+    np.testing.assert_allclose(mb.regressor(robot, q, v, v_r, a) @ pi, expected, rtol=1e-10)
+    with pytest.raises(AssertionError):
+        np.testing.assert_allclose(mb.inverse_dynamics(robot, q, a, v), tau, rtol=1e-3)

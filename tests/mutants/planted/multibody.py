@@ -696,4 +696,12 @@ MUTANTS = (
         ("multibody/test_generated_c.py::test_passive_forces[balls]",),
         "in C, springs of ball joints turn by more than half a turn",
     ),
+    Mutant(
+        "entries-that-read-one-vector-twice",
+        "multibody/program/entries.py",
+        "nv, y))\n            and (count < 3 or read_numbers(work, vectors + 2 * nv, nv, z))\n        ):",
+        "nv, x))\n            and (count < 3 or read_numbers(work, vectors + 2 * nv, nv, z))\n        ):",
+        ("multibody/test_recursions_calls.py::test_each_vector_of_one_state_is_read_in_its_place",),
+        "the inverse dynamics of one state takes v in place of a",
+    ),
 )
