@@ -26,6 +26,14 @@ MUTANTS = (
         "the iteration's derivative is that at the new point, and the covariance is reset all the same",
     ),
     Mutant(
+        "valleys-without-curvature",
+        "estimation/updates.py",
+        "far = steps >= _FEW_STEPS\n",
+        "far = steps < 0\n",
+        ("estimation/test_updates.py::test_narrow_valleys_settle_in_few_steps",),
+        "the curvature of h is never learned",
+    ),
+    Mutant(
         "spread-without-brackets",
         "estimation/spaces.py",
         "return along.T + turned",
