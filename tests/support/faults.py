@@ -172,7 +172,7 @@ FAULTS = {
     "F affine": [Fault(filters, "_affine_at")],
     "F drift": [Fault(filters, "_drift_at")],
     "F shift": [Fault(filters, "_shift_at")],
-    "F Kalman": [Fault(updates, "lower_factor"), Fault(updates, "_target")],
+    "F Kalman": [Fault(updates, "lower_factor"), Fault(updates, "product")],  # a wrong step is mended by the next
     "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
     "Z power": [FORCE],
     "Z (5)": [FORWARD],
