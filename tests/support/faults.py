@@ -172,7 +172,8 @@ FAULTS = {
     "F affine": [Fault(filters, "_affine_at")],
     "F drift": [Fault(filters, "_drift_at")],
     "F shift": [Fault(filters, "_shift_at")],
-    "F Kalman": [Fault(updates, "lower_factor"), Fault(updates, "product")],  # a wrong step is mended by the next
+    # A wrong step is no fault: the next ones mend it.
+    "F Kalman": [Fault(updates, "lower_factor"), Fault(updates, "product")],
     "Z (4)": [FORCE, Fault(coriolis.NonholonomicSystem, "multipliers_at")],
     "Z power": [FORCE],
     "Z (5)": [FORWARD],
