@@ -104,6 +104,10 @@ TOLD = {
         file(joint='stiffness="3" springyield="0.1"'),
         "the spring of joint 'j', which yields",
     ),
+    ("body/joint", "stiffness of a ball joint"): (
+        file(joint='type="ball" stiffness="2"'),
+        "the spring of the ball joint 'j'",
+    ),
     ("body/joint", "stiffness of a free joint"): (
         file(joint='type="free" stiffness="2"'),
         "the spring of the free joint 'j'",

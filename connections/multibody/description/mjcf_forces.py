@@ -34,6 +34,7 @@ _DAMPER = "damping of an actuator on a hinge, slide or fixed tendon"
 _NO_DAMPER = "damping of an actuator that is not on a hinge, slide or fixed tendon"
 _OTHERS = "an actuator on a free joint, a spatial tendon, or between sites or bodies"
 _POLYNOMIAL = "stiffness or damping as a polynomial"
+_OF_A_BALL = "stiffness of a ball joint"
 _TWO_SIZES = "actuatorfrcrange of two sizes"
 
 
@@ -312,6 +313,8 @@ class MJCFForces:
             sprung = self._acts("SPRING")
             if word == "free" and compiled.jnt_stiffness[joint] and sprung:
                 yield told("stiffness of a free joint", f"the spring of the free joint '{name}'", _STIFFNESS)
+            if word == "ball" and compiled.jnt_stiffness[joint] and sprung:
+                yield told(_OF_A_BALL, f"the spring of the ball joint '{name}'", _STIFFNESS)
             higher = sprung and compiled.jnt_stiffnesspoly[joint].any()
             if higher or (self._acts("DAMPER") and compiled.dof_dampingpoly[dof].any()):
                 yield told(_POLYNOMIAL, f"the nonlinear spring or damper of joint '{name}'", _SPRUNG)
