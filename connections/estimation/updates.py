@@ -182,6 +182,7 @@ def _updated_at(
     of_given = _lost(P, known.W) + _lost(own.N, scale)
     given = _is_finite(known, prior) & (_is_finite(last) | ~_is_finite(e))
     why = jnp.where(given, Status.ROUND_OFF, jnp.where(status == Status.SETTLED, Status.NOT_FINITE, status))
+    why = jnp.where((status == Status.NOT_SETTLED) & ~_is_finite(last), status, why)
     status = jnp.where(~(fit.lost + of_given <= NEGLIGIBLE) & ~(off > NEGLIGIBLE), why, status)
     # Round-off of P moves the estimate the more the farther it goes.
     lost = of_given * jnp.sqrt(1.0 + fit.nis) + _lost(P_z, inverse_factor(P_z))
