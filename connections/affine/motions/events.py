@@ -48,9 +48,8 @@ SHARES = np.array([-0.25, -0.13, 0.17, 0.25])  # of it, by which t and states ar
 WIDER = 4.0  # by this factor distances grow at which a function is looked for that is not zero
 SHORTER = 16.0  # by this factor distances shrink at which that side is looked for
 SMALLEST = 1e-300  # distance
-LOW = (
-    0.1  # of the larger value at the ends of a step: whether the rate of a smaller one is round-off is asked
-)
+#: Of the larger value at the ends of a step: of a smaller one it is asked whether its rate is round-off.
+LOW = 0.1
 CLOSE = 1e-4  # of the larger value at the ends of a step: whether a smaller one is round-off is asked
 
 
