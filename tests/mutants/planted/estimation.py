@@ -27,7 +27,7 @@ MUTANTS = (
     ),
     Mutant(
         "valleys-without-curvature",
-        "estimation/updates.py",
+        "estimation/iteration.py",
         "far = steps >= _FEW_STEPS\n",
         "far = steps < 0\n",
         ("estimation/test_updates.py::test_narrow_valleys_settle_in_few_steps",),
@@ -115,7 +115,7 @@ MUTANTS = (
     ),
     Mutant(
         "any-step-is-good",
-        "estimation/updates.py",
+        "estimation/iteration.py",
         "good, cost = falls | contracts, jnp",
         "good, cost = falls | (length > 0.0), jnp",
         ("estimation/test_updates.py::test_large_residuals_settle_where_whole_steps_do_not",),
@@ -123,7 +123,7 @@ MUTANTS = (
     ),
     Mutant(
         "no-step-is-halved",
-        "estimation/updates.py",
+        "estimation/iteration.py",
         "shorter = length * jnp.clip(",
         "shorter = length + 0.0 * jnp.clip(",
         ("estimation/test_updates.py::test_large_residuals_settle_where_whole_steps_do_not",),
@@ -131,7 +131,7 @@ MUTANTS = (
     ),
     Mutant(
         "memory-reversed",
-        "estimation/updates.py",
+        "estimation/iteration.py",
         "own_part * p + gain * (last_p - change), p)",
         "own_part * p - gain * (last_p - change), p)",
         ("estimation/test_updates.py::test_large_residuals_settle_where_whole_steps_do_not",),
