@@ -22,6 +22,7 @@ from connections.checks import (
     ShapeError,
     as_array,
     as_number,
+    finite_results,
     is_traced,
     require_choice,
     require_finite,
@@ -184,8 +185,10 @@ class Filter(Parametrized):
 
         Raises
         ------
-        ValueError : t is before the estimate. IntegrationError : the step is too long, by its error in units
-        of the standard deviations. ShapeError, NonFiniteError, TypeError; PointError of the estimate.
+        ValueError : t is before the estimate; a function `noise` returns no covariance.
+        IntegrationError : the step is too long, by its error in units of the standard deviations.
+        NonFiniteError : of the velocity or noise where the step begins, which is named. ShapeError,
+        TypeError; PointError of the estimate.
 
         Source: docs/filters.md.
         """
@@ -200,7 +203,7 @@ class Filter(Parametrized):
         found, _, off = compiled(_predicted_at_once, self)(estimate, u, t)
         if self._may_go_on(off):
             found, _, off = compiled(_predicted, self)(estimate, u, t)
-        self._require_integrated(float(off), f"to {t:g} s")
+        self._require_integrated(float(off), f"to {t:g} s", estimate, u)
         predicted: Estimate = _as_given(found, estimate)
         return predicted
 
@@ -279,7 +282,7 @@ class Filter(Parametrized):
         if self._may_go_on(gaps) or self._may_be_finer(missed):
             history, gaps, offs, _ = compiled(_run, self, sensor)(*given)
         self._require_same_turn(sensor, history.innovation, estimate, u)
-        self._require_run(history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
+        self._require_run(estimate, history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
         found: History = _as_given(history, estimate)
         return found
 
@@ -530,13 +533,15 @@ class Filter(Parametrized):
                 "turns=() if it counts them"
             )
 
-    def _require_integrated(self, off: float, where: str) -> None:
+    def _require_integrated(self, off: float, where: str, estimate: Estimate, u: Any) -> None:
+        """Raise the error of a step from an estimate, if `off` is not small."""
         if off <= self.rtol:
             return
         if np.isnan(off):
+            self._require_rates(where, estimate, u)
             raise NonFiniteError(
-                f"predict: the step {where} has no result: the velocity, forces or noise are not finite, the "
-                "noise is no covariance, or that of the estimate is not positive definite up to round-off"
+                f"predict: the step {where} has no result: on the way, the velocity, forces or noise are not "
+                "finite or the noise is no covariance, or P is not positive definite up to round-off"
             )
         if self.prediction_steps is None:
             raise IntegrationError(
@@ -548,6 +553,20 @@ class Filter(Parametrized):
             f"predict: the step {where} errs by {off:.1e} standard deviations; give "
             f"prediction_steps={4 * self.prediction_steps}, or None, or times that are closer together"
         )
+
+    def _require_rates(self, where: str, estimate: Estimate, u: Any) -> None:
+        """Raise the error of the user's function that has no result where a step begins."""
+        state = tuple(jnp.asarray(a) for a in estimate.state)
+        try:
+            with finite_results():
+                self.space.rates_at(state, u, estimate.t)
+                if callable(self.noise):
+                    Q = np.asarray(self.noise(*state, u, estimate.t))
+                    require_covariance("noise", Q, definite=False)
+            require_covariance("P", np.asarray(estimate.P))
+        except ValueError as error:
+            kind = NonFiniteError if isinstance(error, NonFiniteError) else ValueError
+            raise kind(f"predict: the step {where} has no result: {error}") from None
 
     def _require_settled(self, innovation: Innovation, off: Any, where: str, given: tuple[Any, ...]) -> None:
         status = Status(int(innovation.status))
@@ -574,7 +593,9 @@ class Filter(Parametrized):
             seen.require_noise(f"update{where}", estimate.state, np.asarray(y))
             raise NonFiniteError(f"update{where}: h, its derivative or N is not finite at the estimate")
 
-    def _require_run(self, history: History, gaps: Any, offs: Any, times: Any, given: Any) -> None:
+    def _require_run(
+        self, estimate: Estimate, history: History, gaps: Any, offs: Any, times: Any, given: Any
+    ) -> None:
         """Raise the error of the first sample that failed, and was not to be kept."""
         status = np.asarray(history.predicted.status), np.asarray(history.innovation.status)
         if self.on_failure == "keep":
@@ -584,14 +605,21 @@ class Filter(Parametrized):
             return
         place = int(np.argmax(failed))
         if status[0][place] >= Status.NOT_SETTLED:
-            self._require_integrated(float(gaps[place]), f"to times[{place}] = {times[place]:g} s")
+            before = estimate if place == 0 else _part(history.estimate, place - 1)
+            self._require_integrated(
+                float(gaps[place]), f"to times[{place}] = {times[place]:g} s", before, _part(given[2], place)
+            )
             raise NonFiniteError(
                 f"predict: the estimate at times[{place}] = {times[place]:g} s is not finite"
             )
         said = history.innovation, history.predicted, *given[1:]
-        one, predicted, *seen = jax.tree_util.tree_map(lambda a: np.asarray(a)[place], said)
+        one, predicted, *seen = _part(said, place)
         where = f" at times[{place}] = {times[place]:g} s"
         self._require_settled(one, offs[place], where, (given[0], predicted, *seen))
+
+
+def _part(tree: Any, place: int) -> Any:
+    return jax.tree_util.tree_map(lambda a: np.asarray(a)[place], tree)
 
 
 def _checked_gate(gate: Any) -> Any:

@@ -117,15 +117,19 @@ def test_what_is_no_velocity_and_no_covariance_is_said():
     """By the first step, by further ones and by a number of them, on groups and off them."""
     start, plane = estimation.Estimate([1.0, 0.0], np.eye(2)), cn.CoordinateFrame(2)
     bad = (
-        (lambda q, u, t: jnp.nan * q, np.eye(2)),
-        (lambda q, u, t: q, lambda q, u, t: jnp.diag(jnp.array([1.0, -1.0]))),
-        (lambda q, u, t: q, lambda q, u, t: jnp.array([[1.0, 0.8], [0.0, 1.0]])),
+        (lambda q, u, t: jnp.nan * q, np.eye(2), NonFiniteError, r"velocity\(q, u, t\)"),
+        (lambda q, u, t: q, lambda q, u, t: jnp.nan * jnp.eye(2), NonFiniteError, r"noise\(q, u, t\)"),
+        (lambda q, u, t: q, lambda q, u, t: jnp.diag(jnp.array([1.0, -1.0])), ValueError, "noise.*variance"),
+        (lambda q, u, t: q, lambda q, u, t: jnp.array([[1.0, 0.8], [0.0, 1.0]]), ValueError, "noise is not"),
     )
-    for velocity, noise in bad:
+    y, sensor = np.zeros((2, 2)), estimation.Sensor(lambda q: q, np.eye(2))
+    for velocity, noise, error, words in bad:
         for steps in (None, 2):
             own = estimation.Filter(plane, velocity, noise, prediction_steps=steps)
-            with pytest.raises(NonFiniteError, match="velocity, forces or noise are not finite"):
+            with pytest.raises(error, match=f"the step to 0.1 s has no result: {words}"):
                 own.predict(start, None, 0.1)
+        with pytest.raises(error, match=rf"times\[[01]\] = .* s has no result: {words}"):
+            own.run(start, [0.0, 0.1], None, y, sensor)
     found = jax.jit(lambda P: own.predict(estimation.Estimate(start.q, P), None, 0.1))(start.P)
     assert np.isnan(found.P).all() and found.status == estimation.Status.NOT_FINITE
     turning = estimation.Filter(cn.SO3Frame(), noise=np.eye(3))
