@@ -33,8 +33,9 @@ from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import Metric
+from connections.geometry.numerics.definite import inverse_factor, solve_definite
 
-NORMALIZED = 1e-6  # the largest difference of a density's integral from one
+NORMALIZED = 1e-6  # the largest difference of a density's integral from 1, and of its derivative from 0
 LEAST_SHARE = 0.1  # of a sample: the least effective size, (sum P)^2 / sum P^2, at a point
 LOG_DENSITY = "(x, q) -> log p(x; q)"  # in an error
 
@@ -83,36 +84,77 @@ class FisherMetric(Metric):
 
     def scores_at(self, q: jax.Array) -> jax.Array:
         """d log P_a / d q^i, (N, n), whose means are zero."""
-        scores: jax.Array = jax.jacfwd(lambda p: jax.nn.log_softmax(self.logarithms_at(p)))(q)
-        return scores
+        scores: jax.Array = jax.jacfwd(self.logarithms_at)(q)
+        return scores - self.probabilities_at(q) @ scores
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
-        """E[l_i l_j], (n, n)."""
-        scores = self.scores_at(q)
-        return jnp.einsum("a,ai,aj->ij", self.probabilities_at(q), scores, scores)
+        """E[l_i l_j], (n, n); NaN where the nodes do not serve."""
+        H, flaw = self._judged_at(q)
+        return jnp.where(jax.lax.stop_gradient(flaw) <= 1.0, H, jnp.nan)
 
-    def valid_at(self, q: jax.Array) -> jax.Array:
-        """H is positive definite, and the nodes serve for the density at q."""
-        return super().valid_at(q) & (self._flaw_at(q) <= 1.0)
+    def quadrature_error(self, q: Any) -> Array:
+        """Errors of the quadrature (...,): derivatives of the sum S of the density over the nodes.
+
+        S = 1 for all parameters, so that its derivatives are zero. Returned is the largest entry of the first
+        three, in a basis in which H is the unit matrix. Curvatures are off by about a half of it or less, and
+        H by a tenth. The first derivatives alone, which are far smaller, are what is checked everywhere.
+
+        Parameters
+        ----------
+        q : (..., n) parameters.
+
+        Raises
+        ------
+        TypeError : the nodes are a sample, whose errors are those of chance. MetricError : S or its first
+        derivatives are off by more than 1e-6. ShapeError, NonFiniteError.
+        """
+        if self.sampled:
+            raise TypeError("quadrature_error: the nodes are a sample; compare with another sample")
+        return evaluate(self, self.quadrature_error_at, Argument("q", q, (self.frame.dim,)))
+
+    def quadrature_error_at(self, q: jax.Array) -> jax.Array:
+        """The largest entry of dS, ddS, dddS by the components of orthonormal bases, a scalar."""
+        basis = inverse_factor(self._judged_at(q)[0]).T
+
+        def total(s: jax.Array) -> jax.Array:
+            return self._total_at(q + basis @ s)
+
+        slope, nothing = jax.jacfwd(total), jnp.zeros(self.frame.dim)
+        bent = jax.jacfwd(slope)
+        sizes = [jnp.max(jnp.abs(each(nothing))) for each in (slope, bent, jax.jacfwd(bent))]
+        return jnp.max(jnp.stack(sizes))
 
     def explain(self, q: Any) -> None:
         """`MetricError` that says what the nodes leave out, or what is wrong with H."""
-        flaw, logarithms = float(self._flaw_at(jnp.asarray(q))), self.logarithms_at(jnp.asarray(q))
+        flaw, total = float(self._judged_at(jnp.asarray(q))[1]), float(self._total_at(jnp.asarray(q)))
         if not flaw <= 1.0 and self.sampled:
             share = f"{LEAST_SHARE / flaw:.1e} of the sample counts"
             raise_at(MetricError, f"the sample was drawn too far away ({share}): give drawn_at= nearer", q)
-        if not flaw <= 1.0 and np.isfinite(flaw):
-            total = f"{float(jnp.sum(jnp.exp(logarithms))):.9g}"
-            what = f"the density adds up to {total} over the nodes, not to 1: normalize log_density, or give"
+        if not flaw <= 1.0 and np.isfinite(flaw) and abs(total - 1.0) > NORMALIZED:
+            what = (
+                f"the density adds up to {total:.9g} over the nodes, not to 1: normalize log_density, or give"
+            )
             raise_at(MetricError, f"{what} nodes that cover it", q)
+        if not flaw <= 1.0 and np.isfinite(flaw):
+            what = f"derivatives of the density add up to {flaw * NORMALIZED:.1e} over the nodes, not to 0"
+            raise_at(MetricError, f"{what}: give more nodes, or nodes that reach farther", q)
         super().explain(q)
 
-    def _flaw_at(self, q: jax.Array) -> jax.Array:
-        """How far the nodes are from serving, relative to what is allowed."""
+    def _judged_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """H of the family on the nodes, and the nodes' flaw, relative to what is allowed."""
+        P, slopes = self.probabilities_at(q), jax.jacfwd(self.logarithms_at)(q)
+        mean = P @ slopes
+        scores = slopes - mean
+        H = jnp.einsum("a,ai,aj->ij", P, scores, scores)
         if self.sampled:
-            P = self.probabilities_at(q)
-            return LEAST_SHARE * len(P) * jnp.sum(P**2)
-        return jnp.abs(jnp.sum(jnp.exp(self.logarithms_at(q))) - 1.0) / NORMALIZED
+            return H, LEAST_SHARE * len(P) * jnp.sum(P**2)
+        total = self._total_at(q)
+        size = total * jnp.sqrt(mean @ solve_definite(H, mean))  # of the derivative of the total
+        return H, jnp.maximum(jnp.abs(total - 1.0), size) / NORMALIZED
+
+    def _total_at(self, q: jax.Array) -> jax.Array:
+        """The sum of the density over the nodes."""
+        return jnp.sum(jnp.exp(self.logarithms_at(q)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +266,7 @@ def statistical_model(
     log_density : (x, q) -> log p(x; q), a number, of one outcome x and parameters q (n,); JAX-traceable.
     dim : n, the number of parameters.
     quadrature : (nodes (N, ...), weights (N,)): all outcomes with weights one, or points and weights of a
-        rule. The density has to add up to 1 to 1e-6.
+        rule. The density has to add up to 1 to 1e-6, and its derivatives by q to 0 (`quadrature_error`).
     sample : (N, ...), outcomes that were drawn at `drawn_at`, instead of a quadrature. At other parameters
         they are weighted; where less than a tenth of them counts, q is refused. Errors fall as 1 / sqrt(N).
     drawn_at : (n,) the parameters at which the sample was drawn.
@@ -235,7 +277,8 @@ def statistical_model(
     TypeError : neither a quadrature nor a sample is given, or both; an argument is of another kind.
     ShapeError, NonFiniteError : nodes and weights do not fit, log_density returns no number, or a number is
         not finite. ValueError : dim is not positive, or a weight negative.
-    MetricError, at a point : the density does not add up to 1, or the sample was drawn too far away.
+    MetricError, at a point : the density does not add up to 1, or its derivatives not to 0, or the sample
+        was drawn too far away.
 
     Source: [AN] section 2.2.
 

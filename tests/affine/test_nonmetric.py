@@ -8,7 +8,7 @@ import systems
 from pages import run_page
 
 import connections as cn
-from connections.checks import MetricError, NonFiniteError, ShapeError, SymmetryError
+from connections.checks import IntegrationError, MetricError, NonFiniteError, ShapeError, SymmetryError
 
 Q = np.array([0.2, -0.3, 0.4])
 PLANE = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2))
@@ -150,6 +150,31 @@ def test_normal_densities_have_fishers_metric_and_chentsovs_tensor():
     for alpha in (0.0, 0.6, 1.0, -1.0):
         curved = NORMAL.connection(alpha).sectional(q, [1.0, 0.0], [0.0, 1.0])
         assert curved == pytest.approx(-0.5 * (1.0 - alpha**2), abs=1e-9)
+
+
+def test_what_nodes_leave_out_is_seen_where_moments_are_lost():
+    """Tails that are cut, and nodes too far apart, lose less of the density than of curvature."""
+    wide, weights = np.polynomial.legendre.leggauss(300)
+    cut = cn.statistical_model(log_normal, 2, quadrature=(10.0 * wide, 10.0 * weights))
+    x, dx = np.linspace(-12.0, 12.0, 60, retstep=True)
+    few = cn.statistical_model(log_normal, 2, quadrature=(x, np.full(60, dx)))
+    for model, sizes in ((cut, (1.0, 1.8, 1.9, 2.0)), (few, (0.6, 0.5, 0.35))):
+        refused = 0
+        for s in sizes:
+            try:
+                K = model.connection(0.0).sectional([0.0, s], [1.0, 0.0], [0.0, 1.0])
+                size = float(model.metric.quadrature_error([0.0, s]))
+            except MetricError as error:
+                refused += 1
+                assert "derivatives of the density add up to" in str(error)
+            else:
+                assert abs(K + 0.5) < max(0.5 * size, 1e-12) < 5e-4
+        assert refused == (2 if model is cut else 1)
+    with pytest.raises(IntegrationError, match="derivatives of the density add up to"):
+        cn.geodesic(few.connection(0.0), [0.0, 1.0], [0.0, -1.0], [0.0, 1.1])  # s = exp(-t)
+    assert np.isnan(jax.jit(few.metric.matrix_at)(np.array([0.0, 0.35]))).all()
+    with pytest.raises(TypeError, match="the nodes are a sample"):
+        cn.statistical_model(log_normal, 2, sample=X, drawn_at=[0.0, 1.0]).metric.quadrature_error([0.0, 1.0])
 
 
 def test_an_exponential_family_is_dually_flat_and_obeys_pythagoras():
