@@ -22,6 +22,7 @@ from connections.affine.distributions import (
     SpannedDistribution,
 )
 from connections.affine.induced import InducedConnection
+from connections.affine.least import least_connection
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms.logarithm import logarithm
 from connections.affine.motions.deviation import (
@@ -84,6 +85,7 @@ __all__ = [
     "geodesic_stability",
     "holonomy",
     "jacobi_field",
+    "least_connection",
     "linearization",
     "logarithm",
     "Estimated",

@@ -104,6 +104,7 @@ def log_density(x: Any, q: Any) -> Any:
 
 
 OF_FIELDS = cn.MatrixFrame(fields, 3, 3, parameters=0.25)
+OF_FIELDS_METRIC = cn.MatrixMetric(OF_FIELDS, mass, {"m": 2.0})
 FRAME = cn.CoordinateFrame(3)
 METRIC = cn.MatrixMetric(FRAME, mass, {"m": 2.0})
 LEVI_CIVITA = cn.LeviCivita(METRIC)
@@ -304,6 +305,7 @@ CALLS: dict[str, Call] = {
     "ContorsionFamily.sweep": Call(
         lambda b: FAMILY.sweep(jnp.stack([b, 2.0 * b]), torsion_there), ("beta",), False
     ),
+    "least_connection": Call(lambda q: cn.least_connection(OF_FIELDS_METRIC).coefficients(q), Q),
     # constraints
     "ConstrainedConnection.basis": Call(CONSTRAINED.basis, Q),
     "ConstrainedConnection.forms": Call(CONSTRAINED.forms, Q),
