@@ -5,6 +5,7 @@ from itertools import permutations
 import jax
 import jax.numpy as jnp
 import numpy as np
+import oracles
 import pytest
 import systems
 
@@ -174,3 +175,90 @@ def test_what_has_no_metric():
     ):
         with pytest.raises(TypeError, match=f"metric: expected a Metric, got .*{words}|{words}"):
             cn.least_connection(given)
+
+
+# --- one rigid body, the proposition of docs/least_coriolis.md ---------------------------------------------
+
+
+def largest(T, starts=24, rounds=200):
+    """The largest |T(z, v, w)| over unit vectors, by turns the best z, v and w, from several starts."""
+    z, v, w = np.random.default_rng(0).standard_normal((3, starts, len(T)))
+    for _ in range(rounds):
+        w = w / np.linalg.norm(w, axis=1, keepdims=True)
+        z = np.einsum("ijk,sj,sk->si", T, v / np.linalg.norm(v, axis=1, keepdims=True), w)
+        z = z / np.linalg.norm(z, axis=1, keepdims=True)
+        v = np.einsum("ijk,si,sk->sj", T, z, w)
+        v = v / np.linalg.norm(v, axis=1, keepdims=True)
+        w = np.einsum("ijk,si,sj->sk", T, z, v)
+    return np.linalg.norm(w, axis=1).max()
+
+
+POSE = np.array([0.2, -0.1, 0.3, 0.5, -0.1, 0.7, 0.5])
+DET = oracles.EPSILON
+
+
+def body_of(moments, mass=1.0):
+    """A body with these second moments about its centre of mass, where its frame has the origin."""
+    moments = np.asarray(moments, float)
+    return cn.ConstantMetric(cn.SE3Frame(), np.diag([*(moments.sum() - moments), *3 * [mass]]))
+
+
+def test_symbols_of_a_body_in_body_axes_and_in_world_axes():
+    """det(z_w, S x_w, y_w) + m det(z_v, x_w, y_v) in body axes; in world axes the mass is in none of them."""
+    moments, m = np.array([0.2, 0.3, 0.5]), 1.7
+    metric, J = body_of(moments, m), np.diag(moments.sum() - moments)
+    expected = np.zeros((6, 6, 6))
+    expected[:3, :3, :3], expected[3:, :3, 3:] = DET * moments[None, :, None], m * DET
+    np.testing.assert_allclose(cn.LeviCivita(metric).first_kind(POSE), expected, atol=1e-13)
+    x, y, z, w = POSE[3:]
+    cross = np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
+    R = np.eye(3) + 2.0 * w * cross + 2.0 * cross @ cross
+
+    def to_body_axes(q):
+        r, w = q[3:6], q[6]
+        cross = jnp.cross(jnp.eye(3), r)  # the rows e x r: (r x)
+        back = jnp.eye(3) - 2.0 * w * cross + 2.0 * cross @ cross  # R^T
+        return jnp.block([[back, jnp.zeros((3, 3))], [jnp.zeros((3, 3)), back]])
+
+    np.testing.assert_allclose(to_body_axes(jnp.asarray(POSE))[:3, :3], R.T, atol=1e-14)
+    turned = metric.change(to_body_axes)
+    in_world = np.zeros((6, 6, 6))
+    for_axes = DET * moments[None, :, None] - np.einsum("ai,ibc->abc", J, DET)
+    in_world[:3, :3, :3] = np.einsum("ijk,ai,bj,ck->abc", for_axes, R, R, R)
+    np.testing.assert_allclose(cn.LeviCivita(turned).first_kind(POSE), in_world, atol=1e-13)
+    D, D_world = (np.asarray(cn.least_connection(g).contorsion(POSE)) for g in (metric, turned))
+    trace = np.trace(J) / 6.0
+    np.testing.assert_allclose(D[:3, :3, :3], trace * DET, atol=1e-13)
+    np.testing.assert_allclose(D_world[:3, :3, :3], -trace * DET, atol=1e-13)
+
+
+@pytest.mark.parametrize(
+    ("moments", "christoffel", "least"),
+    [
+        ([0.5, 0.5, 0.5], 1.0, 2 / 3),  # a ball: 3/2 up to J = 2 m
+        ([0.5, 1e-6, 1e-6], 1.0, 2 / 3),  # a rod, on the boundary
+        ([0.2, 0.3, 0.5], 1.0, 2 / 3),
+        ([2.5, 2.5, 2.5], 2.5, 2 / 3),  # 3.75
+        ([5.95, 4.95, 0.05], 5.95, 3.6),  # J = (5, 6, 10.9): 1.65
+        ([1.0, 1e-6, 1e-6], 1.0, 5**0.5 / 3),  # a rod of unit moment: 3 / sqrt(5) < 3/2
+    ],
+)
+def test_bound_of_one_body(moments, christoffel, least):
+    """k_C = max(S_0, m) of Levi-Civita, and 2 m / 3 of the least where |S - tr S / 3| <= m / 3."""
+    metric = body_of(moments)
+    found = [
+        largest(np.asarray(nabla.first_kind(POSE)))
+        for nabla in (cn.LeviCivita(metric), cn.least_connection(metric))
+    ]
+    np.testing.assert_allclose(found, [christoffel, least], rtol=1e-5)
+
+
+def test_the_least_symbols_do_not_have_the_least_bound():
+    """A rod of unit moment: with the 3-form of half the moment, k_C is smaller, though |Gamma| is larger."""
+    metric = body_of([1.0, 1e-6, 1e-6])
+    least = cn.least_connection(metric)
+    D = np.array(least.contorsion(POSE))
+    D[:3, :3, :3] *= 1.5
+    other = np.asarray(cn.LeviCivita(metric).first_kind(POSE)) - D
+    best = np.asarray(least.first_kind(POSE))
+    assert squared(other) > squared(best) and largest(other) < 0.69 < 0.74 < largest(best)
