@@ -103,6 +103,13 @@ class Flag:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """An argument that is a whole number."""
+
+    value: int
+
+
+@dataclass(frozen=True)
 class Numbers:
     """Whole numbers that all calls read, (k,) int64."""
 
@@ -123,7 +130,7 @@ class Lanes:
     slots: int
 
 
-Constant = WorkCopy | FilledCopy | ReadArray | Flag | Numbers | NumbersByLanes | Lanes
+Constant = WorkCopy | FilledCopy | ReadArray | Flag | Whole | Numbers | NumbersByLanes | Lanes
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
 # At most so many numbers are an argument of a callback: JAX lets the threads that may be waiting for
@@ -235,6 +242,7 @@ _LETTERS = {
     "D": FilledCopy,
     "R": ReadArray,
     "F": Flag,
+    "I": Whole,
     "N": Numbers,
     "B": NumbersByLanes,
     "L": Lanes,
@@ -372,6 +380,8 @@ def _argument_of(constant: Constant) -> Any:
             return arrays[WIDTHS.index(LANES)]
         case Flag(value):
             return bool(value)
+        case Whole(value):
+            return value
         case Lanes(slots):
             return np.zeros((slots, LANES))
 
@@ -391,7 +401,7 @@ def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
             return (array,)
         case NumbersByLanes(arrays):
             return arrays
-        case Flag(value) | Lanes(value):
+        case Flag(value) | Whole(value) | Lanes(value):
             return (np.array([float(value)]),)
 
 
@@ -565,6 +575,12 @@ def _flag(frame, number):
 
 
 @_internal
+def _whole(frame, number):
+    """The whole number in attribute `number`."""
+    return int(_attribute(frame, number)[0])
+
+
+@_internal
 def _whole_numbers(frame, number):
     """Attribute `number`, an array of int64."""
     array = _words(_words(frame[call_frame.FRAME_ATTRIBUTES])[number])
@@ -622,6 +638,7 @@ _READERS = {
     FilledCopy: (_work, 3),
     ReadArray: (_attribute, 1),
     Flag: (_flag, 1),
+    Whole: (_whole, 1),
     Numbers: (_whole_numbers, 1),
     NumbersByLanes: (_whole_numbers_by_lanes, len(WIDTHS)),
     Lanes: (_lanes, 1),

@@ -10,7 +10,8 @@ infinite, in an argument or in the result, `PointError` for a quaternion of norm
 not a C-contiguous, writeable float64 array; `forward_dynamics` and `inverse_mass_matrix` raise `MetricError`
 if H is singular. With the body-level factor ``"christoffel"``, [W] (21), C and Gamma belong to the
 Levi-Civita connection, which has no torsion. With ``"force_cross"``, (v x*) I, [E] (11), they belong to a
-connection with the same geodesics and totally antisymmetric torsion.
+connection with the same geodesics and totally antisymmetric torsion. So does ``"least"``: of all connections
+with the same C v and Hdot = C + C^T, that whose Gamma is the least in the model's frame.
 
 The sections about arguments and errors are added to docstrings, from the names of the arguments and the table
 of the recursions.
@@ -52,7 +53,8 @@ _ARGUMENTS = {
     "tau": "(..., nv) generalized forces, N m and N.",
     "v_r": "(..., nv) reference velocities, rad/s and m/s.",
     "a_r": "(..., nv) reference accelerations, rad/s^2 and m/s^2.",
-    "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion.',
+    "body_factor": '``"christoffel"``: the Levi-Civita connection; ``"force_cross"``: one with torsion; '
+    '``"least"``: the one with the least Gamma in the model\'s frame.',
     "frame": "the name of a frame, one of ``model.frame_names``.",
     "axes": '``"body"``: components in the axes of the frame; ``"world"``: in those of the world.',
     "passive": "whether `Model.passive_forces` act, too: springs, dampers, friction, lift.",

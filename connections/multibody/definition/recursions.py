@@ -5,7 +5,8 @@ sum over its bodies of
 
     D(x, v, w) = -1/2 x . (I (v x w) + v x* I w - w x* I v)
 
-of the body's twists. The regressors are by bodies: the wrench of a body is linear in its 10 parameters.
+of the body's twists. With "least", D is Alt Gamma* of the robot's frame, which is that of
+s_ijk = H_im s^m_jk with the frame's brackets s^m_jk. The regressors are by bodies: the wrench of a body is linear in its 10 parameters.
 Source: [W] VI-A, eq. (18), and IV-A; [E] (11).
 """
 
@@ -66,13 +67,27 @@ def contorsion_of_inertias_at(robot: HasKinematics, q: Vector, inertias: Any) ->
     return -jnp.einsum("nia,njka->ijk", A, moved + turned) / 2
 
 
+def least_contorsion_of(H: jax.Array, s: Any) -> jax.Array:
+    """D (n, n, n) = Alt Gamma* for a metric H (n, n) and brackets s[k, i, j], in both of which it is linear."""
+    low = jnp.einsum("im,mjk->ijk", H, s)
+    return (low + jnp.einsum("jki->ijk", low) + jnp.einsum("kij->ijk", low)) / 6
+
+
+def contorsion_at(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+    """D (n, n, n) of the connection that `body_factor`, not ``"christoffel"``, names."""
+    if body_factor == "least":
+        H = robot.definition.metric.matrix_at(q)
+        return least_contorsion_of(H, robot.frame.structure_functions_at(q))
+    return body_contorsion_at(robot, q)
+
+
 def _mass_matrix(robot: Robot, q: Vector) -> jax.Array:
     return robot.definition.metric.matrix_at(q)
 
 
 def _coriolis_matrix(robot: Robot, q: Vector, v: Vector, body_factor: str) -> jax.Array:
     C = robot.definition.system.coriolis_matrix_at(q, v)
-    return C if body_factor == "christoffel" else C - jnp.einsum("ijk,j->ik", body_contorsion_at(robot, q), v)
+    return C if body_factor == "christoffel" else C - jnp.einsum("ijk,j->ik", contorsion_at(robot, q, body_factor), v)
 
 
 def _mass_matrix_rate(robot: Robot, q: Vector, v: Vector) -> jax.Array:
@@ -83,14 +98,14 @@ def _mass_matrix_rate(robot: Robot, q: Vector, v: Vector) -> jax.Array:
 def _christoffel_symbols(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
     metric, connection = robot.definition.metric, robot.definition.connection
     low = jnp.einsum("il,ljk->ijk", metric.matrix_at(q), connection.coefficients_at(q))
-    return low if body_factor == "christoffel" else low - body_contorsion_at(robot, q)
+    return low if body_factor == "christoffel" else low - contorsion_at(robot, q, body_factor)
 
 
 def _coriolis_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
     product = robot.definition.connection.lowered_at(robot.definition.metric, q, v, w)
     if body_factor == "christoffel":
         return product
-    return product - jnp.einsum("ijk,j,k->i", body_contorsion_at(robot, q), v, w)
+    return product - jnp.einsum("ijk,j,k->i", contorsion_at(robot, q, body_factor), v, w)
 
 
 def _coriolis_transpose_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:

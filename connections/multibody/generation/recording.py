@@ -340,7 +340,7 @@ class Recording:
     def _recorded(self, file: str, objects: tuple[Any, ...], of: Any) -> Recorded:
         kernel = getattr(importlib.import_module(f"{_KERNELS}.{file}"), self.function.recursion)
         given = self.model.program.choice(self.function.recursion, self.function.chosen)
-        chosen = [x if isinstance(x, bool) else Slots(Table(x)) for x in given]
+        chosen = [x if isinstance(x, int) else Slots(Table(x)) for x in given]
         chosen += [True] * (self.row.mirrored and not self.model.closed)
         results = Workspace((lambda slot: 0.0) if self.row.sparse else self.record.unwritten)
         self.run(kernel, *objects, self.tree.work, Slots(results), *chosen)

@@ -24,13 +24,14 @@ import jax.numpy as jnp
 from connections.multibody.definition.recursions import (
     DEFINITIONS,
     contorsion_of_inertias_at,
+    least_contorsion_of,
     spatial_inertias,
 )
-from connections.multibody.in_jax.tangents import Recursions, Tangent, Vector, of_basis
+from connections.multibody.in_jax.tangents import Recursions, Tangent, Vector, brackets_of, of_basis
 from connections.multibody.program.table import RECURSIONS
 
 Chosen = tuple[Any, ...]
-_WITH_TORSION = ("force_cross",)
+_STAR, _LEAST = ("christoffel",), ("least",)
 
 
 class OfData(Recursions, Protocol):
@@ -98,9 +99,12 @@ def _by_parameters(
     if name not in _FORCES:
         return of_basis(lambda of: of(name, *at, chosen=chosen), of) @ tangent
     change = _FORCES[name](of, *at) @ tangent
-    if chosen == _WITH_TORSION:
+    if name in _TORSIONS and chosen != _STAR:
         q, *vectors = at
-        D = contorsion_of_inertias_at(of.robot, q, spatial_inertias(tangent))
+        if chosen == _LEAST:
+            D = least_contorsion_of(_mass_columns(of, q) @ tangent, brackets_of(of, of.robot.nv))
+        else:
+            D = contorsion_of_inertias_at(of.robot, q, spatial_inertias(tangent))
         change = change - _TORSIONS[name](D, *vectors)
     return change
 
@@ -143,7 +147,7 @@ _FORCES: dict[str, Callable[..., jax.Array]] = {
     "mass_matrix_rate": _rate,
     "christoffel_symbols": _symbols,
 }
-#: What the torsion D of the body-level factor (v x*) I takes from each.
+#: What a contorsion D takes from each.
 _TORSIONS: dict[str, Callable[..., jax.Array]] = {
     "coriolis_product": lambda D, v, w: jnp.einsum("ijk,j,k->i", D, v, w),
     "coriolis_transpose_product": lambda D, v, w: jnp.einsum("ijk,j,i->k", D, v, w),

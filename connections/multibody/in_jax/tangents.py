@@ -24,7 +24,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.multibody.definition.recursions import DEFINITIONS, body_contorsion_at
+from connections.multibody.definition.recursions import (
+    DEFINITIONS,
+    body_contorsion_at,
+    least_contorsion_of,
+)
 
 Vector = jax.Array
 Tangent = jax.Array | None  # None is zero; that of q is in frame components
@@ -67,7 +71,7 @@ OF_TREES = {
     "curvature",
     "curvature_operator",
 }
-_STAR = ("christoffel",)
+_STAR, _LEAST = ("christoffel",), ("least",)
 _MOST = 1 << 20  # numbers of a matrix's derivatives that are in memory at the same time, about
 # Numbers of `christoffel_derivatives` at one configuration up to which they are used: for the derivatives of
 # Gamma, and for those of C, where rows multiply them, so that memory limits the speed.
@@ -118,7 +122,7 @@ def _christoffel_symbols(of: Recursions, at: Any, along: Any, chosen: Chosen) ->
     if not of.robot.closed and len(xi) ** 4 <= _FEW:
         return of("christoffel_derivatives", q, chosen=chosen) @ xi
     change = _symbols_change(of, q, xi)
-    return change if chosen == _STAR else change - _torsion_change(of, q, xi)
+    return change if chosen == _STAR else change - _torsion_change(of, q, xi, chosen)
 
 
 def _symbols_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
@@ -135,7 +139,7 @@ def _symbols_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
     squares = jnp.einsum("jji->ji", table) / 4.0  # sums on the diagonal are twice a unit vector
     change = jnp.transpose((table - squares[:, None] - squares[None]) / 2.0, (2, 0, 1))
     if of.brackets:
-        change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), _brackets(of, n)) / 2.0
+        change = change + jnp.einsum("im,mjk->ijk", _mass_change(of, q, xi), brackets_of(of, n)) / 2.0
     return change
 
 
@@ -171,7 +175,7 @@ def _curvature(of: Recursions, at: Any, along: Any, chosen: Chosen) -> jax.Array
         n = len(Gamma)
         raised = (of("inverse_mass_matrix", q) @ Gamma.reshape(n, -1)).reshape(n, n, n)
         half = jnp.einsum("iljk->ijkl", change) - jnp.einsum("pki,plj->ijkl", Gamma, raised)
-        brackets = jnp.einsum("pkl,ipj->ijkl", _brackets(of, n), Gamma) if of.brackets else 0.0
+        brackets = jnp.einsum("pkl,ipj->ijkl", brackets_of(of, n), Gamma) if of.brackets else 0.0
         return half - jnp.swapaxes(half, 2, 3) - brackets
 
     return _moved(of, tensor, at, along)
@@ -199,7 +203,7 @@ def _coriolis_product(of: Recursions, at: Any, along: Any, chosen: Chosen) -> ja
         if of.brackets:
             changes.append(_mass_change(of, q, xi) @ _bracket(of, v, w) / 2.0)
         if chosen != _STAR:
-            changes.append(-jnp.einsum("ijk,j,k->i", _torsion_change(of, q, xi), v, w))
+            changes.append(-jnp.einsum("ijk,j,k->i", _torsion_change(of, q, xi, chosen), v, w))
     if v_dot is not None:  # Gamma_ijk w^k = Gamma_ikj w^k + s_ijk w^k; torsion turns its sign
         star = of("coriolis_product", q, w, v_dot)
         changes.append(star)
@@ -457,7 +461,7 @@ def _bracket(of: Recursions, v: Vector, w: Vector) -> jax.Array:
     return bracket
 
 
-def _brackets(of: Recursions, n: int) -> np.ndarray:
+def brackets_of(of: Recursions, n: int) -> np.ndarray:
     """s^m_jk, (n, n, n)."""
     whole = np.zeros((n, n, n))
     for own, s in of.brackets:
@@ -492,8 +496,8 @@ def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: C
         return jnp.einsum("ijk,j->ik", of("christoffel_derivatives", q, chosen=chosen) @ xi, v)
     moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
     if of.brackets:
-        moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", _brackets(of, len(v)), v) / 2.0
-    return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi), v)
+        moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", brackets_of(of, len(v)), v) / 2.0
+    return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi, chosen), v)
 
 
 def _moved(
@@ -514,8 +518,10 @@ def _mass_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
     return C + C.T
 
 
-def _torsion_change(of: Recursions, q: Vector, xi: Vector) -> jax.Array:
-    """The change of D (n, n, n) along xi, by its definition."""
+def _torsion_change(of: Recursions, q: Vector, xi: Vector, chosen: Chosen) -> jax.Array:
+    """The change of D (n, n, n) along xi: of the least Gamma by that of H, otherwise by its definition."""
+    if chosen == _LEAST:
+        return least_contorsion_of(_mass_change(of, q, xi), brackets_of(of, len(xi)))
     change: jax.Array
     direction = of.robot.frame.matrix_at(q) @ xi
     _, change = jax.jvp(lambda p: body_contorsion_at(of.robot, p), (q,), (direction,))

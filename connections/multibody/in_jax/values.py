@@ -171,4 +171,4 @@ def _on_rows(definition: Callable[..., jax.Array], *vectors: jax.Array) -> jax.A
 
 def _constant(choice: Any, value: Any) -> xla.Constant:
     """The caller's choice, such as a frame, as a constant of the operation."""
-    return xla.Flag(value) if choice is BODY_FACTOR else xla.ReadArray(value)
+    return xla.Whole(value) if choice is BODY_FACTOR else xla.ReadArray(value)

@@ -29,20 +29,27 @@ from connections.multibody.kernels.algebra import (
 )
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST
+from connections.multibody.kernels.least import subtract_antisymmetric, subtract_from_symbols
 from connections.multibody.kernels.origins import add_inertia, column_seen, distance_before, distance_to
 from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
 
 @inlined
-def christoffel_symbols(tree, work, Gamma, force_cross, all_of_them):
+def christoffel_symbols(tree, work, Gamma, factor, all_of_them):
     """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction.
 
-    force_cross : whether the body-level factor is (v x*) I, not the Christoffel one.
+    factor : which connection's, as in `layout`.
     all_of_them : whether to write also the symbols Gamma_ijk, j > k, that equal Gamma_ikj.
     """
     _levi_civita_symbols(tree, work, Gamma, all_of_them)
-    if force_cross:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, work, Gamma)
+    elif factor == LEAST:
+        for number in range(tree.noncommuting_count):
+            first = tree.first[tree.noncommuting[number]]
+            columns = first, tree.first[tree.noncommuting[number] + 1] - first
+            subtract_from_symbols(tree.nv, tree.up, columns, Gamma, 1)
 
 
 @inlined
@@ -116,21 +123,6 @@ def _subtract_contorsion(tree, work, Gamma):
 
 
 @inlined
-def subtract_antisymmetric(Gamma, nv, columns, D, stride):
-    """Subtract from Gamma the six components, on these three columns, of a totally antisymmetric tensor.
-
-    D is its component with the indices in the order of `columns`; entries of Gamma are `stride` slots apart.
-    """
-    i, j, k = columns
-    _add(Gamma, ((i * nv + j) * nv + k) * stride, -D)
-    _add(Gamma, ((j * nv + k) * nv + i) * stride, -D)
-    _add(Gamma, ((k * nv + i) * nv + j) * stride, -D)
-    _add(Gamma, ((i * nv + k) * nv + j) * stride, D)
-    _add(Gamma, ((k * nv + j) * nv + i) * stride, D)
-    _add(Gamma, ((j * nv + i) * nv + k) * stride, D)
-
-
-@inlined
 def _add_brackets(tree, work, Gamma, link):
     """Add c^m_kj H_im to Gamma_ikj for all columns j < k of `link` and all columns i related to it."""
     links, first, zero = tree.per_link, tree.first[link], load(work, tree.poses + 1)
@@ -184,8 +176,3 @@ def _add_to_mirrored(out, nv, of, k, j, number):
     i, d, count = of
     mirrored = load(out, ((i * nv + j) * nv + k) * count + d)
     store(out, ((i * nv + k) * nv + j) * count + d, mirrored + number)
-
-
-@inlined
-def _add(Gamma, slot, number):
-    store(Gamma, slot, load(Gamma, slot) + number)

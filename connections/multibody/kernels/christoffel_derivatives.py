@@ -30,17 +30,19 @@ from connections.multibody.kernels.algebra import (
     momentum,
     turned_inertia,
 )
-from connections.multibody.kernels.christoffel import add_bracket, subtract_antisymmetric
+from connections.multibody.kernels.christoffel import add_bracket
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST
 from connections.multibody.kernels.layout import SYMBOL_RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import SYMBOL_RATE_LINK as LINK
+from connections.multibody.kernels.least import subtract_antisymmetric, subtract_from_symbols
 from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined
-def christoffel_derivatives(tree, work, out, with_torsion):
+def christoffel_derivatives(tree, work, out, factor):
     """L_d Gamma_ijk, slots out[((i nv + j) nv + k) nv + d]; entries of different branches are not written.
 
-    with_torsion : whether the body-level factor is (v x*) I, not the Christoffel one.
+    factor : which connection's, as in `layout`.
     """
     place_links(tree, work)
     links, columns = tree.per_link, tree.per_column
@@ -69,8 +71,14 @@ def christoffel_derivatives(tree, work, out, with_torsion):
             m = tree.up[m]
     for number in range(tree.noncommuting_count):
         _add_brackets(tree, work, out, tree.noncommuting[number])
-    if with_torsion:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, work, out)
+    elif factor == LEAST:
+        for number in range(tree.noncommuting_count):
+            first = tree.first[tree.noncommuting[number]]
+            columns = first, tree.first[tree.noncommuting[number] + 1] - first
+            for d in range(tree.nv):
+                subtract_from_symbols(tree.nv, tree.up, columns, beyond(out, d), tree.nv)
 
 
 @inlined

@@ -25,12 +25,12 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
-from connections.multibody.kernels.christoffel import subtract_antisymmetric
 from connections.multibody.kernels.cluster_columns import (
     deposit,
     distance_at_support,
     distance_before_entry,
     find_entry,
+    group_columns,
     wrench_at_support,
     wrench_before_entry,
     zero6,
@@ -38,17 +38,23 @@ from connections.multibody.kernels.cluster_columns import (
 from connections.multibody.kernels.cluster_coriolis import add_inertias, store_entries
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CHRISTOFFEL_LINK as LINK
-from connections.multibody.kernels.layout import MASS_COLUMN, PAIR
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST, MASS_COLUMN, PAIR
+from connections.multibody.kernels.least import subtract_antisymmetric, subtract_from_symbols
 from connections.multibody.kernels.origins import column_seen
 from connections.multibody.kernels.poses import link_inertia, place_links
 
 
 @inlined
-def christoffel_symbols(tree, reduced, work, Gamma, force_cross):
-    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction. Factor (v x*) I if `force_cross`."""
+def christoffel_symbols(tree, reduced, work, Gamma, factor):
+    """Gamma_low, slots Gamma[(i nv + j) nv + k], j the direction, of the connection that `factor` names."""
     _levi_civita_symbols(tree, reduced, work, Gamma)
-    if force_cross:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, reduced, work, Gamma)
+    elif factor == LEAST:
+        for number in range(tree.noncommuting_count):
+            columns = group_columns(tree, reduced, number)
+            if columns[0] >= 0:
+                subtract_from_symbols(reduced.nv, reduced.before, columns, Gamma, 1)
 
 
 @inlined

@@ -21,6 +21,13 @@ def columns_of(tree, reduced, s):
 
 
 @inlined
+def group_columns(tree, reduced, number):
+    """First column in v, and number of columns, of a spherical or free joint; the first is -1 if dependent."""
+    link = tree.noncommuting[number]
+    return reduced.independent[tree.first[link]], tree.first[link + 1] - tree.first[link]
+
+
+@inlined
 def G_entry(reduced, work, s, k):
     """G[s, first + k], with `first` of `columns_of`."""
     return load(work, reduced.solution + reduced.G_row[s] + k)

@@ -33,14 +33,16 @@ from connections.multibody.kernels.cluster_columns import (
     contract,
     deposit,
     find_entry,
+    group_columns,
     wrench_at_support,
     wrench_before_entry,
     zero6,
 )
 from connections.multibody.kernels.coriolis import add_transpose
-from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
+from connections.multibody.kernels.layout import CONTORSION, FORCE_CROSS, LEAST, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as ENTRY
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.least import subtract_by_rows
 from connections.multibody.kernels.origins import add_contorsion, add_factor, add_inertia, inherited
 from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
@@ -88,14 +90,21 @@ def mass_matrix(tree, reduced, work, H):
 
 
 @inlined
-def coriolis_matrix(tree, reduced, work, C, force_cross):
-    """C, slots C[i nv + j], for the Christoffel body-level factor, or (v x*) I if `force_cross`.
+def coriolis_matrix(tree, reduced, work, C, factor):
+    """C, slots C[i nv + j], of the connection that `factor` names (`layout`).
 
     v is the first vector of the workspace.
     """
     _levi_civita_matrix(tree, reduced, work, C)
-    if force_cross:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, reduced, work, C)
+    elif factor == LEAST and tree.noncommuting_count:
+        mass_matrix(tree, reduced, work, beyond(work, reduced.scratch))
+        for number in range(tree.noncommuting_count):
+            columns, zero = group_columns(tree, reduced, number), load(work, reduced.zero)
+            if columns[0] >= 0:
+                given = reduced.scratch, reduced.vectors
+                subtract_by_rows(reduced.nv, reduced.before, columns, work, given, zero, C)
 
 
 @inlined

@@ -26,7 +26,14 @@ from connections.engines.inlined.simd import beyond, inlined, load, store
 from connections.engines.inlined.twists import motion_cross
 from connections.multibody.kernels import coriolis, coriolis_rate, derivatives, newton_euler
 from connections.multibody.kernels.armature import component
-from connections.multibody.kernels.cluster_columns import G_entry, columns_of, contract, deposit, zero6
+from connections.multibody.kernels.cluster_columns import (
+    G_entry,
+    columns_of,
+    contract,
+    deposit,
+    group_columns,
+    zero6,
+)
 from connections.multibody.kernels.cluster_coriolis import coriolis_matrix, mass_matrix, solve_mass_matrix
 from connections.multibody.kernels.cluster_dynamics import (
     add_drift,
@@ -36,18 +43,19 @@ from connections.multibody.kernels.cluster_dynamics import (
     spanning_motion,
 )
 from connections.multibody.kernels.curvature import add_gram_product
-from connections.multibody.kernels.layout import MOVED_RATE
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST, MOVED_RATE
+from connections.multibody.kernels.least import local_twist, subtract_by_rows
 
 
 @inlined
-def coriolis_matrix_rate(tree, reduced, work, rate, force_cross):
-    """d/dt C(q, v), slots rate[i nv + j]; v and a = vdot are the first two vectors.
-
-    force_cross : whether the body-level factor is (v x*) I, not the Christoffel one.
-    """
+def coriolis_matrix_rate(tree, reduced, work, rate, factor):
+    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the first two vectors."""
     clear(rate, 0, reduced.nv * reduced.nv)
     spanning_motion(tree, reduced, work)
-    _add_rate(tree, reduced, work, rate, 1.0, force_cross)
+    _add_rate(tree, reduced, work, rate, 1.0, factor if factor == FORCE_CROSS else 0)
+    if factor == LEAST and tree.noncommuting_count:
+        _subtract_least(tree, reduced, work, rate, True, reduced.vectors)
+        _subtract_least(tree, reduced, work, rate, False, reduced.vectors + reduced.nv)
 
 
 @inlined
@@ -57,7 +65,7 @@ def curvature_operator(tree, reduced, work, K):
     a = v + nv
     C, H = beyond(work, reduced.spanning), beyond(work, reduced.spanning + nv * nv)
     clear(C, 0, nv * nv)
-    coriolis_matrix(tree, reduced, work, C, False)
+    coriolis_matrix(tree, reduced, work, C, 0)
     for i in range(nv):
         store(work, a + i, -contract(work, reduced.spanning + i * nv, 1, v, nv))
     solve_mass_matrix(tree, reduced, work, a)  # -w; the factors of H stay in the scratch matrix
@@ -66,9 +74,9 @@ def curvature_operator(tree, reduced, work, K):
     spanning_motion(tree, reduced, work)
     _add_slopes(tree, reduced, work, K)
     spanning_motion(tree, reduced, work)
-    _add_rate(tree, reduced, work, K, -1.0, False)
+    _add_rate(tree, reduced, work, K, -1.0, 0)
     clear(work, reduced.spanning, 2 * nv * nv)
-    coriolis_matrix(tree, reduced, work, C, False)
+    coriolis_matrix(tree, reduced, work, C, 0)
     if tree.noncommuting_count:
         mass_matrix(tree, reduced, work, H)
         _add_brackets(tree, reduced, work, (C, H), K)
@@ -105,15 +113,15 @@ def _add_slopes(tree, reduced, work, K):
 
 
 @inlined
-def _add_rate(tree, reduced, work, rate, sign, force_cross):
+def _add_rate(tree, reduced, work, rate, sign, factor):
     """Add `sign` times the rate of C; the tree's motion (`spanning_motion`) is in the workspace."""
     m = tree.nv
     C, moved = reduced.spanning + m, reduced.spanning + m + 3 * m * m
     C_rate, H = C + m * m, C + 2 * m * m
     clear(work, C, 3 * m * m)
     coriolis.mass_matrix(tree, work, beyond(work, H))
-    coriolis.coriolis_matrix(tree, work, beyond(work, C), force_cross)
-    coriolis_rate.coriolis_matrix_rate(tree, work, beyond(work, C_rate), force_cross)
+    coriolis.coriolis_matrix(tree, work, beyond(work, C), factor)
+    coriolis_rate.coriolis_matrix_rate(tree, work, beyond(work, C_rate), factor)
     for s in range(m):
         _move(tree, reduced, work, s, moved)
     if tree.noncommuting_count:
@@ -128,6 +136,48 @@ def _add_rate(tree, reduced, work, rate, sign, force_cross):
             if r < s:
                 _project_rate(tree, reduced, work, (C, moved), r, s, rate, sign)
             r = tree.up[r]
+
+
+@inlined
+def _subtract_least(tree, reduced, work, rate, moving, vector):
+    """Subtract D_ijk x^j of `least`, made of H, or if `moving` of Hdot, and the vector x; after `_add_rate`.
+
+    H = G^T H_s G, and Hdot = G^T H_s' G + Gdot^T H_s G + G^T H_s Gdot.
+    """
+    nv, m, zero = reduced.nv, tree.nv, load(work, reduced.zero)
+    C, moved, H = reduced.spanning + m, reduced.spanning + m + 3 * m * m, reduced.scratch
+    clear(work, H, nv * nv)
+    for s in range(m):
+        r = s
+        while r >= 0:
+            _project_mass(tree, reduced, work, (C, moved), s, r, H, moving)
+            if r < s:
+                _project_mass(tree, reduced, work, (C, moved), r, s, H, moving)
+            r = tree.up[r]
+    for number in range(tree.noncommuting_count):
+        columns = group_columns(tree, reduced, number)
+        if columns[0] >= 0:
+            subtract_by_rows(nv, reduced.before, columns, work, (H, vector), zero, rate)
+
+
+@inlined
+def _project_mass(tree, reduced, work, places, s, r, H, moving):
+    """Add the contribution of entries (s, r) of C_s and H_s to H, or if `moving` to Hdot; as `_project_rate`."""
+    m, (C, moved) = tree.nv, places
+    entry = load(work, C + 2 * m * m + s * m + r)
+    entry_rate = load(work, C + s * m + r) + load(work, C + r * m + s)
+    first, count = columns_of(tree, reduced, s)
+    other, others = columns_of(tree, reduced, r)
+    for j in range(others):
+        slot = _slot(tree, reduced, moved, r, j)
+        G, G_rate = load(work, slot + MOVED_RATE.G), load(work, slot + MOVED_RATE.rate)
+        for k in range(count):
+            own = _slot(tree, reduced, moved, s, k)
+            value = load(work, own + MOVED_RATE.G) * entry * G
+            if moving:
+                value = load(work, own + MOVED_RATE.G) * (entry_rate * G + entry * G_rate)
+                value = value + load(work, own + MOVED_RATE.rate) * entry * G
+            deposit(work, H + (first + k) * reduced.nv + other + j, value, True)
 
 
 @inlined
@@ -153,7 +203,7 @@ def _turn(tree, reduced, work, link, moved):
     first, stop = tree.first[link], tree.first[link + 1]
     column = reduced.independent[first]
     if column >= 0:
-        own = _local(reduced, work, reduced.vectors + column, 1, stop - first)
+        own = local_twist(work, reduced.vectors + column, 1, stop - first, load(work, reduced.zero))
         for s in range(tree.nv):
             start, count = columns_of(tree, reduced, s)
             if reduced.LG_rows[s] >= 0 and start <= column < start + count:
@@ -166,13 +216,13 @@ def _turn(tree, reduced, work, link, moved):
                         store(work, to, load(work, to) + component(bracket, r) * sum_)
     if reduced.LG_rows[first] >= 0:
         start, count = columns_of(tree, reduced, first)
-        velocity = _local(reduced, work, tree.vectors + first, 1, stop - first)
-        drift = _local(reduced, work, tree.vectors + 2 * tree.nv + first, 1, stop - first)
+        velocity = local_twist(work, tree.vectors + first, 1, stop - first, load(work, reduced.zero))
+        drift = local_twist(work, tree.vectors + 2 * tree.nv + first, 1, stop - first, load(work, reduced.zero))
         for k in range(count):
             at = _slot(tree, reduced, moved, first, k)
             stride = MOVED_RATE.size * count
-            G = _local(reduced, work, at + MOVED_RATE.G, stride, stop - first)
-            rate = _local(reduced, work, at + MOVED_RATE.rate, stride, stop - first)
+            G = local_twist(work, at + MOVED_RATE.G, stride, stop - first, load(work, reduced.zero))
+            rate = local_twist(work, at + MOVED_RATE.rate, stride, stop - first, load(work, reduced.zero))
             one, other = motion_cross(drift, G), motion_cross(velocity, rate)
             for r in range(stop - first):
                 to = at + r * stride + MOVED_RATE.second
@@ -218,8 +268,8 @@ def _add_brackets(tree, reduced, work, matrices, K):
         link = tree.noncommuting[number]
         first, count = reduced.independent[tree.first[link]], tree.first[link + 1] - tree.first[link]
         if first >= 0:
-            v = _local(reduced, work, reduced.vectors + first, 1, count)
-            a = _local(reduced, work, reduced.vectors + nv + first, 1, count)
+            v = local_twist(work, reduced.vectors + first, 1, count, load(work, reduced.zero))
+            a = local_twist(work, reduced.vectors + nv + first, 1, count, load(work, reduced.zero))
             for k in range(count):
                 unit = _unit(reduced, work, k)
                 once = motion_cross(unit, v)
@@ -230,17 +280,6 @@ def _add_brackets(tree, reduced, work, matrices, K):
                         value = load(H, at) * (component(of_a, r) + component(twice, r))
                         value = value + 2.0 * load(C, at) * component(once, r)
                         deposit(K, i * nv + first + k, -value, True)
-
-
-@inlined
-def _local(reduced, work, slot, stride, count):
-    """Three or six components, `stride` slots apart, as a twist in the axes of the link."""
-    zero = load(work, reduced.zero)
-    w = load(work, slot), load(work, slot + stride), load(work, slot + 2 * stride)
-    u = zero, zero, zero
-    if count == 6:
-        u = load(work, slot + 3 * stride), load(work, slot + 4 * stride), load(work, slot + 5 * stride)
-    return (*w, *u)
 
 
 @inlined

@@ -21,10 +21,19 @@ tau = G^T tau_s.
 from connections.engines.inlined.elimination import solve_rows
 from connections.engines.inlined.rows import clear
 from connections.engines.inlined.simd import beyond, inlined, load, store
+from connections.engines.inlined.twists import force_cross, motion_cross, subtract6
 from connections.multibody.kernels import derivatives, newton_euler
-from connections.multibody.kernels.cluster_columns import G_entry, columns_of, contract, deposit
+from connections.multibody.kernels.armature import component
+from connections.multibody.kernels.cluster_columns import (
+    G_entry,
+    columns_of,
+    contract,
+    deposit,
+    group_columns,
+)
 from connections.multibody.kernels.cluster_coriolis import inverse_mass_matrix, solve_mass_matrix
-from connections.multibody.kernels.layout import MOVED
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST, MOVED
+from connections.multibody.kernels.least import local_twist, subtract_local
 from connections.multibody.kernels.regressor import momentum_regressor as momentum_regressor_of_tree
 from connections.multibody.kernels.regressor import regressor as regressor_of_tree
 
@@ -52,30 +61,70 @@ def gravity(tree, reduced, work, g):
 
 
 @inlined
-def coriolis_product(tree, reduced, work, product, force_cross):
-    """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
+def coriolis_product(tree, reduced, work, product, factor):
+    """C(q, v) w, slots product[j], of the connection that `factor` names; v and w are the first two vectors."""
     v, w, f = reduced.vectors, reduced.vectors + reduced.nv, reduced.spanning
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
-    newton_euler.coriolis_product(tree, work, beyond(work, f), force_cross)
+    newton_euler.coriolis_product(tree, work, beyond(work, f), factor if factor == FORCE_CROSS else 0)
     clear(work, tree.vectors, tree.nv)
     add_drift(tree, reduced, work, v, w, tree.vectors)
     newton_euler.mass_product(tree, work, tree.vectors, beyond(work, f + tree.nv))
     for s in range(tree.nv):
         deposit(work, f + s, load(work, f + tree.nv + s), True)
     project(tree, reduced, work, f, product)
+    if factor == LEAST and tree.noncommuting_count:
+        _subtract_least(tree, reduced, work, 1.0 / 6.0, product)
 
 
 @inlined
-def coriolis_transpose_product(tree, reduced, work, product, force_cross):
-    """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
+def coriolis_transpose_product(tree, reduced, work, product, factor):
+    """C(q, v)^T w, slots product[j], as by `coriolis_product`."""
     v, w, f = reduced.vectors, reduced.vectors + reduced.nv, reduced.spanning
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)
-    newton_euler.coriolis_transpose_product(tree, work, beyond(work, f), force_cross)
+    newton_euler.coriolis_transpose_product(
+        tree, work, beyond(work, f), factor if factor == FORCE_CROSS else 0
+    )
     newton_euler.mass_product(tree, work, tree.vectors + tree.nv, beyond(work, f + tree.nv))
     project(tree, reduced, work, f, product)
     add_projected_rate(tree, reduced, work, v, f + tree.nv, product)
+    if factor == LEAST and tree.noncommuting_count:
+        _subtract_least(tree, reduced, work, -1.0 / 6.0, product)
+
+
+@inlined
+def _subtract_least(tree, reduced, work, factor, product):
+    """Subtract 6 D_ijk v^j w^k of `least`, times `factor`, from slots product[i].
+
+    With x and y the parts of v and w of each spherical or free joint that is independent, b is x x y; then
+    H v, H w and H b are products of the spanning tree.
+    """
+    nv, v = reduced.nv, reduced.vectors
+    w, b, momenta = v + nv, v + 2 * nv, reduced.spanning + tree.nv
+    zero = load(work, reduced.zero)
+    clear(work, b, nv)
+    for number in range(tree.noncommuting_count):
+        first, count = group_columns(tree, reduced, number)
+        if first >= 0:
+            x = local_twist(work, v + first, 1, count, zero)
+            bracket = motion_cross(x, local_twist(work, w + first, 1, count, zero))
+            for k in range(count):
+                store(work, b + first + k, component(bracket, k))
+    for vector in range(3):
+        to_spanning(tree, reduced, work, v + vector * nv, tree.vectors)
+        newton_euler.mass_product(tree, work, tree.vectors, beyond(work, reduced.spanning))
+        project(tree, reduced, work, reduced.spanning, beyond(work, momenta + vector * nv))
+    for j in range(nv):
+        deposit(product, j, -factor * load(work, momenta + 2 * nv + j), True)
+    for number in range(tree.noncommuting_count):
+        first, count = group_columns(tree, reduced, number)
+        if first >= 0:
+            x = local_twist(work, v + first, 1, count, zero)
+            y = local_twist(work, w + first, 1, count, zero)
+            moved = force_cross(x, local_twist(work, momenta + nv + first, 1, count, zero))
+            other = force_cross(y, local_twist(work, momenta + first, 1, count, zero))
+            subtract_local(product, first, count, factor, subtract6(moved, other))
 
 
 @inlined

@@ -19,9 +19,10 @@ from connections.multibody.kernels.algebra import (
     factor_transpose_times,
     momentum,
 )
-from connections.multibody.kernels.layout import CONTORSION, MASS_COLUMN, MASS_LINK
+from connections.multibody.kernels.layout import CONTORSION, FORCE_CROSS, LEAST, MASS_COLUMN, MASS_LINK
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN as COLUMN
 from connections.multibody.kernels.layout import CORIOLIS_LINK as LINK
+from connections.multibody.kernels.least import subtract_from_matrix
 from connections.multibody.kernels.origins import (
     add_contorsion,
     add_factor,
@@ -56,14 +57,16 @@ def mass_matrix(tree, work, H):
 
 
 @inlined
-def coriolis_matrix(tree, work, C, force_cross):
-    """C, slots C[i nv + j], for the Christoffel body-level factor, or (v x*) I if `force_cross`.
+def coriolis_matrix(tree, work, C, factor):
+    """C, slots C[i nv + j], of the connection that `factor` names (`layout`).
 
     v is the first vector of the workspace.
     """
     _levi_civita_matrix(tree, work, C)
-    if force_cross:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, work, C)
+    elif factor == LEAST:
+        subtract_from_matrix(tree, work, C)
 
 
 @inlined

@@ -16,7 +16,7 @@ The contorsion of the factor (v x*) I is Phi_i . N Phi_j with N bilinear in I_l 
 """
 
 from connections.engines.inlined.rows import accumulate
-from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.simd import beyond, inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross
 from connections.engines.inlined.vectors import add3, dot3
 from connections.multibody.kernels import armature
@@ -31,18 +31,17 @@ from connections.multibody.kernels.algebra import (
     turned_inertia,
 )
 from connections.multibody.kernels.layout import CONTORSION_RATE as CONTORSION
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST
 from connections.multibody.kernels.layout import RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import RATE_LINK as LINK
+from connections.multibody.kernels.least import subtract_by_rows
 from connections.multibody.kernels.newton_euler import joint_twist
 from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
 
 
 @inlined
-def coriolis_matrix_rate(tree, work, rate, force_cross):
-    """d/dt C(q, v), slots rate[i nv + j]; v and a = vdot are the first two vectors.
-
-    force_cross : whether the body-level factor is (v x*) I, not the Christoffel one.
-    """
+def coriolis_matrix_rate(tree, work, rate, factor):
+    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the first two vectors."""
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     move_links(tree, work)
     accelerate_links(tree, work)
@@ -73,8 +72,38 @@ def coriolis_matrix_rate(tree, work, rate, force_cross):
             above = links + tree.parent[link] * LINK.size
             accumulate(work, above + LINK.inertia, slot + LINK.inertia, LINK.force - LINK.inertia)
     armature.add_to_coriolis_matrix(tree, work, tree.vectors + nv, rate)  # its symbols are constant
-    if force_cross:
+    if factor == FORCE_CROSS:
         _subtract_contorsion(tree, work, rate)
+    elif factor == LEAST and tree.noncommuting_count:
+        _subtract_least(tree, work, rate)
+
+
+@inlined
+def _subtract_least(tree, work, rate):
+    """Subtract the rate of D_ijk v^j of the least C, bilinear in H and v: of Hdot and v, and of H and a."""
+    nv, H, size = tree.nv, tree.scratch, tree.nv * tree.nv
+    for j in range(nv):
+        link, at = tree.per_link + tree.link_of[j] * LINK.size, tree.per_column + j * COLUMN.size
+        inertia, turned = take(work, link + LINK.inertia, 10), take(work, link + LINK.turned, 10)
+        Phi = take(work, at, 6)
+        p = momentum(inertia, Phi)
+        p_rate = add6(momentum(turned, Phi), momentum(inertia, take(work, at + COLUMN.rate, 6)))
+        i = j
+        while i >= 0:
+            at = tree.per_column + i * COLUMN.size
+            Phi = take(work, at, 6)
+            value, value_rate = dot6(Phi, p), dot6(Phi, p_rate) + dot6(take(work, at + COLUMN.rate, 6), p)
+            store(work, H + i * nv + j, value)
+            store(work, H + j * nv + i, value)
+            store(work, H + size + i * nv + j, value_rate)
+            store(work, H + size + j * nv + i, value_rate)
+            i = tree.up[i]
+    armature.add_to_mass_matrix(tree, beyond(work, H))
+    for number in range(tree.noncommuting_count):
+        first = tree.first[tree.noncommuting[number]]
+        columns, zero = (first, tree.first[tree.noncommuting[number] + 1] - first), load(work, tree.poses + 1)
+        subtract_by_rows(nv, tree.up, columns, work, (H + size, tree.vectors), zero, rate)
+        subtract_by_rows(nv, tree.up, columns, work, (H, tree.vectors + tree.nv), zero, rate)
 
 
 @inlined

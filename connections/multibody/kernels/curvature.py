@@ -198,7 +198,7 @@ def curvature(tree, work, R):
     nv = tree.nv
     square = nv * nv
     clear(R, 0, nv * square)
-    christoffel.christoffel_symbols(tree, work, R, False, True)
+    christoffel.christoffel_symbols(tree, work, R, 0, True)
     _factorize(tree, work)
     half_solve_rows(nv, tree.up, work, tree.scratch, R, square)
     for p in range(nv - 1, 0, -1):

@@ -30,6 +30,10 @@ CONDITION = record("Condition", point_a=3, point_b=3, u=3, w=3, constant=1, scal
 # the frame's axes and origin in the axes of the link.
 FRAME = record("Frame", link=1, world=1, rotation=9, position=3)
 
+# Which connection C and Gamma belong to, an argument of their kernels; otherwise it is Levi-Civita's.
+FORCE_CROSS = 1  # that of the body-level factor (v x*) I
+LEAST = 2  # that of the least Gamma (`least`)
+
 POSE = record("Pose", rotation=9, position=3)  # of a link, R row by row
 IDENTITY = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0)  # the pose of the ground
 # A condition at a configuration: its two arms, its wrench and a rate of the wrench (`loop_geometry`).

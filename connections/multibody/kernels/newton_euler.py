@@ -22,8 +22,9 @@ from connections.multibody.kernels.algebra import (
     momentum,
 )
 from connections.multibody.kernels.layout import FORCE_COLUMN as COLUMN
+from connections.multibody.kernels.layout import FORCE_CROSS, LEAST, PRODUCT_COLUMN
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
-from connections.multibody.kernels.layout import PRODUCT_COLUMN
+from connections.multibody.kernels.least import subtract_from_product
 from connections.multibody.kernels.origins import add_wrench, inherited
 from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
 
@@ -89,8 +90,8 @@ def gravity(tree, work, tau):
 
 
 @inlined
-def coriolis_product(tree, work, product, force_cross):
-    """C(q, v) w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
+def coriolis_product(tree, work, product, factor):
+    """C(q, v) w, slots product[j], of the connection that `factor` names; v and w are the first two vectors."""
     links = tree.per_link
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -99,16 +100,18 @@ def coriolis_product(tree, work, product, force_cross):
         rate = take(work, slot + LINK.rate, 6)
         inertia = link_inertia(tree, work, i)
         force = add6(momentum(inertia, rate), factor_times(body_factor(inertia, twist), second))
-        if force_cross:
+        if factor == FORCE_CROSS:
             force = subtract6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + LINK.force, force)
     collect_forces(tree, work, PRODUCT_COLUMN.size, product)
     armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, 1.0, product)
+    if factor == LEAST and tree.noncommuting_count:
+        subtract_from_product(tree, work, 1.0, product)
 
 
 @inlined
-def coriolis_transpose_product(tree, work, product, force_cross):
-    """C(q, v)^T w, slots product[j]; v and w are the first two vectors. Factor (v x*) I if `force_cross`."""
+def coriolis_transpose_product(tree, work, product, factor):
+    """C(q, v)^T w, slots product[j], as by `coriolis_product`."""
     links, columns = tree.per_link, tree.per_column
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -118,7 +121,7 @@ def coriolis_transpose_product(tree, work, product, force_cross):
         f = factor_transpose_times(body_factor(inertia, twist), second)
         zero = f[0] - f[0]  # 0 of the type of f[0], so that `force` has one type in both branches
         force = (f[0], f[1], f[2], zero, zero, zero)
-        if force_cross:
+        if factor == FORCE_CROSS:
             force = add6(force, contorsion_times(contorsion_factor(inertia, twist), second))
         put(work, slot + LINK.rate, momentum(inertia, second))
         put(work, slot + LINK.force, force)
@@ -132,6 +135,8 @@ def coriolis_transpose_product(tree, work, product, force_cross):
         add_wrench(tree, work, i, links, LINK.size, LINK.rate)
         add_wrench(tree, work, i, links, LINK.size, LINK.force)
     armature.add_product(tree, work, tree.vectors, tree.vectors + tree.nv, -1.0, product)
+    if factor == LEAST and tree.noncommuting_count:
+        subtract_from_product(tree, work, -1.0, product)
 
 
 @inlined

@@ -110,7 +110,7 @@ def _tree(recursion, kernel):
             if count > 2:
                 good &= read_rows(work, vectors + 2 * nv, nv, z, row)
             if mirrored:
-                torsion = choosing and chosen(x, y, z, None)[0]
+                torsion = choosing and chosen(x, y, z, None)[0] != 0
                 kernel(tree, slots, beyond(slots, result), *chosen(x, y, z, None), torsion)
                 write_slabs(work, result, nv, blocks, torsion, out, row)
             else:

@@ -12,7 +12,7 @@ and with A_ijkl = L_k Gamma_ilj - Gamma_pki H^pq Gamma_qlj and R_ijkl = A_ijkl -
 whose last term is known from R. This takes n (n + 1) / 2 calls of both recursions for each configuration. The
 vectors have the lengths of unit kinetic energy, so that no component is lost in another's round-off.
 The contorsion of the body-level factor (v x*) I is no quadratic form. It is that of the spanning tree, whose
-velocities are G v.
+velocities are G v. That of the least Gamma is Alt Gamma*, whose derivatives are those of Alt.
 Source: [W] (8); polarization.
 """
 
@@ -73,7 +73,16 @@ def polarized(program: Recursions, name: str, q: Closed, factor: str = "christof
     change = R + np.einsum("...kilj->...ijkl", products) - np.einsum("...likj->...ijkl", products)
     change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
     result: np.ndarray = np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
+    if factor == "least":
+        return result - _alternating(result)
     return result if factor == "christoffel" else result - _contorsion_change(program, q)
+
+
+def _alternating(low: np.ndarray) -> np.ndarray:
+    """Alt of a tensor (..., n, n, n, n) in its first three indices."""
+    s = low - np.swapaxes(low, -2, -3)
+    found: np.ndarray = (s + np.einsum("...jkil->...ijkl", s) + np.einsum("...kijl->...ijkl", s)) / 6.0
+    return found
 
 
 def _contorsion_change(program: Recursions, q: Closed) -> np.ndarray:

@@ -24,7 +24,7 @@ class Choice:
     kind: str  #: of the argument of compiled code that stands for them, as in `compiled_functions`
 
 
-BODY_FACTOR = Choice(("body_factor",), "b")
+BODY_FACTOR = Choice(("body_factor",), "i")
 FRAME = Choice(("frame",), "frame")
 FRAME_AND_AXES = Choice(("frame", "axes"), "frame")
 
@@ -249,11 +249,11 @@ RECURSIONS = {
 }
 
 
-class _BodyFactors(dict[str, bool]):
-    """Name of a body-level factor -> whether it is (v x*) I, whose connection has torsion."""
+class _BodyFactors(dict[str, int]):
+    """Name of what C and Gamma are made with -> `factor` of the kernels (`kernels.layout`)."""
 
     def __missing__(self, name: Any) -> bool:
         raise ValueError(f"body_factor: expected one of {', '.join(self)}, got {name!r}")
 
 
-BODY_FACTORS = _BodyFactors(christoffel=False, force_cross=True)
+BODY_FACTORS = _BodyFactors(christoffel=0, force_cross=1, least=2)

@@ -1,0 +1,313 @@
+"""The least C of a frame: what the contorsion D = Alt Gamma* of its connection takes from C and Gamma.
+
+With the frame's brackets [X_j, X_k] = s^m_jk X_m, which only columns of one spherical or free link have, and
+which are the same at every q, s_ijk = H_im s^m_jk, and Gamma*_ijk - Gamma*_ikj = s_ijk,
+
+    D_ijk = (s_ijk + s_jki + s_kij) / 6.
+
+For columns of one such link, let x be its velocity as a twist in its own axes, e_k unit twists, h_i the row
+H_im as a wrench, and p = sum of v_i h_i its momentum. Then a column i of any link and a column k of this one
+have
+
+    6 D_ijk v^j = -(x x* h_i)_k,        plus (x x* h_k)_i - p . (e_i x e_k) if i is of this link, too,
+
+and D is skew. The vector is, with y the link's part of w and r that of H w,
+
+    6 D_ijk v^j w^k = (H b)_i, b = x x y in each such link,     plus (x x* r - y x* p)_i if i is of it.
+
+C is that of D subtracted: C*_ik - D_ijk v^j. Among all connections with the same C v and Hdot = C + C^T,
+Gamma* - D is the one with the least Gamma in the norm of any inner product, because Alt is an orthogonal
+projection. Derivatives along the motion follow from bilinearity in (H, v).
+"""
+
+from connections.engines.inlined.simd import inlined, load, put, store, take
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
+from connections.engines.inlined.vectors import scale3
+from connections.multibody.kernels.algebra import momentum
+from connections.multibody.kernels.armature import component, is_free, unit_like
+from connections.multibody.kernels.layout import CORIOLIS_COLUMN, CORIOLIS_LINK, PRODUCT_COLUMN
+from connections.multibody.kernels.layout import FORCE_LINK as LINK
+from connections.multibody.kernels.origins import (
+    add_wrench,
+    distance_before,
+    distance_to,
+    inherited,
+    twist_seen,
+    wrench_seen,
+)
+from connections.multibody.kernels.poses import link_inertia
+
+# --- matrices -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def subtract_from_matrix(tree, work, C):
+    """Turn C of the Levi-Civita connection into the least C, for the workspace that `coriolis` left.
+
+    The rows h_i are made of inertias of subtrees, without H.
+    """
+    for number in range(tree.noncommuting_count):
+        link = tree.noncommuting[number]
+        first, zero = tree.first[link], load(work, tree.poses + 1)
+        x = local_twist(work, tree.vectors + first, 1, tree.first[link + 1] - first, zero)
+        p, here = (zero, zero, zero, zero, zero, zero), (zero, zero, zero)
+        i, d = tree.up[first], distance_before(tree, work, first, here)
+        while i >= 0:
+            Phi = take(work, tree.per_column + i * CORIOLIS_COLUMN.size, 6)
+            if tree.leaping:
+                Phi = twist_seen(Phi, d)
+            p = _subtract_row_of(tree, work, C, link, i, momentum(_inertia(tree, work, link), Phi), x, p)
+            d = distance_before(tree, work, i, d)
+            i = tree.up[i]
+        for i in range(first, tree.end[first]):
+            Phi = take(work, tree.per_column + i * CORIOLIS_COLUMN.size, 6)
+            force = momentum(_inertia(tree, work, tree.link_of[i]), Phi)
+            if tree.leaping:
+                force = wrench_seen(force, distance_to(tree, work, tree.link_of[i], link))
+            p = _subtract_row_of(tree, work, C, link, i, force, x, p)
+        _add_momentum(tree.nv, C, first, tree.first[link + 1] - first, p)
+
+
+@inlined
+def _inertia(tree, work, link):
+    """The inertia of the subtree of a link."""
+    return take(work, tree.per_link + link * CORIOLIS_LINK.size + CORIOLIS_LINK.inertia, 10)
+
+
+@inlined
+def _subtract_row_of(tree, work, C, link, i, force, x, p):
+    """Subtract the terms with h_i, and return the sum of p and v_i h_i; `force` moves along column i."""
+    first, columns = tree.first[link], tree.per_column + tree.first[link] * CORIOLIS_COLUMN.size
+    size, zero = CORIOLIS_COLUMN.size, load(work, tree.poses + 1)
+    n = (
+        dot6(take(work, columns, 6), force),
+        dot6(take(work, columns + size, 6), force),
+        dot6(take(work, columns + 2 * size, 6), force),
+    )
+    f = (zero, zero, zero)
+    if is_free(tree, link):  # linear columns do not turn
+        f = (
+            _pushed(work, columns + 3 * size, force),
+            _pushed(work, columns + 4 * size, force),
+            _pushed(work, columns + 5 * size, force),
+        )
+    h = (n[0], n[1], n[2], f[0], f[1], f[2])
+    if tree.armed and tree.link_of[i] == link:
+        h = add6(h, scale6(unit_like(h, i - first), tree.armature[i]))
+    _subtract_row(tree.nv, C, first, tree.first[link + 1] - first, i, x, h)
+    return add6(p, scale6(h, load(work, tree.vectors + i)))
+
+
+@inlined
+def _pushed(work, column, force):
+    """The power of a force on a column without rotation."""
+    u = take(work, column + 3, 3)
+    return u[0] * force[3] + u[1] * force[4] + u[2] * force[5]
+
+
+@inlined
+def subtract_by_rows(nv, up, columns, work, given, zero, C):
+    """Subtract D_ijk x^j from C for one spherical or free link, D that of a symmetric matrix H.
+
+    up : the column before each one on the way to the ground.
+    columns : the first column of the link, and their number.
+    given : first slots of H and of x in the workspace.
+    """
+    (first, count), (H, vector) = columns, given
+    x = local_twist(work, vector + first, 1, count, zero)
+    p = (zero, zero, zero, zero, zero, zero)
+    for i in range(nv):
+        near, far = min(i, first), max(i, first)
+        while far > near:
+            far = up[far]
+        if far == near:  # one is on the way from the other to the ground
+            h = local_twist(work, H + first * nv + i, nv, count, zero)
+            _subtract_row(nv, C, first, count, i, x, h)
+            p = add6(p, scale6(h, load(work, vector + i)))
+    _add_momentum(nv, C, first, count, p)
+
+
+@inlined
+def _subtract_row(nv, C, first, count, i, x, h):
+    """Subtract -(x x* h)_k / 6 from C[i, first + k], and add it to C[first + k, i]."""
+    row = scale6(force_cross(x, h), 1.0 / 6.0)
+    _add_skew(nv, C, i, first, row[0])
+    _add_skew(nv, C, i, first + 1, row[1])
+    _add_skew(nv, C, i, first + 2, row[2])
+    if count > 3:
+        _add_skew(nv, C, i, first + 3, row[3])
+        _add_skew(nv, C, i, first + 4, row[4])
+        _add_skew(nv, C, i, first + 5, row[5])
+
+
+@inlined
+def _add_momentum(nv, C, first, count, p):
+    """Add p . (e_i x e_k) / 6 to C[first + i, first + k]: e_i x e_k = eps_ikm e_m, linear if one of them is."""
+    for i in range(3):
+        k, m = (i + 1) % 3, (i + 2) % 3
+        _add_skew(nv, C, first + i, first + k, component(p, m) * (1.0 / 6.0))
+        if count > 3:
+            value = component(p, m + 3) * (1.0 / 6.0)
+            _add_skew(nv, C, first + i, first + 3 + k, value)
+            _add_skew(nv, C, first + 3 + i, first + k, value)
+
+
+@inlined
+def _add_skew(nv, C, i, k, value):
+    """Add to C entries [i, k] and [k, i] of a skew matrix."""
+    store(C, i * nv + k, load(C, i * nv + k) + value)
+    store(C, k * nv + i, load(C, k * nv + i) - value)
+
+
+@inlined
+def local_twist(work, slot, stride, count, zero):
+    """Three or six components of a link's own, `stride` slots apart, as a twist or a wrench in its axes."""
+    w = load(work, slot), load(work, slot + stride), load(work, slot + 2 * stride)
+    u = zero, zero, zero
+    if count == 6:
+        u = load(work, slot + 3 * stride), load(work, slot + 4 * stride), load(work, slot + 5 * stride)
+    return (*w, *u)
+
+
+# --- products -----------------------------------------------------------------------------------------------
+
+
+@inlined
+def subtract_from_product(tree, work, sign, product):
+    """Subtract `sign` times D_ijk v^j w^k, of which C^T w takes the opposite, from slots product[i].
+
+    The workspace has twists and columns as the products of `newton_euler` left them.
+    """
+    links, columns = tree.per_link, tree.per_column
+    put(work, links + LINK.rate, (0.0, 0.0, 0.0, 0.0, 0.0, 0.0))
+    for i in range(1, tree.links + 1):
+        slot = links + i * LINK.size
+        bracket = inherited(tree, work, i, links + tree.parent[i] * LINK.size + LINK.rate)
+        if tree.first[i + 1] - tree.first[i] > 1:
+            own, other = _own_twists(tree, work, i)
+            bracket = add6(bracket, motion_cross(own, other))
+        inertia = link_inertia(tree, work, i)
+        put(work, slot + LINK.rate, bracket)
+        put(work, slot + LINK.force, momentum(inertia, bracket))
+        put(work, slot, momentum(inertia, take(work, slot, 6)))
+        put(work, slot + LINK.second, momentum(inertia, take(work, slot + LINK.second, 6)))
+    factor = sign * (1.0 / 6.0)
+    for i in range(tree.links, 0, -1):
+        slot = links + i * LINK.size
+        force = take(work, slot + LINK.force, 6)
+        if tree.first[i + 1] - tree.first[i] > 1:
+            own, other = _own_twists(tree, work, i)
+            moved = force_cross(own, take(work, slot + LINK.second, 6))
+            force = add6(force, subtract6(moved, force_cross(other, take(work, slot, 6))))
+        for j in range(tree.first[i], tree.first[i + 1]):
+            value = dot6(take(work, columns + j * PRODUCT_COLUMN.size, 6), force) * factor
+            store(product, j, load(product, j) - value)
+        add_wrench(tree, work, i, links, LINK.size, LINK.force)
+        add_wrench(tree, work, i, links, LINK.size, 0)
+        add_wrench(tree, work, i, links, LINK.size, LINK.second)
+    if tree.armed:
+        for number in range(tree.noncommuting_count):
+            _subtract_armature(tree, work, tree.noncommuting[number], factor, product)
+
+
+@inlined
+def _own_twists(tree, work, i):
+    """The sums of Phi_j v_j and of Phi_j w_j over the columns of link i."""
+    v, w = tree.vectors, tree.vectors + tree.nv
+    zero = load(work, tree.poses + 1)
+    own, other = (zero, zero, zero, zero, zero, zero), (zero, zero, zero, zero, zero, zero)
+    for j in range(tree.first[i], tree.first[i + 1]):
+        Phi = take(work, tree.per_column + j * PRODUCT_COLUMN.size, 6)
+        own, other = add6(own, scale6(Phi, load(work, v + j))), add6(other, scale6(Phi, load(work, w + j)))
+    return own, other
+
+
+@inlined
+def _subtract_armature(tree, work, link, factor, product):
+    """Subtract `factor` times the terms of armature, H = diag(a, a, a, m, m, m), of one link."""
+    first, zero = tree.first[link], load(work, tree.poses + 1)
+    count = tree.first[link + 1] - first
+    x = local_twist(work, tree.vectors + first, 1, count, zero)
+    y = local_twist(work, tree.vectors + tree.nv + first, 1, count, zero)
+    force = _armature_times(tree, link, motion_cross(x, y))
+    subtract_local(product, first, count, factor, add6(force, vector_terms(tree, link, x, y)))
+
+
+@inlined
+def _armature_times(tree, link, x):
+    """H x of armature."""
+    first, m = tree.first[link], 0.0
+    if is_free(tree, link):
+        m = tree.armature[first + 3]
+    return (*scale3((x[0], x[1], x[2]), tree.armature[first]), *scale3((x[3], x[4], x[5]), m))
+
+
+@inlined
+def vector_terms(tree, link, x, y):
+    """X x* r - y x* p with the momenta r and p of armature."""
+    moved = force_cross(x, _armature_times(tree, link, y))
+    return subtract6(moved, force_cross(y, _armature_times(tree, link, x)))
+
+
+@inlined
+def subtract_local(product, first, count, factor, x):
+    """Subtract `factor` times the components of a wrench in a link's axes from slots product[first + k]."""
+    for k in range(count):
+        store(product, first + k, load(product, first + k) - component(x, k) * factor)
+
+
+# --- symbols ------------------------------------------------------------------------------------------------
+
+
+@inlined
+def subtract_from_symbols(nv, up, columns, Gamma, stride):
+    """Subtract D from Gamma of the Levi-Civita connection, for one spherical or free link.
+
+    All symbols have to be written, mirror images included. Arguments as in `subtract_by_rows`; entries are
+    `stride` slots apart. It holds for derivatives along the frame, too, as the brackets are constant.
+    """
+    first, count = columns
+    for j in range(first, first + count):
+        for k in range(j + 1, first + count):
+            for i in range(nv):
+                if i < first or i > k:
+                    near, far = min(i, first), max(i, first)
+                    while far > near:
+                        far = up[far]
+                    if far == near:
+                        _alternate(nv, Gamma, i, j, k, stride, i >= first + count or i < first)
+
+
+@inlined
+def _alternate(nv, Gamma, i, j, k, stride, outside):
+    """Subtract the part of Gamma that alternates in three columns, of which j and k are of one link."""
+    D = _lowered(nv, Gamma, i, j, k, stride)
+    if not outside:
+        D = D + _lowered(nv, Gamma, j, k, i, stride) + _lowered(nv, Gamma, k, i, j, stride)
+    subtract_antisymmetric(Gamma, nv, (i, j, k), D * (1.0 / 6.0), stride)
+
+
+@inlined
+def _lowered(nv, Gamma, i, j, k, stride):
+    """s_ijk = Gamma_ijk - Gamma_ikj."""
+    there = load(Gamma, ((i * nv + j) * nv + k) * stride)
+    return there - load(Gamma, ((i * nv + k) * nv + j) * stride)
+
+
+@inlined
+def subtract_antisymmetric(Gamma, nv, columns, D, stride):
+    """Subtract from Gamma the six components, on these three columns, of a totally antisymmetric tensor.
+
+    D is its component with the indices in the order of `columns`; entries of Gamma are `stride` slots apart.
+    """
+    i, j, k = columns
+    _add(Gamma, ((i * nv + j) * nv + k) * stride, -D)
+    _add(Gamma, ((j * nv + k) * nv + i) * stride, -D)
+    _add(Gamma, ((k * nv + i) * nv + j) * stride, -D)
+    _add(Gamma, ((i * nv + k) * nv + j) * stride, D)
+    _add(Gamma, ((k * nv + j) * nv + i) * stride, D)
+    _add(Gamma, ((j * nv + i) * nv + k) * stride, D)
+
+@inlined
+def _add(Gamma, slot, number):
+    store(Gamma, slot, load(Gamma, slot) + number)
