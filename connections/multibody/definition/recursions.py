@@ -5,8 +5,9 @@ sum over its bodies of
 
     D(x, v, w) = -1/2 x . (I (v x w) + v x* I w - w x* I v)
 
-of the body's twists. With "least", D is Alt Gamma* of the robot's frame, which is that of
-s_ijk = H_im s^m_jk with the frame's brackets s^m_jk. The regressors are by bodies: the wrench of a body is linear in its 10 parameters.
+of the body's twists. With "least", D is Alt Gamma* in the robot's frame, (s_ijk + s_jki + s_kij) / 6 with
+s_ijk = H_im s^m_jk and the frame's brackets s^m_jk. The regressors are by bodies: the wrench of a body is
+linear in its 10 parameters.
 Source: [W] VI-A, eq. (18), and IV-A; [E] (11).
 """
 
@@ -68,7 +69,7 @@ def contorsion_of_inertias_at(robot: HasKinematics, q: Vector, inertias: Any) ->
 
 
 def least_contorsion_of(H: jax.Array, s: Any) -> jax.Array:
-    """D (n, n, n) = Alt Gamma* for a metric H (n, n) and brackets s[k, i, j], in both of which it is linear."""
+    """D (n, n, n) = Alt Gamma* for a metric H (n, n), in which it is linear, and brackets s[k, i, j]."""
     low = jnp.einsum("im,mjk->ijk", H, s)
     return (low + jnp.einsum("jki->ijk", low) + jnp.einsum("kij->ijk", low)) / 6
 
@@ -87,7 +88,11 @@ def _mass_matrix(robot: Robot, q: Vector) -> jax.Array:
 
 def _coriolis_matrix(robot: Robot, q: Vector, v: Vector, body_factor: str) -> jax.Array:
     C = robot.definition.system.coriolis_matrix_at(q, v)
-    return C if body_factor == "christoffel" else C - jnp.einsum("ijk,j->ik", contorsion_at(robot, q, body_factor), v)
+    return (
+        C
+        if body_factor == "christoffel"
+        else C - jnp.einsum("ijk,j->ik", contorsion_at(robot, q, body_factor), v)
+    )
 
 
 def _mass_matrix_rate(robot: Robot, q: Vector, v: Vector) -> jax.Array:

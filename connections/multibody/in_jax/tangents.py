@@ -497,7 +497,9 @@ def _coriolis_change(of: Recursions, q: Vector, v: Vector, xi: Vector, chosen: C
     moved = jax.vmap(lambda e: _symmetric(of, q, v, e) @ xi)(jnp.eye(len(xi))).T
     if of.brackets:
         moved = moved + _mass_change(of, q, xi) @ jnp.einsum("mjk,j->mk", brackets_of(of, len(v)), v) / 2.0
-    return moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi, chosen), v)
+    return (
+        moved if chosen == _STAR else moved - jnp.einsum("ijk,j->ik", _torsion_change(of, q, xi, chosen), v)
+    )
 
 
 def _moved(

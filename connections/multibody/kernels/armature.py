@@ -181,7 +181,7 @@ def add_to_curvature_operator(tree, work, K):
             count = tree.first[link + 1] - first
             v, a = _twist(tree, work, link, tree.vectors), _twist(tree, work, link, tree.vectors + nv)
             for k in range(count):
-                unit = unit_like(v, k)
+                unit = _unit(v, k)
                 once = motion_cross(unit, v)
                 twice = add6(motion_cross(unit, a), motion_cross(once, v))
                 of_a, of_v = _product(tree, link, a, unit), _product(tree, link, v, once)
@@ -239,7 +239,7 @@ def _product(tree, link, x, y):
 
 
 @inlined
-def unit_like(like, k):
+def _unit(like, k):
     """The twist of which component k is one, of the type of the twist `like`."""
     zero = like[0] - like[0]
     return (

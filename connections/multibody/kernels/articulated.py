@@ -23,9 +23,8 @@ from connections.multibody.kernels.algebra import energy_scale, momentum
 from connections.multibody.kernels.layout import ARTICULATED_COLUMN as COLUMN
 from connections.multibody.kernels.layout import ARTICULATED_LINK as LINK
 from connections.multibody.kernels.layout import MASS_COLUMN, MASS_LINK
-from connections.multibody.kernels.newton_euler import joint_twist
 from connections.multibody.kernels.origins import add_articulated, add_inertia, add_wrench, inherited
-from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
+from connections.multibody.kernels.poses import joint_twist, link_inertia, place_links, store_columns
 
 
 @inlined

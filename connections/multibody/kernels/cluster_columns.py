@@ -22,7 +22,7 @@ def columns_of(tree, reduced, s):
 
 @inlined
 def group_columns(tree, reduced, number):
-    """First column in v, and number of columns, of a spherical or free joint; the first is -1 if dependent."""
+    """The first column of a spherical or free joint in v, -1 if it is dependent, and their number."""
     link = tree.noncommuting[number]
     return reduced.independent[tree.first[link]], tree.first[link + 1] - tree.first[link]
 

@@ -49,7 +49,7 @@ from connections.multibody.kernels.least import local_twist, subtract_by_rows
 
 @inlined
 def coriolis_matrix_rate(tree, reduced, work, rate, factor):
-    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the first two vectors."""
+    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the vectors."""
     clear(rate, 0, reduced.nv * reduced.nv)
     spanning_motion(tree, reduced, work)
     _add_rate(tree, reduced, work, rate, 1.0, factor if factor == FORCE_CROSS else 0)
@@ -162,7 +162,7 @@ def _subtract_least(tree, reduced, work, rate, moving, vector):
 
 @inlined
 def _project_mass(tree, reduced, work, places, s, r, H, moving):
-    """Add the contribution of entries (s, r) of C_s and H_s to H, or if `moving` to Hdot; as `_project_rate`."""
+    """Add the contribution of entries (s, r) to H, or if `moving` to Hdot; as `_project_rate`."""
     m, (C, moved) = tree.nv, places
     entry = load(work, C + 2 * m * m + s * m + r)
     entry_rate = load(work, C + s * m + r) + load(work, C + r * m + s)
@@ -217,7 +217,9 @@ def _turn(tree, reduced, work, link, moved):
     if reduced.LG_rows[first] >= 0:
         start, count = columns_of(tree, reduced, first)
         velocity = local_twist(work, tree.vectors + first, 1, stop - first, load(work, reduced.zero))
-        drift = local_twist(work, tree.vectors + 2 * tree.nv + first, 1, stop - first, load(work, reduced.zero))
+        drift = local_twist(
+            work, tree.vectors + 2 * tree.nv + first, 1, stop - first, load(work, reduced.zero)
+        )
         for k in range(count):
             at = _slot(tree, reduced, moved, first, k)
             stride = MOVED_RATE.size * count

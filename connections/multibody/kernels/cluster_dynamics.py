@@ -62,7 +62,7 @@ def gravity(tree, reduced, work, g):
 
 @inlined
 def coriolis_product(tree, reduced, work, product, factor):
-    """C(q, v) w, slots product[j], of the connection that `factor` names; v and w are the first two vectors."""
+    """C(q, v) w, slots product[j], of the connection of `factor`; v and w are the first two vectors."""
     v, w, f = reduced.vectors, reduced.vectors + reduced.nv, reduced.spanning
     to_spanning(tree, reduced, work, v, tree.vectors)
     to_spanning(tree, reduced, work, w, tree.vectors + tree.nv)

@@ -35,13 +35,18 @@ from connections.multibody.kernels.layout import FORCE_CROSS, LEAST
 from connections.multibody.kernels.layout import RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import RATE_LINK as LINK
 from connections.multibody.kernels.least import subtract_by_rows
-from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.poses import add_to_parent, link_inertia, place_links, store_columns
+from connections.multibody.kernels.poses import (
+    add_to_parent,
+    joint_twist,
+    link_inertia,
+    place_links,
+    store_columns,
+)
 
 
 @inlined
 def coriolis_matrix_rate(tree, work, rate, factor):
-    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the first two vectors."""
+    """d/dt C(q, v), slots rate[i nv + j], of the connection of `factor`; v and a are the vectors."""
     nv, links, columns = tree.nv, tree.per_link, tree.per_column
     move_links(tree, work)
     accelerate_links(tree, work)

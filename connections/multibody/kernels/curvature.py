@@ -47,7 +47,7 @@ from connections.multibody.kernels.coriolis_rate import accelerate_links, forces
 from connections.multibody.kernels.layout import CHRISTOFFEL_COLUMN, CHRISTOFFEL_LINK
 from connections.multibody.kernels.layout import RATE_COLUMN as COLUMN
 from connections.multibody.kernels.layout import RATE_LINK as LINK
-from connections.multibody.kernels.newton_euler import joint_twist
+from connections.multibody.kernels.poses import joint_twist
 
 
 @inlined

@@ -50,8 +50,7 @@ from connections.multibody.kernels.algebra import (
 from connections.multibody.kernels.layout import DERIVATIVES_COLUMN as COLUMN
 from connections.multibody.kernels.layout import DERIVATIVES_LINK as LINK
 from connections.multibody.kernels.layout import HESSIAN_COLUMN, HESSIAN_LINK
-from connections.multibody.kernels.newton_euler import joint_twist
-from connections.multibody.kernels.poses import add_to_parent
+from connections.multibody.kernels.poses import add_to_parent, joint_twist
 
 
 @inlined

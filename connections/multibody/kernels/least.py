@@ -22,20 +22,20 @@ projection. Derivatives along the motion follow from bilinearity in (H, v).
 
 from connections.engines.inlined.simd import inlined, load, put, store, take
 from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
-from connections.engines.inlined.vectors import scale3
+from connections.engines.inlined.vectors import dot3, scale3
 from connections.multibody.kernels.algebra import momentum
-from connections.multibody.kernels.armature import component, is_free, unit_like
+from connections.multibody.kernels.armature import component, is_free
 from connections.multibody.kernels.layout import CORIOLIS_COLUMN, CORIOLIS_LINK, PRODUCT_COLUMN
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.origins import (
     add_wrench,
+    column_seen,
     distance_before,
     distance_to,
     inherited,
-    twist_seen,
     wrench_seen,
 )
-from connections.multibody.kernels.poses import link_inertia
+from connections.multibody.kernels.poses import joint_twist, link_inertia
 
 # --- matrices -----------------------------------------------------------------------------------------------
 
@@ -44,65 +44,102 @@ from connections.multibody.kernels.poses import link_inertia
 def subtract_from_matrix(tree, work, C):
     """Turn C of the Levi-Civita connection into the least C, for the workspace that `coriolis` left.
 
-    The rows h_i are made of inertias of subtrees, without H.
+    With f_i = I Phi_i, I of the subtree that column i moves or, if the link is farther out, of that of the
+    link, (x x* h_i)_k = -f_i . (x x Phi_k). These take the place of the rates of the link's columns.
     """
+    size = CORIOLIS_COLUMN.size
     for number in range(tree.noncommuting_count):
         link = tree.noncommuting[number]
         first, zero = tree.first[link], load(work, tree.poses + 1)
-        x = local_twist(work, tree.vectors + first, 1, tree.first[link + 1] - first, zero)
-        p, here = (zero, zero, zero, zero, zero, zero), (zero, zero, zero)
-        i, d = tree.up[first], distance_before(tree, work, first, here)
+        x = joint_twist(tree, work, link, tree.per_column, size, tree.vectors)
+        for k in range(first, tree.first[link + 1]):
+            turned = motion_cross(x, take(work, tree.per_column + k * size, 6))
+            put(work, tree.per_column + k * size + CORIOLIS_COLUMN.rate, scale6(turned, -1.0 / 6.0))
+        i, d = tree.up[first], distance_before(tree, work, first, (zero, zero, zero))
         while i >= 0:
-            Phi = take(work, tree.per_column + i * CORIOLIS_COLUMN.size, 6)
-            if tree.leaping:
-                Phi = twist_seen(Phi, d)
-            p = _subtract_row_of(tree, work, C, link, i, momentum(_inertia(tree, work, link), Phi), x, p)
+            Phi = column_seen(tree, take(work, tree.per_column + i * size, 6), d)
+            force = momentum(take(work, _inertia(tree, link), 10), Phi)
+            _add_row(tree, work, C, link, i, force)
             d = distance_before(tree, work, i, d)
             i = tree.up[i]
         for i in range(first, tree.end[first]):
-            Phi = take(work, tree.per_column + i * CORIOLIS_COLUMN.size, 6)
-            force = momentum(_inertia(tree, work, tree.link_of[i]), Phi)
+            inertia = take(work, _inertia(tree, tree.link_of[i]), 10)
+            force = momentum(inertia, take(work, tree.per_column + i * size, 6))
             if tree.leaping:
                 force = wrench_seen(force, distance_to(tree, work, tree.link_of[i], link))
-            p = _subtract_row_of(tree, work, C, link, i, force, x, p)
-        _add_momentum(tree.nv, C, first, tree.first[link + 1] - first, p)
+            _add_row(tree, work, C, link, i, force)
+        _add_momentum(tree, work, C, link)
 
 
 @inlined
-def _inertia(tree, work, link):
-    """The inertia of the subtree of a link."""
-    return take(work, tree.per_link + link * CORIOLIS_LINK.size + CORIOLIS_LINK.inertia, 10)
+def _inertia(tree, link):
+    """The slot of the inertia of the subtree of a link."""
+    return tree.per_link + link * CORIOLIS_LINK.size + CORIOLIS_LINK.inertia
 
 
 @inlined
-def _subtract_row_of(tree, work, C, link, i, force, x, p):
-    """Subtract the terms with h_i, and return the sum of p and v_i h_i; `force` moves along column i."""
-    first, columns = tree.first[link], tree.per_column + tree.first[link] * CORIOLIS_COLUMN.size
-    size, zero = CORIOLIS_COLUMN.size, load(work, tree.poses + 1)
-    n = (
+def _add_row(tree, work, C, link, i, force):
+    """Add what is in the place of rates, times `force`, to row i, and subtract it from column i."""
+    nv, first, size = tree.nv, tree.first[link], CORIOLIS_COLUMN.size
+    at = tree.per_column + first * size + CORIOLIS_COLUMN.rate
+    _add_skew(nv, C, i, first, dot6(take(work, at, 6), force))
+    _add_skew(nv, C, i, first + 1, dot6(take(work, at + size, 6), force))
+    _add_skew(nv, C, i, first + 2, dot6(take(work, at + 2 * size, 6), force))
+    if is_free(tree, link):  # its last three columns do not turn
+        push = force[3], force[4], force[5]
+        _add_skew(nv, C, i, first + 3, dot3(take(work, at + 3 * size + 3, 3), push))
+        _add_skew(nv, C, i, first + 4, dot3(take(work, at + 4 * size + 3, 3), push))
+        _add_skew(nv, C, i, first + 5, dot3(take(work, at + 5 * size + 3, 3), push))
+
+
+@inlined
+def _add_momentum(tree, work, C, link):
+    """Add p . (e_i x e_k) / 6, and the terms of armature.
+
+    The momentum of the subtree is in its body-level factor [[M, 0], [s x, 0]]: -s is the linear part, and
+    -2 times the axial vector of M the angular one, by (Ibar w) x = tr(Ibar) w x - Ibar (w x) - (w x) Ibar.
+    For H = diag(a, a, a, m, m, m) and the link's velocity (w, u), D v is a/2 (w x) in the angular block,
+    m/3 (w x) in the linear one, and m/3 (u x) in the others.
+    """
+    nv, first, size = tree.nv, tree.first[link], CORIOLIS_COLUMN.size
+    at, six = tree.per_column + first * size, 1.0 / 6.0
+    B = take(work, tree.per_link + link * CORIOLIS_LINK.size + CORIOLIS_LINK.factor, 12)
+    p = (B[5] - B[7], B[6] - B[2], B[1] - B[3], -B[9], -B[10], -B[11])
+    _add_turn(nv, C, first, first, scale3(_pushed(work, at, size, p), six))
+    if is_free(tree, link):
+        _add_turn(nv, C, first, first + 3, scale3(_pushed(work, at + 3 * size, size, p), six))
+    if tree.armed:
+        w = take(work, tree.vectors + first, 3)
+        _add_turn(nv, C, first, first, scale3(w, 0.5 * tree.armature[first]))
+        if is_free(tree, link):
+            m = tree.armature[first + 3] * (1.0 / 3.0)
+            _add_turn(nv, C, first, first + 3, scale3(take(work, tree.vectors + first + 3, 3), m))
+            _add_turn(nv, C, first + 3, first + 3, scale3(w, m))
+
+
+@inlined
+def _pushed(work, columns, size, force):
+    """The power of a force on three columns."""
+    return (
         dot6(take(work, columns, 6), force),
         dot6(take(work, columns + size, 6), force),
         dot6(take(work, columns + 2 * size, 6), force),
     )
-    f = (zero, zero, zero)
-    if is_free(tree, link):  # linear columns do not turn
-        f = (
-            _pushed(work, columns + 3 * size, force),
-            _pushed(work, columns + 4 * size, force),
-            _pushed(work, columns + 5 * size, force),
-        )
-    h = (n[0], n[1], n[2], f[0], f[1], f[2])
-    if tree.armed and tree.link_of[i] == link:
-        h = add6(h, scale6(unit_like(h, i - first), tree.armature[i]))
-    _subtract_row(tree.nv, C, first, tree.first[link + 1] - first, i, x, h)
-    return add6(p, scale6(h, load(work, tree.vectors + i)))
 
 
 @inlined
-def _pushed(work, column, force):
-    """The power of a force on a column without rotation."""
-    u = take(work, column + 3, 3)
-    return u[0] * force[3] + u[1] * force[4] + u[2] * force[5]
+def _add_turn(nv, C, rows, columns, x):
+    """Add -(x x) to a block of C, and its negative transpose to the other one if there are two."""
+    for i in range(3):
+        k = (i + 1) % 3
+        value = x[2]
+        if i == 1:
+            value = x[0]
+        elif i == 2:
+            value = x[1]
+        _add_skew(nv, C, rows + i, columns + k, value)
+        if rows != columns:
+            _add_skew(nv, C, rows + k, columns + i, -value)
 
 
 @inlined
@@ -124,7 +161,9 @@ def subtract_by_rows(nv, up, columns, work, given, zero, C):
             h = local_twist(work, H + first * nv + i, nv, count, zero)
             _subtract_row(nv, C, first, count, i, x, h)
             p = add6(p, scale6(h, load(work, vector + i)))
-    _add_momentum(nv, C, first, count, p)
+    _add_turn(nv, C, first, first, scale3((p[0], p[1], p[2]), 1.0 / 6.0))
+    if count > 3:
+        _add_turn(nv, C, first, first + 3, scale3((p[3], p[4], p[5]), 1.0 / 6.0))
 
 
 @inlined
@@ -138,18 +177,6 @@ def _subtract_row(nv, C, first, count, i, x, h):
         _add_skew(nv, C, i, first + 3, row[3])
         _add_skew(nv, C, i, first + 4, row[4])
         _add_skew(nv, C, i, first + 5, row[5])
-
-
-@inlined
-def _add_momentum(nv, C, first, count, p):
-    """Add p . (e_i x e_k) / 6 to C[first + i, first + k]: e_i x e_k = eps_ikm e_m, linear if one of them is."""
-    for i in range(3):
-        k, m = (i + 1) % 3, (i + 2) % 3
-        _add_skew(nv, C, first + i, first + k, component(p, m) * (1.0 / 6.0))
-        if count > 3:
-            value = component(p, m + 3) * (1.0 / 6.0)
-            _add_skew(nv, C, first + i, first + 3 + k, value)
-            _add_skew(nv, C, first + 3 + i, first + k, value)
 
 
 @inlined
@@ -184,7 +211,8 @@ def subtract_from_product(tree, work, sign, product):
         slot = links + i * LINK.size
         bracket = inherited(tree, work, i, links + tree.parent[i] * LINK.size + LINK.rate)
         if tree.first[i + 1] - tree.first[i] > 1:
-            own, other = _own_twists(tree, work, i)
+            own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
+            other = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
             bracket = add6(bracket, motion_cross(own, other))
         inertia = link_inertia(tree, work, i)
         put(work, slot + LINK.rate, bracket)
@@ -196,7 +224,8 @@ def subtract_from_product(tree, work, sign, product):
         slot = links + i * LINK.size
         force = take(work, slot + LINK.force, 6)
         if tree.first[i + 1] - tree.first[i] > 1:
-            own, other = _own_twists(tree, work, i)
+            own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
+            other = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
             moved = force_cross(own, take(work, slot + LINK.second, 6))
             force = add6(force, subtract6(moved, force_cross(other, take(work, slot, 6))))
         for j in range(tree.first[i], tree.first[i + 1]):
@@ -208,18 +237,6 @@ def subtract_from_product(tree, work, sign, product):
     if tree.armed:
         for number in range(tree.noncommuting_count):
             _subtract_armature(tree, work, tree.noncommuting[number], factor, product)
-
-
-@inlined
-def _own_twists(tree, work, i):
-    """The sums of Phi_j v_j and of Phi_j w_j over the columns of link i."""
-    v, w = tree.vectors, tree.vectors + tree.nv
-    zero = load(work, tree.poses + 1)
-    own, other = (zero, zero, zero, zero, zero, zero), (zero, zero, zero, zero, zero, zero)
-    for j in range(tree.first[i], tree.first[i + 1]):
-        Phi = take(work, tree.per_column + j * PRODUCT_COLUMN.size, 6)
-        own, other = add6(own, scale6(Phi, load(work, v + j))), add6(other, scale6(Phi, load(work, w + j)))
-    return own, other
 
 
 @inlined
@@ -307,6 +324,7 @@ def subtract_antisymmetric(Gamma, nv, columns, D, stride):
     _add(Gamma, ((i * nv + k) * nv + j) * stride, D)
     _add(Gamma, ((k * nv + j) * nv + i) * stride, D)
     _add(Gamma, ((j * nv + i) * nv + k) * stride, D)
+
 
 @inlined
 def _add(Gamma, slot, number):

@@ -10,8 +10,8 @@ where sums are over the links that column j moves, and the ground accelerates by
 Source: [W] VI-A and (20), [E] (18).
 """
 
-from connections.engines.inlined.simd import inlined, load, put, store, take
-from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, scale6, subtract6
+from connections.engines.inlined.simd import inlined, put, store, take
+from connections.engines.inlined.twists import add6, dot6, force_cross, motion_cross, subtract6
 from connections.multibody.kernels import armature
 from connections.multibody.kernels.algebra import (
     body_factor,
@@ -26,7 +26,7 @@ from connections.multibody.kernels.layout import FORCE_CROSS, LEAST, PRODUCT_COL
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.least import subtract_from_product
 from connections.multibody.kernels.origins import add_wrench, inherited
-from connections.multibody.kernels.poses import link_inertia, place_links, store_columns
+from connections.multibody.kernels.poses import joint_twist, link_inertia, place_links, store_columns
 
 
 @inlined
@@ -91,7 +91,7 @@ def gravity(tree, work, tau):
 
 @inlined
 def coriolis_product(tree, work, product, factor):
-    """C(q, v) w, slots product[j], of the connection that `factor` names; v and w are the first two vectors."""
+    """C(q, v) w, slots product[j], of the connection of `factor`; v and w are the first two vectors."""
     links = tree.per_link
     _outward_pair(tree, work)
     for i in range(1, tree.links + 1):
@@ -162,16 +162,6 @@ def ground_acceleration(tree, falls):
     if falls:
         return 0.0, 0.0, 0.0, -k[0], -k[1], -k[2]
     return 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-
-
-@inlined
-def joint_twist(tree, work, i, columns, stride, vector):
-    """The sum of Phi_j x_j over the columns of link i, for the vector x that begins at slot `vector`."""
-    j = tree.first[i]
-    total = scale6(take(work, columns + j * stride, 6), load(work, vector + j))
-    for j in range(tree.first[i] + 1, tree.first[i + 1]):
-        total = add6(total, scale6(take(work, columns + j * stride, 6), load(work, vector + j)))
-    return total
 
 
 @inlined

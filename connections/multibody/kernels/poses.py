@@ -8,6 +8,7 @@ are plain sums.
 
 from connections.engines.inlined.rows import accumulate
 from connections.engines.inlined.simd import beyond, inlined, load, put, take
+from connections.engines.inlined.twists import add6, scale6
 from connections.engines.inlined.vectors import add3, product_columns, rotate_columns, subtract3
 from connections.multibody.kernels.elementary_joints import displaced, put_axes, put_columns
 from connections.multibody.kernels.layout import IDENTITY, LEAP, PARAMETERS, POSE
@@ -53,6 +54,16 @@ def store_columns(tree, work, i, base, stride):
     """Write Phi of the columns of link i to slots base + column * stride."""
     pose, k = beyond(work, tree.poses + i * POSE.size), beyond(tree.parameters, i * PARAMETERS.size)
     put_columns(tree.kind[i], pose, k, beyond(work, base + tree.first[i] * stride), stride)
+
+
+@inlined
+def joint_twist(tree, work, i, columns, stride, vector):
+    """The sum of Phi_j x_j over the columns of link i, for the vector x that begins at slot `vector`."""
+    j = tree.first[i]
+    total = scale6(take(work, columns + j * stride, 6), load(work, vector + j))
+    for j in range(tree.first[i] + 1, tree.first[i + 1]):
+        total = add6(total, scale6(take(work, columns + j * stride, 6), load(work, vector + j)))
+    return total
 
 
 @inlined

@@ -33,9 +33,8 @@ from connections.engines.inlined.vectors import (
 from connections.multibody.kernels.layout import MOMENTUM_COLUMN, MOMENTUM_LINK, PARAMETERS, POSE
 from connections.multibody.kernels.layout import REGRESSOR_COLUMN as COLUMN
 from connections.multibody.kernels.layout import REGRESSOR_LINK as LINK
-from connections.multibody.kernels.newton_euler import joint_twist
 from connections.multibody.kernels.origins import distance_before, inherited
-from connections.multibody.kernels.poses import place_links, store_columns
+from connections.multibody.kernels.poses import joint_twist, place_links, store_columns
 
 
 @inlined
