@@ -46,7 +46,7 @@ from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import inverse_lengths_of
-from connections.integration.solver import Options, Solver
+from connections.integration.solver import Solver, StepOptions
 
 _FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
 DRIFT = "q -> velocity v_0 (n,)"  # in an error
@@ -364,7 +364,7 @@ class NonholonomicSystem(Described, Parametrized):
         method: str = "DOP853",
         step: float | None = None,
         order: int | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[StepOptions],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and controls: ``q, vbar = system.simulate(...)``.
 
@@ -379,8 +379,9 @@ class NonholonomicSystem(Described, Parametrized):
         v0 : (..., m) initial velocities in the basis of the distribution.
         times : (T,) strictly monotone [s].
         control : optional, (t, q, vbar) -> u (a,), or a covector (n,) if the system has no inputs.
-        method : "DOP853", with tolerances; or "variational", steps of one length by the discrete principle of
-            Lagrange and d'Alembert, which keep the constraints, and neither energy nor a symplectic form.
+        method : "DOP853", with tolerances; "Radau", with tolerances, for what is stiff; or "variational",
+            steps of one length by the discrete principle of Lagrange and d'Alembert, which keep the
+            constraints, and neither energy nor a symplectic form.
         step : h [s], the length of variational steps; it divides each interval of `times`.
         order : of variational steps, 2 (by default) or 4.
         options : as for `geodesic`; times in seconds. Variational steps have none.
@@ -412,7 +413,7 @@ class NonholonomicSystem(Described, Parametrized):
             return variational_motion(
                 "simulate", self, arguments, times, step, order, discrete, conserving=kept
             )
-        solver = Solver.of("simulate", options, TOLERANCE / 2.0)
+        solver = Solver.of("simulate", {**options, "method": method}, TOLERANCE / 2.0)
         return Trajectories.of(self).motion(
             "simulate", PytreePartial(self._flow, control), arguments, times, solver
         )

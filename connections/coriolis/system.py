@@ -33,7 +33,7 @@ from connections.evaluation.parameters import Parametrized, PytreePartial, with_
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
-from connections.integration.solver import Options, Solver
+from connections.integration.solver import Solver, StepOptions
 
 Potential = Callable[[jax.Array], jax.Array]
 Forces = Callable[[Any, jax.Array, jax.Array], jax.Array]
@@ -382,7 +382,7 @@ class MechanicalSystem(Described, Parametrized):
         method: str = "DOP853",
         step: float | None = None,
         order: int | None = None,
-        **options: Unpack[Options],
+        **options: Unpack[StepOptions],
     ) -> Motion:
         """The motion from (q0, v0) under potential, forces and control: ``q, v = system.simulate(...)``.
 
@@ -394,8 +394,8 @@ class MechanicalSystem(Described, Parametrized):
         control : optional, (t, q, v) -> tau (n,); JAX-traceable.
         symmetry : optional, a group under which metric and potential are invariant: its momenta <v, xi_a>
             (`GroupAction.momenta`) are compared at every requested time, as the energy is.
-        method : "DOP853", with tolerances; or "variational", structure-preserving steps of one length (the
-            page "Which integrator do I want?").
+        method : "DOP853", with tolerances; "Radau", with tolerances, for what is stiff; or "variational",
+            structure-preserving steps of one length (the page "Which integrator do I want?").
         step : h [s], the length of variational steps; it divides each interval of `times`.
         order : of variational steps, 2 (by default) or 4.
         options : as for `geodesic`; times in seconds. Variational steps have none.
@@ -422,7 +422,7 @@ class MechanicalSystem(Described, Parametrized):
         arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
         if is_variational("simulate", method, step, order, options):
             return self._variational(arguments, times, control, symmetry, step, order)
-        solver = Solver.of("simulate", options)
+        solver = Solver.of("simulate", {**options, "method": method})
         recipe = PytreePartial(self._flow, control)
         if symmetry is not None:
             require_untraced_symmetry(q0, v0, times)

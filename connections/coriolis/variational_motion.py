@@ -53,7 +53,7 @@ from connections.geometry.metrics import Metric
 from connections.integration.solver import Options, Settings
 from connections.integration.tolerances import relative_drift
 
-METHODS = ("DOP853", "variational")
+METHODS = ("DOP853", "Radau", "variational")
 GOALS = 64  # requested times in one call of compiled code
 LONGEST = 4096  # steps from one of them to the next; so Ctrl-C ends a long motion
 PLACES = (1, 8, 64)  # motions that are stepped together; compiled once for each of these
@@ -135,6 +135,9 @@ def is_variational(name: str, method: str, step: Any, order: Any, options: Mappi
     ValueError : there is no such method or order, or the step is not positive.
     TypeError : an option of the other method, or no step.
     """
+    if isinstance(method, str) and method not in METHODS:
+        words = "expected 'DOP853' or 'variational', or 'Radau' where a motion is stiff"
+        raise ValueError(f"method: {words}, got {method!r}")
     require_choice("method", method, METHODS)
     if method != "variational":
         for option, value in (("step", step), ("order", order)):

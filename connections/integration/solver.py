@@ -16,14 +16,22 @@ from typing import Any, NamedTuple, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.checks import ShapeError, as_array, is_traced, require_finite, require_function
+from connections.checks import (
+    ShapeError,
+    as_array,
+    is_traced,
+    require_choice,
+    require_finite,
+    require_function,
+)
 from connections.integration.tolerances import ATOL, DRIFT, MAX_STEPS, RTOL
 
 EVENT = "(t, q, v) -> a number"
+METHODS = ("DOP853", "Radau")
 
 
-class Options(TypedDict, total=False):
-    """Keywords of geodesics, transports and simulations; those of `scipy.integrate.solve_ivp` mean the same.
+class StepOptions(TypedDict, total=False):
+    """Keywords of both methods; those of `scipy.integrate.solve_ivp` mean the same.
 
     Parameters
     ----------
@@ -48,6 +56,17 @@ class Options(TypedDict, total=False):
     events: Any
     allow_partial: bool
     estimate: bool
+
+
+class Options(StepOptions, total=False):
+    """Keywords of geodesics, transports and simulations.
+
+    Parameters
+    ----------
+    method : "DOP853", explicit and of order 8, or "Radau", implicit and of order 5, for what is stiff.
+    """
+
+    method: str
 
 
 class Settings(NamedTuple):
@@ -144,6 +163,7 @@ class Solver:
     events : functions (t, q, v) -> number, with what is asked of them; None if there is no such argument.
     allow_partial : whether a motion that fails is NaN from there on.
     estimate : whether the difference to a more accurate solution is wanted.
+    stiff : whether the method is Radau's.
     """
 
     settings: Settings = field(default_factory=Settings)
@@ -151,6 +171,7 @@ class Solver:
     events: tuple[Event, ...] | None = None
     allow_partial: bool = False
     estimate: bool = False
+    stiff: bool = False
 
     @classmethod
     def of(
@@ -173,7 +194,8 @@ class Solver:
         ------
         TypeError : an unknown option, or one that the function does not take; an event is no function, or has
             an attribute that is no number.
-        ValueError : a tolerance, step or number of steps that is not positive, or an event's ``terminal``.
+        ValueError : a tolerance, step or number of steps that is not positive, an event's ``terminal``, or
+            there is no such method.
         ShapeError, NonFiniteError : breakpoints are not one row of finite numbers.
         """
         known = [option for option in Options.__annotations__ if option not in set(without)]
@@ -189,8 +211,11 @@ class Solver:
             max_step=_longest(options.get("max_step")),
             max_steps=_count("max_steps", options.get("max_steps")),
         )
-        flags = (_flag(option, options.get(option, False)) for option in ("allow_partial", "estimate"))
-        return cls(settings, _times(options.get("breakpoints")), _events(options.get("events")), *flags)
+        partial, estimate = (_flag(name, options.get(name, False)) for name in ("allow_partial", "estimate"))
+        events, method = _events(options.get("events")), options.get("method", METHODS[0])
+        require_choice("method", method, METHODS)
+        times = _times(options.get("breakpoints"))
+        return cls(settings, times, events, partial, estimate, method == METHODS[1])
 
     def closer(self) -> Solver:
         """The solver with a hundredth of the tolerances and without events, for an estimate of the error."""

@@ -55,7 +55,15 @@ from connections.evaluation.boundary import (
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FrameField
-from connections.integration.driver import TOO_SHORT, Attempts, Followed, Stopped, follow, stop_at_drifts
+from connections.integration.driver import (
+    TOO_SHORT,
+    Attempts,
+    Followed,
+    Stopped,
+    follow,
+    stop_at_drifts,
+    too_many,
+)
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
 from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held, uncertainties
@@ -327,8 +335,9 @@ class Trajectories(Parametrized):
         items = zip(arrays, arguments, strict=True)
         rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
         if is_traced_now(times, *arrays):
-            if solver.events:
-                raise ValueError(f"{name}: events are found outside of jit, grad and vmap only")
+            if solver.events or solver.stiff:
+                what = "events are found" if solver.events else "method='Radau' works"
+                raise ValueError(f"{name}: {what} outside of jit, grad and vmap only")
             if not is_traced(times, since):
                 solver.require_within(np.asarray(times) + since)
             traced: tuple[Value, Any] = self._traced(recipe, rows, batch, times, solver, since)
@@ -357,9 +366,11 @@ class Trajectories(Parametrized):
         motions: JaxMotions | HostMotions
         flow, count = recipe(), math.prod(batch)
         settings = flow.settings(solver.settings)
+        if solver.stiff:
+            flow = replace(flow, host=None)  # of which there are no derivatives
         if flow.host is None or not count:
             layout = flow.layout(*(row[0] for row in rows)) if count else None
-            motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout)
+            motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout, solver.stiff)
             if not count:
                 values = motions.nothing(rows, times)
                 if not solver.events:
@@ -394,7 +405,8 @@ class Trajectories(Parametrized):
         equation = attempts, started.y, started.origin, clock, settings
         options = motions.places, events, look, name_of
         following = partial(follow, *equation, *options, looked_at=not falls)
-        if isinstance(motions, JaxMotions) and started.y.size and count == 1 and events is None:
+        alone = started.y.size and count == 1 and events is None
+        if isinstance(motions, JaxMotions) and alone and not solver.stiff:
             beginning = motions.stretches(float(times[0]), started, scales, float(clock[-1]), settings)
             following = partial(follow_stretches, *beginning, clock, settings, look, name_of)
         found, interrupt = motions_with_progress(name, following)
@@ -434,6 +446,8 @@ class Trajectories(Parametrized):
         if batch:
             name = f"{name} {list(failed[0])} of the batch"
         stop, refused = found.stopped.get(row), motions.refused_at(row)
+        if stop is not None and not solver.stiff and stop.why == too_many(settings.max_steps):
+            stop = stop._replace(why=f"{stop.why} (method='Radau' takes few, if the motion is stiff)")
         try:
             self._raise(name, flow, first, given, times, good[row], points[row], stop, refused, since)
         except IntegrationError as error:

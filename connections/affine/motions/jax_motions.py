@@ -23,6 +23,7 @@ from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
 from connections.integration.driver import PLACES, Attempts
+from connections.integration.radau import judged_stiff_step_at
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
 from connections.integration.stretches import GOALS, Advance
@@ -109,11 +110,22 @@ class OneMotion(NamedTuple):
         given : arguments of the motion.
         """
         t0, s, h, grain, rtol, atol = instants
-        rate, units = (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.scales))
+        rate, units = self._from(t0, given)
         found = step_at(rate, units, s, h, state[0], state[1])
         lengths = jnp.abs(s + h), jnp.abs(h), grain
         step: jax.Array = with_error_ratios(found, state, scales, layout, *lengths, (rtol, atol), jnp)
         return step
+
+    def stiff_step(
+        self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
+    ) -> jax.Array:
+        """A step of Radau's method, with the arguments of `step`."""
+        rate, units = self._from(instants[0], given)
+        return judged_stiff_step_at(rate, units, layout, instants[1:], state, scales)
+
+    def _from(self, t0: jax.Array, given: tuple[jax.Array, ...]) -> Any:
+        """The rate and the scales as functions of (s, y)."""
+        return (lambda s, y, at=at: at(t0, s, y, *given) for at in (self.rate, self.scales))
 
 
 def motion_of(owner: Any, recipe: Callable[[], Any]) -> OneMotion:
@@ -128,16 +140,18 @@ class JaxMotions:
     ----------
     make : () -> the functions of one motion, bound to the objects that it depends on.
     layout : of the flat state; None if there is no motion.
+    stiff : whether steps are those of Radau's method.
     """
 
-    def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None) -> None:
+    def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None, stiff: bool = False) -> None:
         self._make, self.places = make, PLACES
         self._start, self._record, self._terms = (
             compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
         )
         if layout is not None:
             self._step, self._stretch = (
-                compiled(at, make, LayoutKey.of(layout)) for at in (_step_of_rows, _several_steps)
+                compiled(at, make, LayoutKey.of(layout))
+                for at in (_stiff_step_of_rows if stiff else _step_of_rows, _several_steps)
             )
 
     def start(self, rows: tuple[Array, ...], count: int) -> InitialStates:
@@ -388,6 +402,10 @@ def _initial_states(make: Callable[[], OneMotion], index: jax.Array, *rows: jax.
 
 def _step_of_rows(make: Callable[[], OneMotion], key: LayoutKey, *rows: jax.Array) -> Any:
     return _rows(partial(make().step, key.layout), rows)
+
+
+def _stiff_step_of_rows(make: Callable[[], OneMotion], key: LayoutKey, *rows: jax.Array) -> Any:
+    return _rows(partial(make().stiff_step, key.layout), rows)
 
 
 def _several_steps(

@@ -43,7 +43,7 @@ from connections.evaluation.parameters import Parametrized, unwrap
 from connections.integration.solver import Options, Settings, Solver
 from connections.integration.tolerances import ATOL, RTOL
 
-NOT_OF_SWEEPS = "breakpoints", "events", "allow_partial", "estimate"  # options
+NOT_OF_SWEEPS = "method", "breakpoints", "events", "allow_partial", "estimate"  # options
 
 
 @dataclass(frozen=True, eq=False, repr=False)

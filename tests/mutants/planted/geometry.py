@@ -5,6 +5,22 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # engines, evaluation
     Mutant(
+        "stiff-error-sign",
+        "integration/radau.py",
+        "jnp.asarray(E) @ z / step",
+        "-jnp.asarray(E) @ z / step",
+        ("integration/test_radau.py::test_the_error_is_estimated_and_of_the_order_four",),
+        "the error of a stiff step is that of another formula",
+    ),
+    Mutant(
+        "stiff-rates-at-the-beginning",
+        "integration/radau.py",
+        "times = s + jnp.asarray(C) * h\n",
+        "times = s + 0.0 * jnp.asarray(C) * h\n",
+        ("integration/test_radau.py::test_the_error_is_estimated_and_of_the_order_four",),
+        "functions of time are asked at the beginning of a stiff step only",
+    ),
+    Mutant(
         "recorded-sign-lost",
         "engines/recorded/expressions.py",
         'return record.place("-", record.place("constant", 0.0), place) if negated else place',
