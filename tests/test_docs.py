@@ -71,6 +71,7 @@ def test_pages_are_read_as_text() -> None:
         "compilation.md",
         "in_jax.md",
         "integrators.md",
+        "least_coriolis.md",
         "motions.md",
         "mujoco.md",
         "multibody.md",

@@ -2,7 +2,7 @@
 
 Members are Gamma* - D with a 3-form D. Permutations of indices are isometries of three-index arrays in the
 norm of any inner product, so Alt is an orthogonal projection onto the 3-forms, and for every D
-|Gamma* - D|^2 = |Gamma* - Alt Gamma*|^2 + |Alt Gamma* - D|^2.
+|Gamma* - D|^2 = |Gamma* - Alt Gamma*|^2 + |Alt Gamma* - D|^2. Proofs: docs/least_coriolis.md.
 """
 
 from __future__ import annotations

@@ -8,6 +8,7 @@ import numpy as np
 import oracles
 import pytest
 import systems
+from cases import always
 
 import connections as cn
 from connections import multibody as mb
@@ -62,7 +63,7 @@ METRICS = {
 }
 
 
-@pytest.mark.parametrize("name", METRICS)
+@pytest.mark.parametrize("name", always(METRICS, "a frame of functions", "a top"))
 def test_contorsion_is_alt_of_koszuls_symbols(name):
     """Not with another factor or sign; of fewer than three velocities nothing is left."""
     metric, q = METRICS[name]

@@ -68,6 +68,19 @@ def test_members_with_three_velocities_are_those_of_the_family():
 
 
 @pytest.mark.further
+def test_the_least_member_of_a_file_is_shown_at_gamma_one():
+    """From Levi-Civita's at gamma = 0 to the least symbols; in coordinates there is no way to go."""
+    fields = SPACE.change(lambda q: jnp.eye(3) + jnp.sin(q[0]) * jnp.eye(3, k=1))
+    for frame, differs in ((fields, True), (SPACE, False)):
+        least = cn.least_connection(cn.ConstantMetric(frame, np.diag([1.0, 2.0, 3.0])))
+        assert Manifold(as_subject(least, "least")).has_family == differs
+    least = cn.least_connection(cn.ConstantMetric(fields, np.diag([1.0, 2.0, 3.0])))
+    q, v, w = np.array([[0.3, -0.2, 0.1], [0.7, -0.4, 0.2], [0.1, 0.9, -0.5]])
+    found = Manifold(as_subject(least, "least"))._apply_at(jnp.asarray(q), v, w, jnp.array([1.0, 0.0]))
+    np.testing.assert_allclose(found, least.apply(q, v, w), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.further
 def test_torsion_with_three_velocities_turns_by_its_constant():
     """-c radians per length on every metric, about the velocity; the geodesic stays what it is."""
     metric = cn.MatrixMetric(SPACE, lambda q: jnp.diag(jnp.stack([1.0, 2.0, 3.0])) * (1.0 + q[0] ** 2))
