@@ -229,7 +229,7 @@ def test_closed_chains(name, rng):
     close(H, G.T @ mb.mass_matrix(spanning, q_s) @ G)
     close(H - mb.mass_matrix(bare(robot), q), G.T @ np.diag(spanning.kinematics.tree.armature) @ G, 1e-10)
     close(np.asarray(robot.definition.metric.matrix(q)), H, 1e-10)
-    for factor in ("christoffel", "force_cross"):
+    for factor in ("christoffel", "force_cross", "least"):
         Gamma = mb.christoffel_symbols(robot, q, body_factor=factor)
         C = mb.coriolis_matrix(robot, q, v, body_factor=factor)
         close(C, np.einsum("ijk,j->ik", Gamma, v), 1e-11)

@@ -220,7 +220,7 @@ def test_coriolis_matrix(name, models, rng):
     size = np.max(np.abs(mb.mass_matrix(model, q)))
     rate = each(mb.mass_matrix_rate, model, q, v)
     bias = each(mb.inverse_dynamics, model, q, v, 0.0 * v) - each(mb.gravity, model, q)
-    for factor in ("christoffel", "force_cross"):
+    for factor in ("christoffel", "force_cross", "least"):
         C = mb.coriolis_matrix(model, q, v, body_factor=factor)
         Gamma = mb.christoffel_symbols(model, q, body_factor=factor)
         scale = np.max(np.abs(C)) + size

@@ -40,7 +40,7 @@ def gap(ours, theirs):
 
 
 @each_mechanism
-@pytest.mark.parametrize("factor", ["christoffel", "force_cross"])
+@pytest.mark.parametrize("factor", ["christoffel", "force_cross", "least"])
 def test_products_and_matrices_of_each_factor(name, factor, rng):
     q, v, w, _ = states(name, rng)
     robot, chosen = model(name), {"body_factor": factor}

@@ -26,7 +26,7 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
 from connections.multibody.program.loop_packing import pack_closure
 from connections.multibody.program.solution_layout import SolutionLayout
-from connections.multibody.program.table import BODY_FACTOR, RECURSIONS
+from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS
 from connections.multibody.program.tree_packing import nonzero_blocks, pack
 
 TOL = 1e-12
@@ -184,26 +184,26 @@ class Kernels:
         start, stop = (CLUSTERS.read(self.clusters, part) for part in (name, following))
         return self.clusters.view(np.int64)[start:stop]
 
-    def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
+    def at(self, name, *vectors, closure=NO_CLOSURE, solved=True, factor=0):
         out, function = np.full(self.core(name), np.nan), compiled.require(f"closed_{name}_at")
-        choice = self.chosen(name, force_cross)
+        choice = self.chosen(name, factor)
         return function(self.memory, closure, self.clusters, solved, *vectors, *choice, out), out
 
-    def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, force_cross=False):
+    def rows(self, name, *vectors, closure=NO_CLOSURE, solved=True, factor=0):
         m, core = len(vectors[0]), self.core(name)
         work = aligned(self.slots + np.prod(core) + LANES, LANES)
         nonzero = RECURSIONS[name].nonzero(self.closed.moves, self.closed.body_of)
         blocks, out = nonzero_blocks(nonzero), np.full((m, np.prod(core)), np.nan)
         function = compiled.require(f"closed_{name}_rows")
-        choice = self.chosen(name, force_cross)
+        choice = self.chosen(name, factor)
         for _ in range(2):  # nothing may be left over from the call before
             good = function(self.memory, closure, self.clusters, solved, work, blocks, *vectors, *choice, out)
         return good, out.reshape(m, *core)
 
-    def chosen(self, name, force_cross):
+    def chosen(self, name, factor):
         """What compiled code takes where the caller has a choice: a body-level factor, or the last body."""
         choice, last = RECURSIONS[name].choice, self.closed.tree.body_names[-1]
-        given = {None: (), BODY_FACTOR: (force_cross,)}
+        given = {None: (), BODY_FACTOR: (factor,)}
         return given[choice] if choice in given else (Frames(self.closed.spanning)[last, "world"],)
 
     def core(self, name):
@@ -261,8 +261,7 @@ def test_projection(rng, number, body_factor):
             ("christoffel_symbols", (), Gamma),
             *projected_vectors(rng, model, q, G, LG, v, C),
         ):
-            force_cross = body_factor == "force_cross"
-            good, result = kernels.at(name, solution, *vectors, force_cross=force_cross)
+            good, result = kernels.at(name, solution, *vectors, factor=BODY_FACTORS[body_factor])
             assert good
             close(result, expected)
 
@@ -339,22 +338,22 @@ CLOSED = [name for name, row in RECURSIONS.items() if row.closed is not None]
 
 
 @pytest.mark.parametrize("names", [pytest.param(SOME, id="some"), further(CLOSED, id="all")])
-@pytest.mark.parametrize("force_cross", [False, True])
-def test_rows(rng, chain, force_cross, names):
+@pytest.mark.parametrize("factor", BODY_FACTORS.values())
+def test_rows(rng, chain, factor, names):
     """Rows that do not fill the lanes, workspaces used twice: every row as a configuration by itself."""
     model, closed, kernels = chain
     solutions = np.array([random_solution(rng, model, closed)[0] for _ in range(ROWS)])
     for name in names:
         name = name.removesuffix(" with torsion")
         recursion = RECURSIONS[name]
-        if (recursion.choice is BODY_FACTOR) >= force_cross:
+        if (recursion.choice is BODY_FACTOR) >= (factor > 0):
             vectors = list(rng.standard_normal((len(recursion.vectors), ROWS, closed.nv)))
             vectors += [
                 rng.standard_normal((ROWS, CLUSTERS.read(kernels.clusters, "G_size")))
             ] * recursion.bias_rates
-            good, result = kernels.rows(name, solutions, *vectors, force_cross=force_cross)
+            good, result = kernels.rows(name, solutions, *vectors, factor=factor)
             one_by_one = [
-                kernels.at(name, *row, force_cross=force_cross)
+                kernels.at(name, *row, factor=factor)
                 for row in zip(solutions, *vectors, strict=True)
             ]
             assert good == all(fine for fine, _ in one_by_one)

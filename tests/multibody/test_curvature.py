@@ -149,7 +149,7 @@ def test_every_joint_behind_every_joint(rng):
     robot = armed(mechanism_of_all_pairs(rng, massless=0.3, coincident=0.2), rng)
     q, v = sample(robot, rng)
     a = rng.standard_normal(robot.nv)
-    for factor in ("christoffel", "force_cross"):
+    for factor in ("christoffel", "force_cross", "least"):
         C = partial(mb.coriolis_matrix, robot, body_factor=factor)
         expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v, 3e-4) + C(q, a)
         assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-9
@@ -234,7 +234,7 @@ def test_closed_chains_against_differences(name, rng):
     K = mb.curvature_operator(robot, q, v)
     assert gap(K, np.einsum("ijkl,j,l->ik", R, v, v), scale) < 1e-7
     assert gap(K @ v, 0.0 * v, scale) < 1e-11
-    for factor in ("christoffel", "force_cross"):
+    for factor in ("christoffel", "force_cross", "least"):
         C = partial(mb.coriolis_matrix, robot, body_factor=factor)
         expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v) + C(q, a)
         assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-8

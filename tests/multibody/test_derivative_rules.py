@@ -53,7 +53,7 @@ def choices(name):
     if choice is None:
         return [()]
     if choice is BODY_FACTOR:
-        return [("christoffel",), ("force_cross",)]
+        return [("christoffel",), ("force_cross",), ("least",)]
     return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
 
 

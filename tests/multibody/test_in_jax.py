@@ -169,7 +169,7 @@ def chosen(name):
     if choice is None:
         return [()]
     if choice is BODY_FACTOR:
-        return [("christoffel",), ("force_cross",)]
+        return [("christoffel",), ("force_cross",), ("least",)]
     return [("tip",)] if choice is FRAME else [("tip", "body"), ("tip", "world")]
 
 
