@@ -25,6 +25,7 @@ from connections.affine.induced import InducedConnection
 from connections.affine.least import least_connection
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms.logarithm import logarithm
+from connections.affine.many_geodesics import Logarithms, Mean, distance, logarithms, mean
 from connections.affine.motions.deviation import (
     covariant_linearization,
     deviation_map,
@@ -87,7 +88,12 @@ __all__ = [
     "jacobi_field",
     "least_connection",
     "linearization",
+    "Logarithms",
+    "Mean",
+    "distance",
     "logarithm",
+    "logarithms",
+    "mean",
     "Estimated",
     "parallel_transport",
     "statistical_model",

@@ -353,8 +353,7 @@ def test_rows(rng, chain, factor, names):
             ] * recursion.bias_rates
             good, result = kernels.rows(name, solutions, *vectors, factor=factor)
             one_by_one = [
-                kernels.at(name, *row, factor=factor)
-                for row in zip(solutions, *vectors, strict=True)
+                kernels.at(name, *row, factor=factor) for row in zip(solutions, *vectors, strict=True)
             ]
             assert good == all(fine for fine, _ in one_by_one)
             for row, (fine, single) in zip(result, one_by_one, strict=True):

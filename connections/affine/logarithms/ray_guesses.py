@@ -22,7 +22,9 @@ _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
 _APART = 0.3  # guesses that differ by less, relative to the longer one, count as one
 
 
-def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.ndarray, np.ndarray]:
+def by_fan(
+    chords: Chords, pairs: np.ndarray, rays: int, most: int | None, length: float = 0.0
+) -> tuple[np.ndarray, np.ndarray]:
     """Initial velocities of geodesics that pass near q1.
 
     Parameters
@@ -30,7 +32,8 @@ def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.
     chords : the pairs of points.
     pairs : (p,) indices of the pairs that are searched.
     rays : number of directions.
-    most : the largest number of guesses for one pair.
+    most : the largest number of guesses for one pair; None for all.
+    length : the least radius of the fans, if it is longer than the straight lines.
 
     Returns
     -------
@@ -38,7 +41,7 @@ def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.
     """
     _, first, group = np.unique(chords.start.q[pairs], axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
-    radius = np.zeros(len(first))
+    radius = np.full(len(first), length)
     np.maximum.at(radius, group, chords.length[pairs])
     fans = _BEYOND * radius[:, None, None] * directions(chords.shooting.n, rays)
     own = _BEYOND * chords.velocity[pairs]

@@ -31,6 +31,8 @@ _ONE = 0.01  # velocities that differ by less, relative to their size, belong to
 _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
 _PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve of least energy: the stages of the target
 _MOST = (6, 12)  # guesses of a fan for one pair
+_SAME = 1e-6  # the same, once they are exact
+_RADII = 5  # of fans, each half as long as the last one
 _TRIED = 3  # of the geodesics found for one pair, so many of the shortest are tested for conjugate points
 _TOGETHER = 64  # logarithms that are searched together
 _REASONS = (
@@ -66,6 +68,21 @@ def shortest_geodesics(
         rows = order[begin : begin + _TOGETHER]
         v[rows], reason[rows] = _Search(Shooting.of(nabla), q0[rows], q1[rows]).run()
     return v, reason
+
+
+def geodesics_between(
+    nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray, length: float, rays: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Velocities v (k, n) of all geodesics that are found between two points (nq,), and lengths (k,), sorted.
+
+    They may pass conjugate points.
+
+    Parameters
+    ----------
+    length : no geodesic is longer. rays : directions in which is searched.
+    """
+    search = _Search(Shooting.of(nabla), q0[None], q1[None])
+    return search.every(length, rays)
 
 
 # --- private -----------------------------------------------------------------------------------------------
@@ -119,6 +136,21 @@ class _Search:
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
         return on(self.start.basis, self.best), self.reason
 
+    def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray]:
+        """v (k, n) and lengths (k,) of the geodesics of the only pair, up to a length."""
+        radii = [length]
+        while radii[-1] > 2.0 * self.chords.length[0] and len(radii) < _RADII:
+            radii.append(0.5 * radii[-1])  # nearer points of the rays are compared with q1
+        parts = [by_fan(self.chords, np.zeros(1, dtype=int), rays, None, radius) for radius in radii]
+        guesses = _Guesses(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        guesses = guesses[self._newton(guesses, self.end.take(guesses.pair), every=True)]
+        exact, arrived, _ = self._exact(guesses)
+        exact = exact[arrived & (exact.length <= length)]
+        w = exact.w[np.argsort(exact.length)]
+        gaps = np.linalg.norm(w[:, None] - w, axis=2) <= _SAME * np.linalg.norm(w, axis=1)
+        w = w[~np.tril(gaps, -1).any(axis=1)]
+        return on(self.start.basis.repeat(len(w), axis=0), w), np.linalg.norm(w, axis=1)
+
     def _by_pieces(self, pairs: np.ndarray) -> np.ndarray:
         """Look for long geodesics to pairs without an answer; the pairs for which more rays may help."""
         more = []
@@ -156,8 +188,8 @@ class _Search:
             return
         found = found[np.lexsort((found.length, found.pair))]
         place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
-        exact, proven = self._proven(found[place < _TRIED])
-        exact = exact[proven & (exact.length < self._known[exact.pair])]
+        exact, arrived, free = self._exact(found[place < _TRIED])
+        exact = exact[arrived & free & (exact.length < self._known[exact.pair])]
         exact = exact[np.argsort(-exact.length)]  # the shortest is written last
         self.best[exact.pair], self.reason[exact.pair] = exact.w, 0
 
@@ -168,8 +200,11 @@ class _Search:
 
     # --- loose geodesics -----------------------------------------------------------------------------------
 
-    def _newton(self, guesses: _Guesses, end: Ground) -> np.ndarray:
-        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which do, each once, (c,)."""
+    def _newton(self, guesses: _Guesses, end: Ground, every: bool = False) -> np.ndarray:
+        """Correct guesses (c,) in place until they miss `end` (c,) by `_NEAR`; which do, each once, (c,).
+
+        Those that are longer than another one for their pair are left, unless `every` is asked for.
+        """
         pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
         miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
         todo = np.arange(len(w))
@@ -185,7 +220,9 @@ class _Search:
             damping[todo[~better]] /= 3.0
             near = miss <= _NEAR * np.linalg.norm(w, axis=1)
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
-            alive &= ~_follow(pair, w, miss) & ~_is_longer(pair, w, step, near)
+            alive &= ~_follow(pair, w, miss)
+            if not every:
+                alive &= ~_is_longer(pair, w, step, near)
             todo = todo[alive[todo]]
         arrived: np.ndarray = near & ~_follow(pair, w, miss)
         return arrived
@@ -202,22 +239,22 @@ class _Search:
 
     # --- tight geodesics -----------------------------------------------------------------------------------
 
-    def _proven(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray]:
-        """Guesses (c,) made exact; whether they lead to q1, inside the domain, without conjugate points."""
+    def _exact(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray, np.ndarray]:
+        """Guesses (c,) made exact; whether they lead to q1 in the domain, and without conjugate points."""
         pair, end = guesses.pair, self.end.take(guesses.pair)
         w = guesses.w - self._shot(guesses, end, MIDDLE)[0]
-        proven, todo = np.zeros(len(w), dtype=bool), np.arange(len(w))
+        (there, free), todo = np.zeros((2, len(w)), dtype=bool), np.arange(len(w))
         for _ in range(_TIGHT_STEPS):
             trial = _Guesses(pair[todo], w[todo])
             correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
             arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]
-            free = free_of_conjugate_points(shots.pieces, len(todo)) & self._inside(shots)
-            proven[todo] = arrived & free
+            there[todo] = arrived & self._inside(shots)
+            free[todo] = free_of_conjugate_points(shots.pieces, len(todo))
             w[todo] -= correction
             todo = todo[np.isfinite(miss) & ~arrived]
             if not len(todo):
                 break
-        return _Guesses(pair, w), proven
+        return _Guesses(pair, w), there, free
 
     def _inside(self, shots: Shots) -> np.ndarray:
         """Whether the geodesics stay where the connection is valid, tested at their steps; (c,)."""
