@@ -45,7 +45,8 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     -------
     (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
     q1); a long one consists of pieces that join as well. It has no conjugate point before q1 or within 1e-6
-    of its length behind it, and is the shortest that was found; for a connection without a metric, the one
+    of its length behind it, and is the shortest that was found (`logarithms` finds others, and ties); for a
+    connection without a metric, the one
     with the smallest initial rate qdot, in the units of q.
     Under tracing, the search is a callback to NumPy, and v is NaN where there would be an error. Derivatives
     are NaN if the geodesic is so long that v in floats does not lead to q1.
