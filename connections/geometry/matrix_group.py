@@ -152,8 +152,7 @@ class MatrixLieGroup(FrameField):
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """The nearest element of the group, by Newton's method."""
-        tangent = jnp.asarray(self.basis)
-        return self._equations.projected(self._matrix(q), tangent).reshape(-1)
+        return self._equations.projected(self._matrix(q)).reshape(-1)
 
     def sample_at(self, x: jax.Array) -> jax.Array:
         """The exponential of the first n numbers."""

@@ -10,13 +10,19 @@ group has codimension in 1 + A:
 
 If g is next to the group, and g (1 + y) on it, each equation is linear in y to first order, with coefficients
 that do not depend on g: tr y = 1 - det g, y^T B + B y = B - g^T B g, y B + B y^T = g^-1 B g^-T - B. So
-Newton's method needs one constant matrix. The tangent part of g y is left out, so that the step is the
-shortest one.
+Newton's method needs one constant matrix. If there are no equations of the second kind, g (1 + y) is written
+(1 + z) g, and the third kind needs no inverse: z B + B z^T = B - g B g^T, with the same coefficients. Of the
+kinds, as few are used as determine the group.
+
+The tangent part of the step g y is left out, so that the step is the shortest one. From orthonormal matrices
+B_i of the algebra come the tangents g B_i. For rotations and rigid motions they are orthonormal, too; in
+other groups Gram and Schmidt's method makes them so, at each g.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +33,7 @@ from connections.evaluation.parameters import Parametrized
 _NOTHING = 1e-9  # a singular value this small beside the largest is zero
 _EXACT = 1e-13  # entries of a projection this close to an integer are that integer
 _STEPS = 3  # of Newton's method, which squares an error of 1e-6
+_KINDS = ("trace",), ("form",), ("dual",), ("trace", "form"), ("trace", "dual"), ("trace", "form", "dual")
 
 
 class MatrixGroupEquations(Parametrized):
@@ -50,47 +57,101 @@ class MatrixGroupEquations(Parametrized):
         self.constant: np.ndarray | None = None
         if self._onto_hull is not None and not self._onto_hull.any(axis=1).all():
             self.constant = ~self._onto_hull.any(axis=1).reshape(m, m)
-        rows: list[np.ndarray] = []
-        forms: dict[str, list[np.ndarray]] = {"trace": [], "form": [], "dual": []}
-        left, missing = hull, hull.shape[1] - n
-        for kind, form, row in _candidates(basis):
-            kernel = left @ _kernel(row @ left)
-            if missing and kernel.shape[1] < left.shape[1]:
-                left, missing = kernel, kernel.shape[1] - n
-                rows.append(row @ hull)
-                forms[kind].append(form)
-        self._unimodular, self._forms, self._dual_forms = bool(forms["trace"]), forms["form"], forms["dual"]
-        self.codimension = missing
-        self._newton = hull @ np.linalg.pinv(np.concatenate(rows), rcond=_NOTHING) if rows else None
+        self.codimension, chosen = _fewest(hull, n, list(_candidates(basis)))
+        kinds = [[form for own, form, _ in chosen if own == kind] for kind in ("trace", "form", "dual")]
+        self._unimodular, self._forms, self._dual_forms = bool(kinds[0]), kinds[1], kinds[2]
+        self._newton: np.ndarray | None = None
+        if chosen:
+            rows = np.concatenate([row @ hull for *_, row in chosen])
+            self._newton = hull @ np.linalg.pinv(rows, rcond=_NOTHING)
+        orthonormal = np.linalg.qr(basis.reshape(n, -1).T)[0].T
+        self._tangents = orthonormal.reshape(basis.shape)
+        self._along = orthonormal.T @ orthonormal if _move_by_rotations(self._tangents) else None
 
-    def projected(self, g: jax.Array, tangent: jax.Array) -> jax.Array:
-        """The element of the group next to g (m, m), with an error of the square of the distance.
-
-        Parameters
-        ----------
-        tangent : (n, m, m) basis, at the identity, of the directions in which g is not moved.
-        """
+    def projected(self, g: jax.Array) -> jax.Array:
+        """The element of the group next to g (m, m), with an error of the square of the distance."""
         if self._onto_hull is not None:
             one = jnp.eye(len(g))
             g = one + (self._onto_hull @ (g - one).reshape(-1)).reshape(g.shape)
         if self._newton is None:
             return g
         for _ in range(_STEPS):
-            y = (self._newton @ self._residual(g)).reshape(g.shape)
-            along, _ = jnp.linalg.qr((g @ tangent).reshape(len(tangent), -1).T)
-            step = (g @ y).reshape(-1)
-            g = g + (step - along @ (along.T @ step)).reshape(g.shape)
+            if self._unimodular and not (self._forms or self._dual_forms):
+                g = g + self._to_determinant_one(g)
+                continue
+            y = (jnp.asarray(self._newton) @ self._residual(g)).reshape(g.shape)
+            g = g + self._normal_part(g, g @ y if self._forms else y @ g)
         # Newton's matrix leaves the round-off of a round-off here, which nothing else is as small as.
         return g if self.constant is None else jnp.where(self.constant, jnp.eye(len(g)), g)
 
     def _residual(self, g: jax.Array) -> jax.Array:
-        """Right-hand sides of the linear equations for y, at g (m, m), in the order of their rows."""
+        """Right-hand sides of the linear equations for y, or z, at g (m, m), in the order of their rows."""
         parts = [jnp.reshape(1.0 - jnp.linalg.det(g), 1)] if self._unimodular else []
         parts += [(B - g.T @ B @ g).reshape(-1) for B in map(jnp.asarray, self._forms)]
-        if self._dual_forms:
+        if self._forms and self._dual_forms:
             inverse = jnp.linalg.inv(g)
             parts += [(inverse @ B @ inverse.T - B).reshape(-1) for B in map(jnp.asarray, self._dual_forms)]
+        elif self._dual_forms:
+            parts += [(B - g @ B @ g.T).reshape(-1) for B in map(jnp.asarray, self._dual_forms)]
         return jnp.concatenate(parts)
+
+    def _to_determinant_one(self, g: jax.Array) -> jax.Array:
+        """The shortest step (m, m) from g to det g = 1, to first order, along the determinant's gradient."""
+        determinant, normal = jax.value_and_grad(jnp.linalg.det)(g)
+        if self._onto_hull is not None:
+            normal = (self._onto_hull @ normal.reshape(-1)).reshape(g.shape)
+        square = jnp.sum(normal**2)
+        step: jax.Array = (1.0 - determinant) / jnp.where(square > 0.0, square, 1.0) * normal
+        return step
+
+    def _normal_part(self, g: jax.Array, step: jax.Array) -> jax.Array:
+        """A step (m, m) from g without its part along the group, to first order in the distance."""
+        if self._along is not None:
+            for _ in range(2):  # the square of the distance is left the first time: g is beside the group
+                step = step - g @ (self._along @ (g.T @ step).reshape(-1)).reshape(g.shape)
+            return step
+        rows = jnp.concatenate([g @ self._tangents, step[None]]).reshape(len(self._tangents) + 1, -1)
+        for _ in self._tangents:
+            size = jnp.sum(rows[0] ** 2)
+            rows = rows[1:] - (rows[1:] @ rows[0] / jnp.where(size > 0.0, size, 1.0))[:, None] * rows[0]
+        return rows[0].reshape(g.shape)
+
+
+def _fewest(hull: np.ndarray, n: int, candidates: list[Any]) -> tuple[int, list[Any]]:
+    """How many equations are missing, and those of the candidates that are used: of as few kinds as possible.
+
+    Parameters
+    ----------
+    hull : (m^2, d) orthonormal columns of the elements' differences from one.
+    n : the dimension of the group.
+    """
+    found: list[tuple[int, list[Any]]] = []
+    for kinds in _KINDS:
+        left, missing, chosen = hull, hull.shape[1] - n, []
+        for candidate in candidates:
+            if not missing or candidate[0] not in kinds:
+                continue
+            kernel = left @ _kernel(candidate[2] @ left)
+            if kernel.shape[1] < left.shape[1]:
+                left, missing = kernel, kernel.shape[1] - n
+                chosen.append(candidate)
+        found.append((missing, chosen))
+        if not missing:
+            break
+    return min(found, key=lambda one: one[0])
+
+
+def _move_by_rotations(tangents: np.ndarray) -> bool:
+    """Whether g B_i are orthonormal at all g of the group if the tangents B_i (n, m, m) are at the identity.
+
+    They are if they are at an element of no special kind, because inner products are analytic functions of g.
+    """
+    from scipy.linalg import expm
+
+    n, m, _ = tangents.shape
+    g = expm(np.einsum("i,iab->ab", np.cos(1.0 + np.arange(n)), tangents))
+    moved = (g @ tangents).reshape(n, m * m)
+    return bool(np.abs(moved @ moved.T - np.eye(n)).max() <= _NOTHING)
 
 
 def cleaned(array: np.ndarray, round_off: float = _EXACT) -> np.ndarray:

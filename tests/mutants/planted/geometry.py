@@ -96,10 +96,26 @@ MUTANTS = (
     Mutant(
         "projection-along-the-group",
         "geometry/matrix_group_equations.py",
-        "g = g + (step - along @ (along.T @ step)).reshape(g.shape)",
-        "g = g + step.reshape(g.shape)",
+        "return rows[0].reshape(g.shape)",
+        "return step",
         ("geometry/test_matrix_groups.py::test_the_projection_is_the_nearest_element",),
         "a matrix is also moved along the group",
+    ),
+    Mutant(
+        "projection-of-poses-once",
+        "geometry/matrix_group_equations.py",
+        "for _ in range(2):  # the square",
+        "for _ in range(1):  # the square",
+        ("geometry/test_matrix_groups.py::test_the_projection_is_the_nearest_element",),
+        "a place moves by the square of the distance where a pose is projected",
+    ),
+    Mutant(
+        "determinant-beside-zeros",
+        "geometry/matrix_group_equations.py",
+        "normal = (self._onto_hull @ normal.reshape(-1)).reshape(g.shape)",
+        "pass",
+        ("geometry/test_matrix_groups.py::test_the_projection_is_the_nearest_element",),
+        "entries that are zero in all elements take a part of the step towards det g = 1",
     ),
     Mutant(
         "exponential-of-two-rows-series",
