@@ -60,8 +60,15 @@ def too_many(most: float) -> str:
     return f"it takes more than {most:,.0f} steps"
 
 
+def unknown_in_words(name: str) -> str:
+    """Why a motion ends whose conserved quantity, of this name, is not finite where its state is."""
+    return f"{name}, which is conserved, is not finite"
+
+
 def drift_in_words(name: str, before: float, now: float, drift: float, most: float) -> str:
     """Why a motion ends whose conserved quantity, of this name, has drifted by more than `most`."""
+    if not math.isfinite(now - before):
+        return unknown_in_words(name)
     return (
         f"{name} is conserved, and has changed from {before:.6g} to {now:.6g}, by {drift:.2g} of "
         f"its scale where {most:.2g} is allowed, as happens where a chart or a frame is singular; "
@@ -378,7 +385,8 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         drifted, drift = False, no_grain
         if count % LOOK == 0 or of.any(arrived):
             drift = kept_by.relative_drift(state, which)
-            drifted = of.numbers(drift > run.most_drift)  # not if it is unknown: the state then is no state
+            beyond = ~(drift <= run.most_drift)  # or unknown; without a rate there is no state, either
+            drifted = of.numbers(beyond & np.isfinite(state[1]).all(axis=-1) if beyond.any() else beyond)
             arrived = arrived > drifted  # of booleans: and not
         if over is not None:  # an event at the requested time itself is on time
             arrived = arrived > (over & of.numbers(_ended_by_event(run, which, sign * later)))
@@ -469,7 +477,7 @@ class _Conserved:
 def stop_at_drifts(
     found: Followed, clock: Array, name: str, conserved: tuple[Array, Array], most: float
 ) -> None:
-    """Stop motions at the first requested time at which what they conserve has drifted.
+    """Stop motions at the first requested time at which what they conserve has drifted, or is not finite.
 
     Parameters
     ----------
@@ -483,8 +491,9 @@ def stop_at_drifts(
     largest = np.maximum.accumulate(np.nan_to_num(scale), axis=1)
     drift = relative_drift(value, largest, value[:, :1])
     found.drift[:] = np.fmax(found.drift, drift)
-    for row in np.flatnonzero((drift > most).any(axis=1)):
-        at = int(np.argmax(drift[row] > most))
+    beyond = ~(drift <= most) & np.isfinite(found.states).all(axis=-1)
+    for row in np.flatnonzero(beyond.any(axis=1)):
+        at = max(int(np.argmax(beyond[row])), 1)
         why = drift_in_words(name, value[row, 0], value[row, at], drift[row, at], most)
         y = found.states[row, at].copy()
         found.stopped[int(row)] = Stopped(float(clock[at]), y, why, np.zeros_like(y), 0.0)

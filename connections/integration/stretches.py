@@ -94,7 +94,8 @@ def _follow(
         state = np.asarray(at.state)
         if ended == DRIFTED:
             first = float(at.first)
-            drift = float(relative_drift(state[5, 0], float(at.scale), first))
+            with np.errstate(invalid="ignore"):
+                drift = float(relative_drift(state[5, 0], float(at.scale), first))
             why = drift_in_words(conserved, first, state[5, 0], drift, settings.drift)
         elif tried > settings.max_steps:
             why = too_many(settings.max_steps)

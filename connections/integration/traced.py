@@ -281,7 +281,7 @@ def after_steps(
         error, short = jnp.where(known, error, jnp.inf), length <= shortest
         scale, conserved = jnp.fmax(at.scale, found[5, -1]), found[5, 0]
         drift = relative_drift(conserved, scale, at.first, jnp)
-        drifted = (drift > settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first
+        drifted = ~(drift <= settings.drift) & (ends | (at.tried % LOOK == 0)) & ~first
         leaving = at.leaves_rest & counts
         taken = (error >= 1.0) & short & is_taken(length, found, before, leaving, jnp)
         # Not where the motion would end: this has a reason of its own.

@@ -120,3 +120,41 @@ def test_a_curve_that_is_not_finite_carries_nothing():
     ):
         with pytest.raises((IntegrationError, NonFiniteError), match=f"t = {time}"):
             cn.parallel_transport(HALF_PLANE, curve, [1.0, 0.0], [0.0, 1.0])
+
+
+#: V = q^2 / 2, unknown beyond 1/2: its gradient is finite everywhere.
+HOLED = cn.MechanicalSystem(FLAT, lambda q: 0.5 * q[0] ** 2 + jnp.where(q[0] > 0.5, jnp.nan, 0.0))
+
+
+def test_a_potential_that_is_not_finite_is_named_though_its_gradient_is():
+    """Of one motion, with events and in a batch; from the beginning; where it is infinite."""
+    passes = lambda t, q, v: q[0] - 0.3  # noqa: E731
+    for options in ({}, {"events": passes}):
+        error = refused(lambda o=options: HOLED.simulate([0.0], [1.0], FAR, **o), "potential is nan", 1)
+        np.testing.assert_allclose(error.motion.q[:, 0], np.sin([0.0, 0.5]), atol=1e-9)
+        refused(lambda o=options: HOLED.simulate([0.7], [-1.0], FAR, **o), "potential is nan", 0)
+    error = refused(lambda: HOLED.simulate([0.0], [[0.2], [1.0]], FAR), "potential is nan", 1)
+    assert error.failed == ((1,),)
+    wall = cn.MechanicalSystem(FLAT, lambda q: jnp.where(q[0] > 0.5, jnp.inf, 0.0))
+    refused(lambda: wall.simulate([0.0], [0.8], FAR), "potential is inf", 1)
+    # The controls: below the hole, and where no energy is compared.
+    np.testing.assert_allclose(HOLED.simulate([0.0], [0.4], FAR).q[:, 0], 0.4 * np.sin(FAR), atol=1e-9)
+    HOLED.simulate([0.0], [1.0], FAR, lambda t, q, v: 0.0 * v)
+
+
+def test_inside_jit_a_potential_that_is_not_finite_ends_the_motion():
+    found = jax.jit(jax.vmap(lambda v: HOLED.simulate([0.0], v, FAR).q[:, 0]))(jnp.array([[0.4], [1.0]]))
+    np.testing.assert_array_equal(np.isfinite(found), [[True, True, True], [True, True, False]])
+
+
+def test_a_momentum_that_is_not_finite_ends_a_motion():
+    """Of a symmetry whose generator is unknown beyond 1/2; variational steps have an error of their own."""
+    along = lambda q, g: q + g[0] * jnp.where(q[0] > 0.5, jnp.nan, 1.0) * jnp.array([1.0, 0.0])  # noqa: E731
+    shift = cn.GroupAction(along, lambda g, h: g + h, [0.0])
+    free = cn.MechanicalSystem(cn.ConstantMetric(PLANE, np.eye(2)))
+    run = lambda v, **o: free.simulate([0.0, 0.0], [v, 0.0], FAR, symmetry=shift, **o)  # noqa: E731
+    assert run(0.4).q.shape == (3, 2)
+    with pytest.raises(IntegrationError, match="generator 0 of the symmetry, .* is not finite"):
+        run(0.8)
+    with pytest.raises(NonFiniteError, match="momenta"):
+        run(0.8, method="variational", step=0.1)

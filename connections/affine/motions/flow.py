@@ -63,6 +63,7 @@ from connections.integration.driver import (
     follow,
     stop_at_drifts,
     too_many,
+    unknown_in_words,
 )
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
@@ -515,6 +516,9 @@ class Trajectories(Parametrized):
         times : the first, the one that was not reached, and the last.
         """
         first, t, last = times
+        if flow.conserved is not None and stop.why == unknown_in_words(flow.conserved[0]):
+            unknown = _conserved_refused(flow, first, stop, given, since)
+            return f"{stop.why}, because {unknown}" if unknown else stop.why, unknown
         refused_at = partial(_rate_refused, flow, first, stop, given, since)
         here = refused_at(0.0, True) if stop.why == TOO_SHORT else None
         if here is not None:
@@ -620,11 +624,33 @@ def _rate_refused(
         if whole:
             require_finite("rate", rate)
     except NonFiniteError as error:
-        what = str(error).removesuffix(": every number must be finite")
-        return NonFiniteError(f"{what} at t = {since + t:.6g}")
+        return _at_time(error, since + t)
     except (ArithmeticError, TypeError, ValueError):  # the state a step later may be none
         return None
     return None
+
+
+def _conserved_refused(
+    flow: Flow[Any], t0: float, stop: Stopped, given: tuple[np.ndarray, ...], since: Any
+) -> NonFiniteError | None:
+    """The error of the first user's function that makes what is conserved not finite at the stop, or before.
+
+    Its value at the beginning is as good a reason: nothing can be compared with it.
+    """
+    assert flow.conserved is not None
+    for s, y in ((0.0, flow.start_at(*map(jnp.asarray, given))[0]), (stop.s, jnp.asarray(stop.y))):
+        try:
+            with finite_results():
+                flow.conserved[1](t0, s, flow.state_at(y, given), *given)
+        except NonFiniteError as error:
+            return _at_time(error, since + t0 + s)
+    return None
+
+
+def _at_time(error: NonFiniteError, t: float) -> NonFiniteError:
+    """The error of a function that is not finite, with the time."""
+    what = str(error).removesuffix(": every number must be finite")
+    return NonFiniteError(f"{what} at t = {t:.6g}")
 
 
 def motions_with_progress(

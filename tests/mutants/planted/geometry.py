@@ -368,6 +368,34 @@ MUTANTS = (
         "derivatives ask a force at its breakpoint, where it may have no value",
     ),
     Mutant(
+        "energy-unknown-is-kept",
+        "integration/driver.py",
+        "beyond = ~(drift <= run.most_drift)",
+        "beyond = (drift > run.most_drift)",
+        (
+            "affine/test_motions_not_finite.py::test_a_potential_that_is_not_finite_is_named_though_its_gradient_is",
+        ),
+        "an energy that is NaN counts as kept",
+    ),
+    Mutant(
+        "energy-unknown-is-kept-in-jax",
+        "integration/traced.py",
+        "drifted = ~(drift <= settings.drift)",
+        "drifted = (drift > settings.drift)",
+        (
+            "affine/test_motions_not_finite.py::test_inside_jit_a_potential_that_is_not_finite_ends_the_motion",
+        ),
+        "the same inside jit",
+    ),
+    Mutant(
+        "momentum-unknown-is-kept",
+        "integration/driver.py",
+        "beyond = ~(drift <= most)",
+        "beyond = (drift > most)",
+        ("affine/test_motions_not_finite.py::test_a_momentum_that_is_not_finite_ends_a_motion",),
+        "a momentum that is NaN counts as kept",
+    ),
+    Mutant(
         "units-without-elapsed-time",
         "integration/tolerances.py",
         "duration = numpy.where(layout.points, elapsed, 1.0)",
