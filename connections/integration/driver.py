@@ -31,6 +31,7 @@ from connections.integration.tolerances import (
     clock_counts,
     is_taken,
     next_length,
+    other_side,
     relative_drift,
 )
 
@@ -187,7 +188,9 @@ def follow(
         kept_on_interrupt(found),
         np.errstate(all="ignore"),
     ):  # what is not finite only makes the next step shorter
-        start = _first_states(attempts, at_beginning(y0, origin), places)
+        at_breakpoint = settings.gap and abs(float(clock[1])) <= settings.gap
+        first = math.copysign(settings.gap, clock[1]) if at_breakpoint else 0.0
+        start = _first_states(attempts, at_beginning(y0, origin), places, first)
         _follow(attempts, start, places, run, _Number if m == 1 else _Row)
     return found
 
@@ -298,13 +301,13 @@ class _Number:
         return number
 
 
-def _first_states(attempts: Attempts, start: Array, places: int) -> Array:
-    """The states of all motions at their beginning with their rates, (STATE, m, k)."""
+def _first_states(attempts: Attempts, start: Array, places: int, s: float) -> Array:
+    """The states of all motions at their beginning with their rates, those at s, (STATE, m, k)."""
     parts, m = [], start.shape[1]
     for first in range(0, m, places):
         which = np.arange(first, min(first + places, m))
         nothing = np.zeros(len(which))
-        parts.append(attempts(which, nothing, nothing, start[:, which], nothing)[:-1])
+        parts.append(attempts(which, nothing + s, nothing, start[:, which], nothing)[:-1])
     return np.concatenate(parts, axis=1)
 
 
@@ -346,7 +349,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
         begin, step, crossing = s, length, run.gap and of.any(crosses)
         if crossing:
-            begin = of.where(crosses, of.minimum(s + run.gap, run.whole), s)
+            begin = of.where(crosses, other_side(s, run.gap, run.whole), s)
             step = of.where(crosses, 0.0, length)
         tried = attempts(which, of.row(sign * begin), of.row(sign * step), state, grain)
         if crossing:

@@ -214,7 +214,7 @@ def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> A
     numpy : NumPy, or a module with the same functions.
     """
     whole = numpy.where(layout.points | ~(units > 0.0), np.inf, units)
-    sizes = numpy.max(terms, axis=0) / whole
+    sizes = numpy.max(numpy.where(numpy.isnan(terms), 0.0, terms), axis=0) / whole  # none at breakpoints
     sizes = numpy.where(numpy.isfinite(sizes), CHANGED * sizes, 0.0)
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
 
@@ -279,6 +279,20 @@ def is_taken(step: Any, found: Any, state: Any, leaving: Any, numpy: Any = np) -
     shifted = numpy.abs(found[1] - state[1]) <= _SHIFTED * after
     sound = numpy.isfinite(found[0]) & numpy.isfinite(found[1])
     return numpy.all(sound & ((shifted & (at_rest | leaving)) | (found[-1] < 1.0)), axis=-1)
+
+
+def other_side(s: Any, gap: Any, whole: Any, numpy: Any = np) -> Any:
+    """The time at which a rate is asked for a step from s across a breakpoint; all are counted from zero.
+
+    It is behind the breakpoint. If this is the last time, it is before.
+
+    Parameters
+    ----------
+    s : two units of the last place before the breakpoint, or the first or the last time.
+    gap, whole : `Settings.gap`, and the last time.
+    numpy : NumPy, or a module with the same functions.
+    """
+    return numpy.where(s + gap < whole, s + gap, numpy.maximum(whole - gap, 0.0))
 
 
 def across(found: Any, state: Any, step: Any, numpy: Any = np) -> Any:

@@ -34,6 +34,7 @@ from connections.integration.tolerances import (
     clock_counts,
     is_taken,
     next_length,
+    other_side,
     relative_drift,
     with_error_ratios,
 )
@@ -261,11 +262,12 @@ def after_steps(
 
     def step(at: MotionInProgress) -> MotionInProgress:
         goal, first = clock[at.target], at.tried < 0
-        crosses = (jnp.abs(goal - at.s) <= settings.gap) & ~first
+        beside = jnp.abs(goal - at.s) <= settings.gap
+        crosses = beside & ~first
         ends = ((jnp.abs(at.h) >= NO_LONGER * jnp.abs(goal - at.s)) | crosses) & ~first
         h = jnp.where(first, 0.0, jnp.where(ends, goal - at.s, at.h))
-        far = sign * jnp.minimum(jnp.abs(at.s) + settings.gap, whole)
-        begin, step = jnp.where(crosses, far, at.s), jnp.where(crosses, 0.0, h)
+        far = sign * other_side(jnp.abs(at.s), settings.gap, whole, jnp)
+        begin, step = jnp.where(beside, far, at.s), jnp.where(crosses, 0.0, h)
         length, before = jnp.abs(h), at.state
         tried = step_at(rate, scales_at, begin, step, before[0], before[1])
         tried = jnp.where(crosses, across(tried, before, h, jnp), tried)
@@ -294,7 +296,9 @@ def after_steps(
         if room:
             mark = jnp.where(at.kept % BLOCK == 0, at.kept // BLOCK, room)
             place = jnp.where(kept & ~first, at.kept, room)
-            row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target), crosses * sign * settings.gap])
+            # Behind its begin if this is the first time: there is no time before.
+            back = jnp.where(jnp.abs(at.s) < settings.gap, -settings.gap, settings.gap)
+            row = jnp.stack([at.s, h, jnp.where(ends, at.target, -at.target), crosses * sign * back])
             steps = _with_row(at.steps[0], mark, before[0]), _with_row(at.steps[1], place, row)
         return MotionInProgress(
             s=jnp.where(kept, jnp.where(ends, goal, at.s + h), at.s),
@@ -401,9 +405,13 @@ def _instants(
         )
         begins = clock[after - 1] + (begins - fixed[after - 1]) * stretch
         lengths = lengths * stretch
-    # Steps beyond the last real one have length zero, at its end, where the rate is defined.
-    end = ends[jnp.clip(kept.total - 1, 0, len(ends) - 1)]
-    return jnp.where(real, begins, end), jnp.where(real, lengths, 0.0), jnp.where(real, gaps, 0.0)
+    # Steps beyond the last real one have length zero, at its end, with a rate that is defined.
+    last = jnp.clip(kept.total - 1, 0, len(ends) - 1)
+    return (
+        jnp.where(real, begins, ends[last]),
+        jnp.where(real, lengths, 0.0),
+        jnp.where(real, gaps, gaps[last]),
+    )
 
 
 def _is_constant(tangent: Any) -> bool:

@@ -10,6 +10,7 @@ import pytest
 from cases import further
 
 import connections as cn
+from connections.checks import IntegrationError
 
 FREE = cn.MechanicalSystem(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)))
 
@@ -80,6 +81,41 @@ def test_a_force_without_a_value_at_its_breakpoint(kind):
     end = half_turns(-middle[0], -middle[1], sign * 0.5)
     expected = [0.2, sign * middle[0], -sign * end[0]]
     np.testing.assert_allclose(found.q[..., 0].reshape(-1, 3)[-1], expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["one", "events", "a batch"])
+@pytest.mark.parametrize("first", [0.0, -0.7, further(1e3)])
+def test_a_force_without_a_value_at_the_first_and_at_the_last_time(first, kind):
+    """q'' = sign - q, whose sign has no value at three breakpoints: at both ends and between."""
+    a, b, c = first, first + 0.5, first + 1.0
+
+    def control(t, q, v):
+        return (t - a) * (b - t) * (c - t) / abs((t - a) * (b - t) * (c - t)) - q
+
+    options = {"events": lambda t, q, v: q[0] - 9.0} if kind == "events" else {}
+    start = [[0.2], [0.2]] if kind == "a batch" else [0.2]
+    middle = half_turns(0.2, 0.7, 0.5)
+    end = half_turns(-middle[0], -middle[1], 0.5)
+    for times, expected in (
+        ([a, b, c], [0.2, middle[0], -end[0]]),
+        ([a, b], [0.2, middle[0]]),
+        ([c, b], [0.2, -half_turns(-0.2, -0.7, -0.5)[0]]),
+    ):
+        found = FREE.simulate(start, [0.7], times, control, breakpoints=times, **options)
+        np.testing.assert_allclose(found.q[..., 0].reshape(-1, len(times))[-1], expected, rtol=1e-9)
+    with pytest.raises(IntegrationError, match="control.* is nan at t"):
+        FREE.simulate(start, [0.7], [a, b], control)
+
+
+def test_a_force_without_a_value_at_both_ends_inside_jit():
+    """The sine with its derivative by the velocity, in reverse."""
+
+    def end(v):
+        control = lambda t, q, v: t * (1.0 - t) / abs(t * (1.0 - t)) - q + 0.0 * jnp.sqrt(t)  # noqa: E731
+        return FREE.simulate([0.2], v, [0.0, 1.0], control, breakpoints=[0.0, 1.0]).q[-1, 0]
+
+    value, slope = jax.jit(jax.value_and_grad(end))(jnp.array([0.7]))
+    np.testing.assert_allclose([value, slope[0]], [half_turns(0.2, 0.7, 1.0)[0], np.sin(1.0)], rtol=1e-9)
 
 
 def test_a_body_moves_on_over_a_breakpoint_where_clocks_are_coarse():

@@ -813,12 +813,13 @@ def _with_breakpoints(clock: Any, breakpoints: Any, t0: Any, moves: Any) -> tupl
 
     A rate may jump at a breakpoint, or have no value there, and t0 + s is the breakpoint but for round-off.
     So the steps of a motion (`moves`) end two units of the last place before it, and begin again as far
-    behind it: the time between is a step of its own. What is carried along a curve begins at a size, and such
-    an error is nothing to it.
+    behind it: the time between is a step of its own, also if the breakpoint is the first or the last time.
+    What is carried along a curve begins at a size, and such an error is nothing to it.
     """
     numpy: Any = np if isinstance(clock, np.ndarray) else jnp
     sign, at = numpy.sign(clock[-1]), breakpoints - t0
     off, around = _BESIDE * (abs(t0) + numpy.abs(at)), sign * at
+    off = numpy.where(at == 0.0, numpy.maximum(off, _BESIDE * numpy.abs(clock[-1])), off)
     if moves:
         around = numpy.concatenate([around - off, around + off])
         around = numpy.clip(around, 0.0, numpy.abs(clock[-1]))

@@ -342,7 +342,7 @@ MUTANTS = (
     Mutant(
         "breakpoints-seen-from-one-side",
         "integration/driver.py",
-        "begin = of.where(crosses, of.minimum(s + run.gap, run.whole), s)",
+        "begin = of.where(crosses, other_side(s, run.gap, run.whole), s)",
         "begin = s",
         ("affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_its_breakpoint",),
         "a motion goes on behind a breakpoint with the force before it",
@@ -350,12 +350,56 @@ MUTANTS = (
     Mutant(
         "breakpoints-seen-from-one-side-in-jax",
         "integration/traced.py",
-        "begin, step = jnp.where(crosses, far, at.s), jnp.where(crosses, 0.0, h)",
+        "begin, step = jnp.where(beside, far, at.s), jnp.where(crosses, 0.0, h)",
         "begin, step = at.s, jnp.where(crosses, 0.0, h)",
         (
             "affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_its_breakpoint_inside_jit",
         ),
         "the same inside jit",
+    ),
+    Mutant(
+        "breakpoint-at-first",
+        "integration/driver.py",
+        "parts.append(attempts(which, nothing + s, nothing,",
+        "parts.append(attempts(which, nothing, nothing,",
+        (
+            "affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_the_first_and_at_the_last_time",
+        ),
+        "the first rate is asked at a breakpoint that is the first time",
+    ),
+    Mutant(
+        "breakpoint-at-last",
+        "integration/tolerances.py",
+        "numpy.maximum(whole - gap, 0.0))",
+        "whole)",
+        (
+            "affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_the_first_and_at_the_last_time",
+        ),
+        "a rate is asked at a breakpoint that is the last time",
+    ),
+    Mutant(
+        "breakpoint-at-first-in-jax",
+        "integration/traced.py",
+        "begin, step = jnp.where(beside, far, at.s)",
+        "begin, step = jnp.where(crosses, far, at.s)",
+        ("affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_both_ends_inside_jit",),
+        "inside jit the first rate is asked at a breakpoint",
+    ),
+    Mutant(
+        "breakpoint-derivative-before-first",
+        "integration/traced.py",
+        "jnp.where(jnp.abs(at.s) < settings.gap, -settings.gap, settings.gap)",
+        "settings.gap",
+        ("affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_both_ends_inside_jit",),
+        "derivatives ask a rate before the first time",
+    ),
+    Mutant(
+        "breakpoint-derivative-at-last",
+        "integration/traced.py",
+        "jnp.where(real, gaps, gaps[last])",
+        "jnp.where(real, gaps, 0.0)",
+        ("affine/test_motions_of_sharp_forces.py::test_a_force_without_a_value_at_both_ends_inside_jit",),
+        "derivatives ask a rate at the last time, where it has none",
     ),
     Mutant(
         "breakpoints-derivative-between",
