@@ -8,12 +8,11 @@ from types import SimpleNamespace
 
 import optimized
 import pytest
+from cases import further
 
 import connections as cn
 from connections import _docstrings
 from connections import multibody as mb
-
-MODES = ("-O", "-OO")
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def plain():
     return json.loads(json.dumps(optimized.results()))
 
 
-@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("mode", ["-OO", further("-O")])
 def test_results_are_those_of_plain_python(plain, mode):
     """Modules, C byte for byte, citations, help, numbers of a robot and of a connection, rows, errors."""
     command = [sys.executable, mode, str(Path(optimized.__file__))]

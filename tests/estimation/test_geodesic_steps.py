@@ -57,8 +57,23 @@ def truths():
 
 
 @pytest.fixture(scope="module")
-def updated(truths):
-    return jax.jit(jax.vmap(lambda y: FILTER.update(START, y, RANGES)))(truths[1])
+def together(truths):
+    """Updates by all measured distances, and, last, one that needs too many steps: in one vmap.
+
+    That one has a prior in which the area grows by e^30, in a frame that is not regular there.
+    """
+    P = np.stack([START.P] * 100 + [20.0**2 * np.eye(2)])
+    y = np.concatenate([truths[1], [[30.0, 30.2, 30.4]]])
+    N = np.stack([RANGES.N] * 100 + [1e-8 * np.eye(3)])
+    update = lambda P, y, N: FILTER.update(  # noqa: E731
+        estimation.Estimate(START.q, P), y, estimation.Sensor(distances, N)
+    )
+    return jax.jit(jax.vmap(update))(P, y, N)
+
+
+@pytest.fixture(scope="module")
+def updated(together):
+    return jax.tree_util.tree_map(lambda a: a[:100], together)
 
 
 @pytest.fixture(scope="module")
@@ -149,10 +164,6 @@ def test_a_smoother_has_as_many_steps_as_it_needs(truths):
         assert np.allclose(smoothed.P[0], smoothed.P[1], rtol=2e-2, atol=1e-3 * np.abs(smoothed.P[1]).max())
 
 
-def test_beyond_256_steps_there_is_nothing():
-    """A prior of distances in which the plane's area grows by e^30, in a frame that is not regular there."""
-    far = estimation.Estimate([0.2, 1.2], 20.0**2 * np.eye(2))
-    y = np.array([30.0, 30.2, 30.4])
-    sensor = estimation.Sensor(distances, 1e-8 * np.eye(3))
-    found, said = jax.jit(lambda y: FILTER.update(far, y, sensor))(y)
+def test_beyond_256_steps_there_is_nothing(together):
+    found, said = jax.tree_util.tree_map(lambda a: a[100], together)
     assert said.status == Status.GEODESIC_TOO_COARSE and np.isnan(found.q).all() and np.isnan(said.nis)

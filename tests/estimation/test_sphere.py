@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 
 import connections as cn
 from connections import estimation
@@ -136,11 +137,17 @@ def mean(*case):
     return np.nanmean(np.asarray(nees_of(*case)), axis=0)
 
 
-def test_consistent_across_the_pole():
-    error = np.sqrt(2.0 / (2 * RUNS))
-    assert np.abs(mean("exact", 30) - 1.0).max() < 4.0 * error
-    assert np.abs(mean("transport", 30) - 1.0).max() < 4.0 * error
-    assert mean("none", 30)[0] > 5.0 and mean("exact", 1)[0] > 2.0
+@pytest.mark.parametrize("reset", ["exact", further("transport")])
+def test_consistent_across_the_pole(reset):
+    assert np.abs(mean(reset, 30) - 1.0).max() < 4.0 * np.sqrt(2.0 / (2 * RUNS))
+
+
+@pytest.mark.parametrize(
+    "reset, iterations, place, least", [("none", 30, 0, 5.0), further("exact", 1, 0, 2.0)]
+)
+def test_inconsistent_without_a_reset_or_with_one_iteration(reset, iterations, place, least):
+    """The negative control."""
+    assert mean(reset, iterations)[place] > least
 
 
 def test_bad_input_is_named():
