@@ -27,11 +27,13 @@ from connections.geometry.products import ProductFrame, block_diagonal
 from connections.geometry.rigid.rotations import (
     displaced_pose,
     displaced_rotation,
+    half_turn,
     pose_difference,
     quaternion_product,
     rotation_difference,
     rotation_matrix,
     skew,
+    turn_coefficients,
 )
 from connections.geometry.rigid.twists import blocks
 
@@ -130,7 +132,7 @@ def exponential_slope_at(group: FrameField, e: jax.Array) -> jax.Array:
         return jnp.eye(group.dim)
     ad = little_adjoint_at(group, e)
     if isinstance(group, SE2Frame):
-        _, b, c = _coefficients(e[0] ** 2)
+        _, b, c = turn_coefficients(e[0] ** 2)
         return jnp.eye(3) - b * ad + c * ad @ ad
     n = group.dim
     whole = blocks(-ad, jnp.eye(n), jnp.zeros((n, n)), jnp.zeros((n, n)))
@@ -157,7 +159,7 @@ def adjoint_of_exponential_at(group: FrameField, e: jax.Array) -> jax.Array:
         return jnp.eye(group.dim)
     ad = little_adjoint_at(group, e)
     if isinstance(group, SE2Frame):
-        a, b, _ = _coefficients(e[0] ** 2)
+        a, b, _ = turn_coefficients(e[0] ** 2)
         return jnp.eye(3) + a * ad + b * ad @ ad
     whole: jax.Array = jax.scipy.linalg.expm(ad)
     return whole
@@ -172,44 +174,12 @@ def little_adjoint_at(group: FrameField, e: jax.Array) -> jax.Array:
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _half_turn(square: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """sin(x / 2) / x and cos(x / 2) of x^2; series near zero."""
-    small = square < _SMALL
-    x = jnp.sqrt(jnp.where(small, 1.0, square))
-    s = jnp.where(small, square, 0.0)
-    sine = 0.5 * (1.0 - s / 24.0 * (1.0 - s / 80.0 * (1.0 - s / 168.0 * (1.0 - s / 288.0))))
-    cosine = 1.0 - s / 8.0 * (1.0 - s / 48.0 * (1.0 - s / 120.0 * (1.0 - s / 224.0)))
-    return jnp.where(small, sine, jnp.sin(0.5 * x) / x), jnp.where(small, cosine, jnp.cos(0.5 * x))
-
-
-_SMALL = 1e-2  # of a squared angle
-
-
-def _coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 of x^2; series near zero."""
-    sine, cosine = _half_turn(square)
-    return _of_half_turn(square, sine, cosine)
-
-
-def _of_half_turn(
-    square: jax.Array, sine: jax.Array, cosine: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 from x^2, sin(x / 2) / x and cos(x / 2)."""
-    small = square < _SMALL
-    s = jnp.where(small, square, 0.0)
-    series = 1.0 / 6.0 - s / 120.0 * (1.0 - s / 42.0 * (1.0 - s / 72.0 * (1.0 - s / 110.0)))
-    a = 2.0 * sine * cosine
-    return a, 2.0 * sine * sine, jnp.where(small, series, (1.0 - a) / jnp.where(small, 1.0, square))
-
-
 def _turned(e: jax.Array) -> tuple[jax.Array, jax.Array]:
     """The quaternion of exp(e), and D exp(e) = 1 - b (e x) + c (e x)^2 = a 1 - b (e x) + c e e^T, (3, 3).
 
     a = sin|e| / |e|, b = (1 - cos|e|) / |e|^2, c = (|e| - sin|e|) / |e|^3, so 1 - c |e|^2 = a.
     """
-    square = e @ e
-    sine, cosine = _half_turn(square)
-    a, b, c = _of_half_turn(square, sine, cosine)
+    (a, b, c), (sine, cosine) = turn_coefficients(e @ e), half_turn(e @ e)
     slope = a * jnp.eye(3) - b * skew(e) + c * e[:, None] * e[None, :]
     return jnp.concatenate([sine * e, cosine[None]]), slope
 
@@ -223,7 +193,7 @@ def _turned_on(q: jax.Array, turn: jax.Array) -> jax.Array:
 def _rotation_of(e: jax.Array) -> jax.Array:
     """exp(e x) = cos|e| 1 + a (e x) + b e e^T, (3, 3)."""
     square = e @ e
-    a, b, _ = _coefficients(square)
+    a, b, _ = turn_coefficients(square)
     return (1.0 - b * square) * jnp.eye(3) + a * skew(e) + b * e[:, None] * e[None, :]
 
 

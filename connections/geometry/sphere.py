@@ -25,6 +25,7 @@ from connections.checks import FrameError, PointError, as_array, raise_at, requi
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import POINT_TOLERANCE
+from connections.geometry.rigid.rotations import turn_coefficients
 
 AT_POLE = 1e-6  # distance of a point from the pole at which the frame is singular
 _SMALL = 1e-4  # squared angle below which series are used
@@ -199,12 +200,5 @@ def conformal_brackets(w: jax.Array, sign: float) -> jax.Array:
 
 def _functions_of(square: jax.Array) -> tuple[jax.Array, ...]:
     """sin(t)/t, cos t, (cos(t) - sin(t)/t)/t^2 and (1 - cos t)/t^2 of t^2; smooth at zero."""
-    small = square < _SMALL
-    t = jnp.sqrt(jnp.where(small, 1.0, square))
-    sinc = jnp.where(small, 1.0 - square / 6.0 + square**2 / 120.0 - square**3 / 5040.0, jnp.sin(t) / t)
-    cosine = jnp.where(small, 1.0 - square / 2.0 + square**2 / 24.0 - square**3 / 720.0, jnp.cos(t))
-    slope = jnp.where(
-        small, -1.0 / 3.0 + square / 30.0 - square**2 / 840.0, (jnp.cos(t) - jnp.sin(t) / t) / t**2
-    )
-    turn = jnp.where(small, 0.5 - square / 24.0 + square**2 / 720.0, (1.0 - jnp.cos(t)) / t**2)
-    return sinc, cosine, slope, turn
+    sinc, turn, third = turn_coefficients(square)
+    return sinc, 1.0 - turn * square, third - turn, turn

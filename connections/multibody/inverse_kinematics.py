@@ -54,7 +54,7 @@ from connections.checks import (
 )
 from connections.engines.arguments import as_rows
 from connections.geometry.numerics import quadratic_programs
-from connections.geometry.rigid.host_groups import skew
+from connections.geometry.rigid.host_groups import logarithm_slope
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.displacements import displace
 from connections.multibody.functions import (
@@ -75,9 +75,7 @@ from connections.multibody.program.closed import Closed, coordinates_of
 CENTER_OF_MASS = "center_of_mass"  # in place of a frame
 SOLVED, CLOSEST, STEPS = "solved", "closest", "steps"
 _WHAT = "inverse_kinematics with limits"
-_CROSS = np.stack([skew(axis).ravel() for axis in np.eye(3)])  # w @ _CROSS is (w x)
 _RIGID = 1e-6  # the largest entry of R^T R - 1 of a target
-_SMALL = 1e-4  # rad^2; below it, c is its series
 _POSTURE = 1e-2  # weight of the posture, of the largest entry of D at the start
 _WEAKER, _WEAKEST = 1e-2, 1e-6  # then it is lowered, so far
 _AGREED = 1e-10  # gain of a step, of what is left, below which the posture is close enough
@@ -317,10 +315,10 @@ class _Goal(NamedTuple):
         turn = back @ pose[:, :3, :3]
         w = Rotation.from_matrix(turn).as_rotvec()
         if self.flat.shape[-1] == 9:
-            return w, logarithm_rate(w) @ J[:, :3]
+            return w, logarithm_slope(w) @ J[:, :3]
         shift = back @ (pose[:, :3, 3] - target[:, :3, 3])[:, :, None]
         return np.concatenate([w, shift[:, :, 0]], axis=1), np.concatenate(
-            [logarithm_rate(w) @ J[:, :3], turn @ J[:, 3:]], axis=1
+            [logarithm_slope(w) @ J[:, :3], turn @ J[:, 3:]], axis=1
         )
 
     def second(self, model: Model, at: Any, rows: np.ndarray, error: np.ndarray, J: np.ndarray) -> np.ndarray:
@@ -351,7 +349,7 @@ class _Goal(NamedTuple):
             found += np.einsum("kcij,ki->kjc", rates[:, :, 3:], along)
         if size != 3 and (self.weights[:3] == self.weights[0]).all():
             w, weight = error[:, :3], self.weights[0]
-            E, spin = logarithm_rate(w), frame_jacobian_rate(model, points, units, self.frame)[:, :, :3]
+            E, spin = logarithm_slope(w), frame_jacobian_rate(model, points, units, self.frame)[:, :, :3]
             J_w = np.linalg.solve(E, J[:, :3])
             both = E - np.swapaxes(E, 1, 2) @ E
             found += weight * np.einsum("kcij,ki->kjc", spin, w)
@@ -451,16 +449,6 @@ def _independent(model: Model) -> tuple[np.ndarray, np.ndarray]:
     if isinstance(kinematics, ClosedKinematics):
         return kinematics.q_columns, kinematics.v_columns
     return np.arange(model.nq), np.arange(model.nv)
-
-
-def logarithm_rate(w: np.ndarray) -> np.ndarray:
-    """E (..., 3, 3): the rotation vector w of R changes at E omega while Rdot = R (omega x)."""
-    square = np.sum(w * w, axis=-1)[..., None, None]
-    small = square < _SMALL
-    half = 0.5 * np.sqrt(np.where(small, 1.0, square))
-    c = np.where(small, 1.0 / 12.0 + square / 720.0, (1.0 - half / np.tan(half)) / (4.0 * half**2))
-    W = (w @ _CROSS).reshape(*w.shape, 3)
-    return np.asarray(np.eye(3) + 0.5 * W + c * (W @ W))
 
 
 def _are_rotations(R: np.ndarray) -> bool:

@@ -5,7 +5,9 @@
 with the velocities u and u_d in the axes of the body and of its target: X moves with xi, Xdot = X xi. The
 matrix is that of the derivative of the logarithm; E(e) e = e, and with the matrix ad of [e, .]
 
-    E = 1 + ad / 2 + c_2 ad^2 + c_4 ad^4.
+    E = 1 + ad / 2 + c_2 ad^2 + c_4 ad^4,
+
+the series of `logarithms`.
 
 With e = [w; p], twists [omega; v], W = (w x), P = (p x), s = |w|^2, these are blocks of three,
 
@@ -20,10 +22,10 @@ Source: Bullo and Murray, Proportional derivative control on the Euclidean group
 
 import math
 
+from connections.engines.inlined.logarithms import logarithm_coefficients
 from connections.engines.inlined.simd import compiled_entry, inlined, routine
 
 ROTATION = 1e-6  # the largest entry of R^T R - 1 of a target
-SMALL = 1e-4  # rad^2; below it the coefficients are series
 
 
 @inlined
@@ -88,11 +90,7 @@ def rotation_logarithm(R, e):
 def pose_logarithm(x, e):
     """Write p of the twist e = [w; p] that leads in a unit of time to the place x (3,), with its w."""
     square, along = _dot(e, 0, e, 0), _dot(e, 0, x, 0)
-    if square < SMALL:
-        second = 1.0 / 12.0 + square / 720.0 + square * square / 30240.0
-    else:
-        half = 0.5 * math.sqrt(square)
-        second = (1.0 - half / math.tan(half)) / square
+    second = logarithm_coefficients(square)[0]
     for i in range(3):  # x - w x x / 2 + second w x (w x x)
         e[3 + i] = (1.0 - second * square) * x[i] - 0.5 * _cross(e, 0, x, 0, i) + second * along * e[i]
     return True
@@ -102,14 +100,8 @@ def pose_logarithm(x, e):
 def logarithm_rate(e, E):
     """Write E (m, m): the logarithm e of X changes at E xi while Xdot = X xi."""
     square, m = _dot(e, 0, e, 0), len(e)
-    if square < SMALL:
-        c_2, c_4 = 1.0 / 12.0 - square * square / 30240.0, -1.0 / 720.0 - square / 15120.0
-    else:
-        half = 0.5 * math.sqrt(square)
-        alpha, beta = half / math.tan(half), (half / math.sin(half)) ** 2
-        c_2 = (2.0 * (1.0 - alpha) + 0.5 * (alpha - beta)) / square
-        c_4 = ((1.0 - alpha) + 0.5 * (alpha - beta)) / square**2
-    c, along = c_2 - square * c_4, 0.0 if m == 3 else _dot(e, 0, e, 3)
+    c, _, c_4 = logarithm_coefficients(square)
+    along = 0.0 if m == 3 else _dot(e, 0, e, 3)
     E[:] = 0.0
     for i in range(3):
         j, k = (i + 1) % 3, (i + 2) % 3

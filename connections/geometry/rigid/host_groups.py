@@ -8,6 +8,8 @@ after a full turn; xi is the shortest one, which is unique below half a turn.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 _SMALL = 1e-4  # rad^2; below it, coefficients are computed by series with an error below 1e-16
@@ -19,12 +21,26 @@ def rotation_difference(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
 
 
 def rotation_difference_slope(q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-    """The derivative (..., 3, 3) of `rotation_difference` along the body angular velocity of q1.
+    """The derivative (..., 3, 3) of `rotation_difference` along the body angular velocity of q1."""
+    return logarithm_slope(rotation_difference(q0, q1))
 
-    With x the difference, 1 + (x cross) / 2 + c (x cross)^2, c = (1 - (a / 2) cot(a / 2)) / a^2, a = |x|.
+
+def logarithm_slope(x: np.ndarray) -> np.ndarray:
+    """E (..., 3, 3): the rotation vector x of R changes at E omega while Rdot = R (omega cross).
+
+    E = 1 + (x cross) / 2 + c (x cross)^2, with c of `logarithm_coefficient`.
     """
-    x = rotation_difference(q0, q1)
-    return np.swapaxes(_translation(-x[..., None, :], np.eye(3), inverse=True), -1, -2)
+    c = logarithm_coefficient(np.sum(x * x, axis=-1))[..., None, None]
+    X = (x @ _CROSS).reshape(*x.shape, 3)
+    return np.asarray(np.eye(3) + 0.5 * X + c * (X @ X))
+
+
+def logarithm_coefficient(square: Any, numbers: Any = np) -> Any:
+    """c = (1 - (a / 2) cot(a / 2)) / a^2 of a^2, rad^2; series near zero; in NumPy or in JAX."""
+    small = square < _SMALL
+    angle = numbers.sqrt(numbers.where(small, 1.0, square))
+    series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
+    return numbers.where(small, series, (1.0 - 0.5 * angle / numbers.tan(0.5 * angle)) / angle**2)
 
 
 def displaced_rotation(q0: np.ndarray, xi: np.ndarray) -> np.ndarray:
@@ -122,16 +138,17 @@ def skew(w: np.ndarray) -> np.ndarray:
     return np.array([[0.0, -z, y], [z, 0.0, -x], [-y, x, 0.0]])
 
 
+_CROSS = np.stack([skew(axis).ravel() for axis in np.eye(3)])  # w @ _CROSS is (w x)
+
+
 def _translation(turn: np.ndarray, x: np.ndarray, inverse: bool) -> np.ndarray:
     """V x or V^-1 x, V = 1 + (1 - cos) / a^2 (turn x) + (a - sin) / a^3 (turn x)^2, a = |turn|; (..., 3)."""
     square = np.sum(turn * turn, axis=-1, keepdims=True)
-    small = square < _SMALL
-    angle = np.sqrt(np.where(small, 1.0, square))
     if inverse:
-        first = -0.5
-        series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
-        second = np.where(small, series, (1.0 - 0.5 * angle / np.tan(0.5 * angle)) / angle**2)
+        first, second = -0.5, logarithm_coefficient(square)
     else:
+        small = square < _SMALL
+        angle = np.sqrt(np.where(small, 1.0, square))
         half = np.sinc(np.sqrt(square) / (2.0 * np.pi))
         first = 0.5 * half * half
         series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0

@@ -8,6 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.geometry.rigid.host_groups import logarithm_coefficient
+
 LEVI_CIVITA = np.zeros((3, 3, 3))  # (a x b)_i = LEVI_CIVITA[i, j, k] a_j b_k
 LEVI_CIVITA[[0, 1, 2], [1, 2, 0], [2, 0, 1]] = 1.0
 LEVI_CIVITA[[0, 1, 2], [2, 0, 1], [1, 2, 0]] = -1.0
@@ -90,13 +92,29 @@ def quaternion_of(R: jax.Array) -> jax.Array:
     return unit
 
 
+_SMALL = 4e-3  # rad^2: below this square of an angle, functions of it are series, whose next term is 1e-17
+
+
+def half_turn(square: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """sin(x / 2) / x and cos(x / 2) of x^2; series near zero."""
+    small = square < _SMALL
+    x = jnp.sqrt(jnp.where(small, 1.0, square))
+    sine = 0.5 - square * (1.0 / 48.0 - square * (1.0 / 3840.0 - square / 645120.0))
+    cosine = 1.0 - square * (1.0 / 8.0 - square * (1.0 / 384.0 - square / 46080.0))
+    return jnp.where(small, sine, jnp.sin(0.5 * x) / x), jnp.where(small, cosine, jnp.cos(0.5 * x))
+
+
+def turn_coefficients(square: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """sin x / x, (1 - cos x) / x^2 and (x - sin x) / x^3 of x^2; series near zero."""
+    (sine, cosine), small = half_turn(square), square < _SMALL
+    series = 1.0 / 6.0 - square * (1.0 / 120.0 - square * (1.0 / 5040.0 - square / 362880.0))
+    a = 2.0 * sine * cosine
+    return a, 2.0 * sine * sine, jnp.where(small, series, (1.0 - a) / jnp.where(small, 1.0, square))
+
+
 def quaternion_exponential(xi: jax.Array) -> jax.Array:
     """Unit quaternion of the rotation vector `xi` (3,) [rad]; smooth at zero."""
-    square = xi @ xi
-    small = square < 1e-6
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    sinc = jnp.where(small, 0.5 - square / 48.0 + square**2 / 3840.0, jnp.sin(angle / 2) / angle)
-    cosine = jnp.where(small, 1.0 - square / 8.0 + square**2 / 384.0, jnp.cos(angle / 2))
+    sinc, cosine = half_turn(xi @ xi)
     return jnp.concatenate([sinc * xi, cosine[None]])
 
 
@@ -120,11 +138,7 @@ def pose_difference(q0: jax.Array, q1: jax.Array) -> jax.Array:
     """The logarithm [omega; v] of T0^-1 T1, (6,), rad and m, of poses [p, quaternion], (7,)."""
     turn = rotation_difference(q0[3:], q1[3:])
     moved = rotation_matrix(q0[3:]).T @ (q1[:3] - q0[:3])
-    square = turn @ turn
-    small = square < 1e-4
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    series = 1.0 / 12.0 + square / 720.0 + square**2 / 30240.0
-    second = jnp.where(small, series, (1.0 - 0.5 * angle / jnp.tan(0.5 * angle)) / angle**2)
+    second = logarithm_coefficient(turn @ turn, jnp)
     once = jnp.cross(turn, moved)
     return jnp.concatenate([turn, moved - 0.5 * once + second * jnp.cross(turn, once)])
 
@@ -132,14 +146,7 @@ def pose_difference(q0: jax.Array, q1: jax.Array) -> jax.Array:
 def displaced_pose(q: jax.Array, xi: jax.Array) -> jax.Array:
     """T exp(xi), (7,), of a pose [p, quaternion] (7,) and a twist xi (6,) for a unit of time."""
     turn, moved = xi[:3], xi[3:]
-    square = turn @ turn
-    small = square < 1e-4
-    angle = jnp.sqrt(jnp.where(small, 1.0, square))
-    first = jnp.where(
-        small, 0.5 - square / 24.0 + square**2 / 720.0, 2.0 * jnp.sin(0.5 * angle) ** 2 / angle**2
-    )
-    series = 1.0 / 6.0 - square / 120.0 + square**2 / 5040.0
-    second = jnp.where(small, series, (angle - jnp.sin(angle)) / angle**3)
+    _, first, second = turn_coefficients(turn @ turn)
     once = jnp.cross(turn, moved)
     shift = rotation_matrix(q[3:]) @ (moved + first * once + second * jnp.cross(turn, once))
     return jnp.concatenate([q[:3] + shift, displaced_rotation(q[3:], turn)])

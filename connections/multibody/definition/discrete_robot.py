@@ -20,11 +20,11 @@ import numpy as np
 from connections.checks import require_shape
 from connections.coriolis.system import Forces, MechanicalSystem
 from connections.coriolis.variational import TURNED, UNSOLVED, DiscreteSystem, Search, noise_at, solved_at
+from connections.engines.inlined.logarithms import TERMS, F
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.rotations import pose_difference
 from connections.geometry.rigid.twists import force_cross
-from connections.multibody.kernels.variational import TERMS, F
 
 
 class DiscreteRobot(DiscreteSystem):

@@ -16,6 +16,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from connections.checks import ModelError
+from connections.engines.inlined.logarithms import TERMS, logarithm_coefficients, logarithm_series
 from connections.engines.inlined.vectors import quaternion_of, vector_of
 from connections.engines.recorded.c_code import Code, Real, code
 from connections.engines.recorded.execution import Slots, Workspace
@@ -41,12 +42,9 @@ from connections.multibody.kernels.variational import (
     CLOSE,
     LARGE,
     MOST_ITERATIONS,
-    TERMS,
-    F,
     armature_momenta,
     begin_momenta,
     begin_step,
-    coefficients,
     end_step,
     excess_turn,
     gather,
@@ -220,7 +218,12 @@ def _recording(model: Model, function: Exported) -> Recording:
     if model.closed:
         raise ModelError(f"{function.name}: variational steps are generated for robots without loops")
     numbers = SimpleNamespace(pi=math.pi, **{f: _applied(f) for f in ("sqrt", "atan", "sin", "cos")})
-    replaced = {math: numbers, coefficients: _coefficients, quaternion_of: _turn, vector_of: _vector}
+    replaced = {
+        math: numbers,
+        logarithm_coefficients: lambda s: logarithm_series.py_func(s, TERMS),
+        quaternion_of: _turn,
+        vector_of: _vector,
+    }
     recording = Recording(model, function, replaced)
     recording.round_rotations()
     return recording
@@ -228,14 +231,6 @@ def _recording(model: Model, function: Exported) -> Recording:
 
 def _applied(function: str) -> Any:
     return lambda x: applied(function, x)
-
-
-def _coefficients(s: Any) -> tuple[Any, Any, Any]:
-    """`variational.coefficients` with all terms."""
-    c, a, b = 0.0, 0.0, 0.0
-    for n in range(TERMS, 1, -1):
-        c, a, b = c * s + F[n], a * s + (2 - n) * F[n], b * s + (1 - n) * F[n]
-    return c * s + F[1], a * s + F[1], b
 
 
 def _turn(x: Any) -> tuple[Any, ...]:

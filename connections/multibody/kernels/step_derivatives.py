@@ -15,6 +15,7 @@ Armature adds K of a body at the joint, in its axes. K is exact here; Newton's m
 Source: [LLPS] for the momenta; derived here, checked by differences.
 """
 
+from connections.engines.inlined.logarithms import logarithm_rates
 from connections.engines.inlined.rows import accumulate
 from connections.engines.inlined.simd import (
     beyond,
@@ -36,9 +37,6 @@ from connections.multibody.kernels.layout import STEP_COLUMN as COLUMN
 from connections.multibody.kernels.layout import STEP_LINK as LINK
 from connections.multibody.kernels.reading import reduce_coordinates
 from connections.multibody.kernels.variational import (
-    NEAR,
-    TERMS,
-    F,
     logarithm,
     move_links,
     prepare_step,
@@ -47,17 +45,6 @@ from connections.multibody.kernels.variational import (
     slope_times,
     slope_transpose_times,
 )
-
-FEW = 12  # terms of the series for squared angles up to NEAR
-
-
-@inlined
-def rates(s):
-    """The derivatives of a and b (`variational.coefficients`) by the squared angle s."""
-    a, b = 0.0, 0.0
-    for n in range(FEW if s < NEAR else TERMS, 2, -1):
-        a, b = a * s + (2 - n) * (n - 1) * F[n], b * s + (1 - n) * (n - 2) * F[n]
-    return a * s, b
 
 
 @inlined
@@ -68,7 +55,7 @@ def put_exact_slope(work, slot, inertia, x, factors):
     """
     a, b, by_h = factors
     w = x[0], x[1], x[2]
-    a_rate, b_rate = rates(dot3(w, w))
+    a_rate, b_rate = logarithm_rates(dot3(w, w))
     y = momentum(inertia, x)
     once = force_cross(x, y)
     twice = force_cross(x, once)

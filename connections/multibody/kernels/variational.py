@@ -28,6 +28,7 @@ there may be none, or several. Source: [LLPS], with [W] VI-B in one frame; [MW] 
 
 import math
 
+from connections.engines.inlined.logarithms import logarithm_coefficients
 from connections.engines.inlined.rows import accumulate, clear
 from connections.engines.inlined.simd import (
     beyond,
@@ -85,34 +86,13 @@ SLOW = 1e-9  # if more of the error's energy is left by a step, the next one has
 LEFT_OUT = 1 / 90  # of the largest turn's fourth power: bounds what K leaves out, relative to it
 AWAY, LARGE = 1 / 16, 1e-3  # the error's energy that a step of a search near its solution leaves; over this
 UNSOLVED, TURNED = 1.0, 2.0  # as in `coriolis.variational`
-TERMS, FEW, NEAR = 26, 9, 0.25  # of the series below: for half a turn, and for squared angles up to NEAR
-
-
-def _series(count):
-    """f_n of F = (t/2) cot(t/2) = 1 - sum f_n t^2n: (2n + 1) f_n = sum f_i f_{n-i}, f_1 = 1/12."""
-    f = [0.0, 1.0 / 12.0]
-    for n in range(2, count + 1):
-        f.append(sum(f[i] * f[n - i] for i in range(1, n)) / (2 * n + 1))
-    return tuple(f)
-
-
-F = _series(TERMS)
-
-
-@inlined
-def coefficients(s):
-    """(1 - F)/s, a and b of dtau^-1 for a squared angle s: sums of f_n, (2 - n) f_n, and (1 - n) f_n / s."""
-    c, a, b = 0.0, 0.0, 0.0
-    for n in range(FEW if s < NEAR else TERMS, 1, -1):
-        c, a, b = c * s + F[n], a * s + (2 - n) * F[n], b * s + (1 - n) * F[n]
-    return c * s + F[1], a * s + F[1], b
 
 
 @inlined
 def logarithm(turn, shift):
     """[omega; v] of a displacement, and a and b of dtau^-1 there."""
     w = vector_of(turn)
-    c, a, b = coefficients(dot3(w, w))
+    c, a, b = logarithm_coefficients(dot3(w, w))
     once = cross3(w, shift)
     v = add3(subtract3(shift, scale3(once, 0.5)), scale3(cross3(w, once), c))
     return (*w, *v), a, b

@@ -163,9 +163,9 @@ MUTANTS = (
     ),
     Mutant(
         "series-of-small-turns",
-        "geometry/group_maps.py",
-        "series = 1.0 / 6.0 - s / 120.0 *",
-        "series = 1.0 / 6.0 - s / 12.0 *",
+        "geometry/rigid/rotations.py",
+        "series = 1.0 / 6.0 - square * (1.0 / 120.0 -",
+        "series = 1.0 / 6.0 - square * (1.0 / 12.0 -",
         ("estimation/test_displacements.py::test_small_turns_use_series_that_meet_the_closed_forms",),
         "D exp of small turns has a series of the wrong second term",
     ),

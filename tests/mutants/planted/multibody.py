@@ -511,9 +511,9 @@ MUTANTS = (
     ),
     Mutant(
         "kinematics-logarithm-of-the-other-side",
-        "multibody/inverse_kinematics.py",
-        "np.eye(3) + 0.5 * W + c * (W @ W)",
-        "np.eye(3) - 0.5 * W + c * (W @ W)",
+        "geometry/rigid/host_groups.py",
+        "np.eye(3) + 0.5 * X + c * (X @ X)",
+        "np.eye(3) - 0.5 * X + c * (X @ X)",
         ("multibody/test_inverse_kinematics.py::test_the_rate_of_a_logarithm",),
         "a rotation vector changes as if the velocity were in the axes of the target",
     ),
