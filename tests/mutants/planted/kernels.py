@@ -17,6 +17,14 @@ MUTANTS = (
         "the momentum of a step is that of its end: order one, with spatial momenta kept",
     ),
     Mutant(
+        "logarithm-fourth-order-backwards",
+        "engines/inlined/logarithms.py",
+        "b * s + (1 - n) * F[n]",
+        "b * s + (n - 1) * F[n]",
+        ("control/test_tasks.py::test_error_falls_as_its_rate_says",),
+        "the derivative of the logarithm of a pose has a term of fourth order of the other sign",
+    ),
+    Mutant(
         "kernel-turn-of-a-joint-unseen",
         _K + "variational.py",
         "excess = max(max(excess, -load(work, slot + LINK.turn + 3)), angle - math.pi)",
