@@ -39,6 +39,7 @@ from connections.multibody.applied_forces import (
     passive_forces_at,
     require_left_out_nothing,
 )
+from connections.multibody.as_geometry.recursive_connection import Definitions
 from connections.multibody.definition.frames import (
     WORLD,
     fixed_jacobian_at,
@@ -59,12 +60,8 @@ from connections.multibody.program.closed import coordinates_of
 from connections.multibody.program.table import RECURSIONS
 
 
-class Structure(Protocol):
+class Structure(Definitions, Protocol):
     """The part of a `Model` that is used here."""
-
-    @property
-    def kinematics(self) -> Any:
-        """The tree of bodies, its loops, and the layout of its coordinates."""
 
     @property
     def armature(self) -> dict[str, np.ndarray]:
@@ -83,20 +80,12 @@ class Structure(Protocol):
         """Names of the frames."""
 
     @property
-    def frame(self) -> FrameField:
-        """The frame in which v are components."""
-
-    @property
     def motors(self) -> tuple[Motor, ...]:
         """The motors."""
 
     @property
     def passive(self) -> Passive:
         """Springs, dampers and friction."""
-
-    @property
-    def closed(self) -> bool:
-        """Whether loops or couplings tie joints together."""
 
     @property
     def placements(self) -> dict[str, np.ndarray]:

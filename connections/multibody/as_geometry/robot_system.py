@@ -39,12 +39,13 @@ from connections.multibody.as_geometry.recursive_connection import Definitions, 
 from connections.multibody.as_geometry.robot_steps import RobotSteps
 from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.recursions import body_contorsion_at
+from connections.multibody.definition.robot_definition import Embedded
 
 if TYPE_CHECKING:
     from connections.coriolis.system import Forces
 
 
-class Robot(Definitions, Protocol):
+class Robot(Definitions, Embedded, Protocol):
     """The part of a `Model` that is used here."""
 
     @property
@@ -54,9 +55,6 @@ class Robot(Definitions, Protocol):
     @property
     def gravity(self) -> tuple[float, float, float]:
         """(3,) m/s^2."""
-
-    def potential_at(self, q: jax.Array) -> jax.Array:
-        """Potential energy of gravity."""
 
 
 class RobotSystem(ByContent, MechanicalSystem):

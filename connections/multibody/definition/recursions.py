@@ -27,14 +27,6 @@ from connections.multibody.definition.frames import frame_jacobian_at, frame_pos
 from connections.multibody.definition.robot_definition import Embedded, RobotDefinition
 
 
-class HasKinematics(Protocol):
-    """The part of a `Model` that the contorsion of its bodies depends on."""
-
-    @property
-    def kinematics(self) -> Any:
-        """The tree of bodies, its loops, and the layout of its coordinates."""
-
-
 class Robot(Embedded, Protocol):
     """A `Model`, as far as the definitions use it."""
 
@@ -53,12 +45,12 @@ class Robot(Embedded, Protocol):
 Vector = jax.Array
 
 
-def body_contorsion_at(robot: HasKinematics, q: Vector) -> jax.Array:
+def body_contorsion_at(robot: Embedded, q: Vector) -> jax.Array:
     """D (n, n, n): C of the body-level factor (v x*) I is C* - D v."""
     return contorsion_of_inertias_at(robot, q, robot.kinematics.tree.inertias)
 
 
-def contorsion_of_inertias_at(robot: HasKinematics, q: Vector, inertias: Any) -> jax.Array:
+def contorsion_of_inertias_at(robot: Embedded, q: Vector, inertias: Any) -> jax.Array:
     """D (n, n, n) for bodies of the spatial inertias (N, 6, 6), in which it is linear."""
     A = jnp.swapaxes(robot.kinematics.body_jacobians_at(q), -1, -2)  # (N, nv, 6)
     v, w = A[:, :, None], A[:, None]

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -29,6 +29,7 @@ from connections.coriolis.variational import UNSOLVED
 from connections.engines import xla
 from connections.engines.platforms import PlatformFunction
 from connections.multibody.definition.discrete_robot import DiscreteRobot
+from connections.multibody.in_jax.tangents import Recursions
 from connections.multibody.kernels.layout import TREE
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.stepping import history_size
@@ -36,17 +37,6 @@ from connections.multibody.program.tree_packing import pack, pack_with_one_origi
 
 Vectors = Sequence[jax.Array]
 Tangents = Sequence[jax.Array | None]
-
-
-class HasRecursions(Protocol):
-    """The part of `TracedRecursions` that is used here."""
-
-    @property
-    def robot(self) -> Any:
-        """The robot."""
-
-    def __call__(self, name: str, q: Any, *vectors: jax.Array) -> jax.Array:
-        """The recursion `name`."""
 
 
 class TracedSteps:
@@ -57,7 +47,7 @@ class TracedSteps:
     recursions : of the robot.
     """
 
-    def __init__(self, recursions: HasRecursions) -> None:
+    def __init__(self, recursions: Recursions) -> None:
         self._recursions, self._robot = recursions, recursions.robot
         self._nq, self._nv = self._robot.nq, self._robot.nv
 
