@@ -91,6 +91,7 @@ def rotation_logarithm(quaternion: np.ndarray) -> np.ndarray:
 def rotation_exponential(x: np.ndarray) -> np.ndarray:
     """Unit quaternion (..., 4) of rotation vectors (..., 3), rad."""
     angle = np.linalg.norm(x, axis=-1, keepdims=True)
+    # The text of `rotations.half_turn`, whose series serve derivatives, takes 1.7 times as long in NumPy.
     return np.concatenate([0.5 * np.sinc(angle / (2.0 * np.pi)) * x, np.cos(0.5 * angle)], axis=-1)
 
 
