@@ -149,9 +149,7 @@ def with_forces(
     """
     require_bool("passive", passive)
     require_choice("axes", axes, AXES)
-    structure = structure_of(model)
-    if structure.closed and not is_traced(q):
-        q = close_loops(structure, q)
+    q = closed_once(model, q)
     force = model.passive_forces(q, v) if passive else np.zeros(model.nv)
     if wrenches is not None:
         require_mapping("wrenches", wrenches, "{frame: [n; f] (6,)}")
@@ -174,6 +172,14 @@ def joined(name: str, vectors: Any, other: str, more: Any) -> Any:
 def structure_of(model: Any) -> Any:
     """The model; of one whose numbers are data, that of its joints."""
     return model.structure if isinstance(model, TracedModel) else model
+
+
+def closed_once(model: Any, q: Any) -> Any:
+    """q with its loops solved, unless JAX traces it, or where joints are."""
+    structure = structure_of(model)
+    if not structure.closed or is_traced(q) or model.kinematics is not structure.kinematics:
+        return q
+    return close_loops(structure, q)
 
 
 def product(matrix: Any, vector: Any) -> Any:

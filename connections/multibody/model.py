@@ -567,12 +567,12 @@ class Model(ByContent):
         ----------
         placements : {joint name: (4, 4) homogeneous transform, m}, as in `placements`: where the joint is in
             the frame of the body that carries it, or in the world. Other joints stay where they are. If JAX
-            traces one of them, the robot is a `TracedModel`; then there may be no loops and couplings.
+            traces one of them, the robot is a `TracedModel`; loops that do not close then give NaN.
 
         Raises
         ------
         ModelError : there is no such joint, a placement is not a proper rigid transform to 1e-9, or the loops
-            do not close; JAX traces a placement of a robot with loops. TypeError.
+            do not close. TypeError.
         """
         require_mapping("placements", placements, "{joint: placement}")
         if is_traced(placements):

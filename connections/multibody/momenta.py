@@ -24,12 +24,13 @@ from connections.multibody.functions import (
     body_jacobians,
     center_of_mass,
     center_of_mass_jacobian,
+    closed_once,
     forward_kinematics,
     frame_jacobian_rate,
     product,
     structure_of,
 )
-from connections.multibody.model import Model, close_loops, require_model
+from connections.multibody.model import Model, require_model
 
 
 @returns_input_kind
@@ -185,10 +186,9 @@ def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
 
 def _numbers(model: Model, q: Any, *vectors: Any) -> tuple[ModuleType, Any]:
     """NumPy or JAX, and q, whose loops are solved once."""
-    structure, traced = structure_of(model), is_traced(q, *vectors)
-    if structure.closed and not traced:
-        q = close_loops(structure, q)
-    return (jnp if traced or structure is not model else np), q
+    traced = is_traced(q, *vectors)
+    numbers = jnp if traced or structure_of(model) is not model else np
+    return numbers, closed_once(model, q)
 
 
 def _inertias(model: Any) -> Any:

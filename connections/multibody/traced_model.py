@@ -117,7 +117,7 @@ class TracedModel:
     `with_motors` and `with_passive` return it where JAX traces what they are given. Every recursion takes it
     in place of the model. Its derivatives by inertias, gravity and armature are those of the recursions,
     which are linear in the inertias: no definition is differentiated. If placements of joints are data,
-    everything is computed by the robot's definition in JAX, which costs more, and only of trees. Map over
+    everything is computed by the robot's definition in JAX, which costs more; loops close again there. Map over
     robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)`` is one
     with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
 
@@ -199,20 +199,21 @@ class TracedModel:
 
     @property
     def kinematics(self) -> Any:
-        """The layout of q and v."""
-        return self.structure.kinematics
+        """The layout of q and v, and the loops where the joints are."""
+        return self._placed.kinematics if self._has_loops_elsewhere else self.structure.kinematics
 
     @property
     def frame(self) -> FrameField:
         """The frame in which v are components."""
-        return self.structure.frame
+        frame: FrameField = self.kinematics.frame
+        return frame
 
     @property
     def placements(self) -> dict[str, Any]:
         """{joint name: (4, 4)}, m, as `Model.placements`."""
         if self.joint_placements is None:
             return self.structure.placements
-        return dict(zip(self.kinematics.tree.joint_names, self.joint_placements, strict=True))
+        return dict(zip(self.structure.kinematics.tree.joint_names, self.joint_placements, strict=True))
 
     @property
     def program(self) -> TracedModel:
@@ -284,7 +285,7 @@ class TracedModel:
         armature : {joint name: a number for all velocity components of the joint, or (nv of the joint,)}. The
             angular components of a spherical or free joint have one number, and so have the linear ones.
         """
-        tree, changed = self.kinematics.tree, self.joint_armature
+        tree, changed = self.structure.kinematics.tree, self.joint_armature
         starts = np.cumsum([0, *(joint.nv for joint in tree.joints)])
         for name, value in armature.items():
             if name not in tree.joint_names:
@@ -300,6 +301,9 @@ class TracedModel:
     def with_placements(self, placements: Mapping[str, Any]) -> TracedModel:
         """The robot with joints that are elsewhere, as by `Model.with_placements`.
 
+        Loops close at the reference with its independent joints, and are followed from there; where they do not
+        close, results are NaN.
+
         Parameters
         ----------
         placements : {joint name: (4, 4) homogeneous transform, m}, in the frame of the body that carries the
@@ -307,16 +311,10 @@ class TracedModel:
 
         Raises
         ------
-        ModelError : there is no such joint, or the robot has loops or couplings. ShapeError, TypeError.
+        ModelError : there is no such joint. ShapeError, TypeError.
         """
         require_mapping("placements", placements, "{joint: placement}")
-        names = self.kinematics.tree.joint_names
-        if self.structure.closed:
-            tie = self.kinematics.ties[0].name
-            raise ModelError(
-                f"placements: JAX traces where a joint is, and '{tie}' ties joints together, which would "
-                "have to close again; of robots with loops or couplings placements are numbers outside of JAX"
-            )
+        names = self.structure.kinematics.tree.joint_names
         changed = jnp.stack([jnp.asarray(own) for own in self.placements.values()])
         for name, placement in placements.items():
             if name not in names:
@@ -386,11 +384,13 @@ class TracedModel:
         """
         if isinstance(frame, str) and frame in self.further_frames:
             carrier = dict(self.carriers)[frame]
-            body, placement = (-1, np.eye(4)) if carrier is None else frame_of(self.kinematics.tree, carrier)
+            body, placement = (
+                (-1, np.eye(4)) if carrier is None else frame_of(self.structure.kinematics.tree, carrier)
+            )
             return body, placement @ self.further_frames[frame]
         if isinstance(frame, str) and frame not in self.frame_names:
             raise ModelError("frame: " + no_such("frame", frame, self.frame_names))
-        return frame_of(self.kinematics.tree, frame)
+        return frame_of(self.structure.kinematics.tree, frame)
 
     def motor_matrix_at(self, q: jax.Array) -> jax.Array:
         """B (nv, nu) at q (nq,)."""
@@ -417,7 +417,7 @@ class TracedModel:
 
     def lift_at(self, q: jax.Array) -> jax.Array | None:
         """The force (nv,) that carries the weight of `Passive.lift` at q (nq,); None for none."""
-        points = lifted_parameters(self.kinematics.tree, self.passive)
+        points = lifted_parameters(self.structure.kinematics.tree, self.passive)
         if points is None:
             return None
         lifted = replace(self, parameters=points, joint_armature=jnp.zeros_like(self.joint_armature))
@@ -488,11 +488,18 @@ class TracedModel:
     @property
     def _of_the_models_passive(self) -> bool:
         """Whether passive forces are the model's, whatever the numbers that are data."""
-        return self.other_passive is None and not self.structure.passive.lift
+        return (
+            self.other_passive is None and not self.structure.passive.lift and not self._has_loops_elsewhere
+        )
+
+    @property
+    def _has_loops_elsewhere(self) -> bool:
+        """Whether loops close at other placements than the model's."""
+        return self.structure.closed and self.joint_placements is not None
 
     @property
     def _joints(self) -> dict[str, Any]:
-        tree = self.kinematics.tree
+        tree = self.structure.kinematics.tree
         return dict(zip(tree.joint_names, tree.joints, strict=True))
 
     @property

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import further
-from closed_chains import PLANS, four_bar
-from closed_plan import at
+from closed_chains import PLANS, REVOLUTE, four_bar
+from closed_plan import Plan, at
 from mechanisms import MOVING, random_mechanism
 from recursion_functions import with_tip
 from scipy.linalg import expm
 
 from connections import control
 from connections import multibody as mb
-from connections.checks import ModelError, ShapeError
+from connections.checks import ModelError, PointError, ShapeError
 
 AXES = ("body", "world")
 STEP = 1e-2  # of differences of sixth order
@@ -423,6 +423,127 @@ def test_placements_of_loops():
         first.with_placements({"pivot": at(9.0, 0, 0)})
 
 
+# --- placements of joints in loops, which close again -------------------------------------------------------
+
+
+def five_bar():
+    """Two cranks, and two bars between their ends."""
+    plan, end, bars = Plan(21), np.array([0.55, 1.1]), []
+    for side, base, knee in (("left", 0.0, [0.2, 0.5]), ("right", 1.0, [0.9, 0.45])):
+        ways = np.array(knee) - [base, 0.0], end - knee
+        first, second = np.arctan2(ways[0][1], ways[0][0]), np.arctan2(ways[1][1], ways[1][0])
+        plan.add(f"{side} crank", "world", f"{side} crank", REVOLUTE, at(base), first)
+        joint = at(np.linalg.norm(ways[0]))
+        plan.add(f"{side} bar", f"{side} crank", f"{side} bar", REVOLUTE, joint, second - first)
+        bars.append(at(np.linalg.norm(ways[1])))
+    plan.loop("end", "left bar", "right bar", None, *bars, independent=["left crank", "right crank"])
+    return plan
+
+
+PLANAR, SPATIAL = (2, 3, 4), tuple(range(6))  # components of twists that leave the loops of a plane in it
+LINKAGES = {
+    "four-bar": (four_bar, PLANAR),
+    "five-bar": (five_bar, PLANAR),
+    "spatial loop": (PLANS["spatial loop"], SPATIAL),
+    "loop with balls": (PLANS["loop with balls"], SPATIAL),
+    "loop closed by a function": (PLANS["closed by: function"], SPATIAL),
+    "belt leg": (PLANS["belt leg"], SPATIAL),
+}
+
+
+def twists_and_forces(model, q, v, tau):
+    """Twists of bodies, and forces of a spring and a damper, per velocity and direction."""
+    parts = mb.body_jacobians(model, q), model.passive_forces(q, v)
+    return (jnp if isinstance(parts[0], jax.Array) else np).concatenate([part.ravel() for part in parts])
+
+
+def motors(model, q, v, tau):
+    return model.motor_matrix(q)
+
+
+def accelerations(model, q, v, tau):
+    """With what takes q where the loops are solved, passive forces and wrenches."""
+    wrenches = {model.frame_names[-1]: np.arange(6.0)}
+    return mb.forward_dynamics(model, q, v, tau, passive=True, wrenches=wrenches)
+
+
+def energies(model, q, v, tau):
+    return jnp.stack([mb.kinetic_energy(model, q, v), model.potential_at(q)])
+
+
+IN_LOOPS = RECURSIONS | {
+    function.__name__: function for function in (twists_and_forces, motors, accelerations, energies)
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("twists_and_forces", "four-bar"),
+        *[further(name, "four-bar") for name in ("motors", "accelerations", "energies", "regressor")],
+        *[further(name, "five-bar") for name in ("mass_matrix", "coriolis_matrix")],
+        *[further(name, "spatial loop") for name in ("mass_matrix", "coriolis_matrix")],
+        *[further("accelerations", of) for of in ("five-bar", "spatial loop", "loop with balls", "belt leg")],
+        further("twists_and_forces", "loop closed by a function"),
+    ],
+)
+def test_placements_in_loops(name, of, rng):
+    """Values and derivatives where loops close elsewhere, beside models that are assembled there anew."""
+    plan, components = LINKAGES[of]
+    model = with_tip(plan().build())
+    joints = model.placements
+    names, q, (v, tau) = [*joints], model.neutral(), rng.standard_normal((2, model.nv))
+    springs = [
+        mb.Spring(name, {name: 1.0}, 2.0, (0.1, 0.1))
+        for name, joint in zip(names, model.kinematics.tree.joints, strict=True)
+        if joint.nq == 1
+    ]
+    model = model.with_passive(mb.Passive(tuple(springs), damping={names[-1]: 0.3}))
+    model = model.with_motors([mb.Motor("motor", {names[-1]: 1.0})])
+    ways = np.eye(6 * len(joints)).reshape(len(joints), 6, -1)[:, components].reshape(-1, 6 * len(joints))
+    if of in ("four-bar", "belt leg"):
+        ways = rng.standard_normal((2, len(ways))) @ ways
+
+    def function(x):
+        twists = (x @ ways).reshape(-1, 6)
+        placed = {joint: moved(T, own) for (joint, T), own in zip(joints.items(), twists, strict=True)}
+        return IN_LOOPS[name](model.with_placements(placed), q, v, tau)
+
+    def value_and_slopes(x):
+        value, pull = jax.vjp(function, x)
+        each = jax.vmap(pull)(jnp.eye(value.size).reshape(-1, *value.shape))[0]
+        return value, each.reshape(*value.shape, -1)
+
+    compiled, x = jax.jit(value_and_slopes), np.zeros(len(ways))
+    (value, by_jax), by_differences = compiled(x), slopes(function, x, 1e-3)
+    close(value, function(x), 1e-12)
+    close(by_jax, by_differences, 1e-9)
+    assert np.abs(by_jax + by_differences).max() > np.abs(by_differences).max() > 0.0  # a control
+    if of != "belt leg":  # where the loop cannot close
+        assert np.isnan(compiled(x + 9.0)[0]).all()
+
+
+@pytest.mark.further
+def test_robots_with_loops_whose_placements_differ(rng):
+    """A `vmap` over robots, of which one does not close, with other data; and what q may be."""
+    model = four_bar().build()
+    q, v, tau = state(model, rng, 2)
+    pi, lengths = mb.inertial_parameters(model), np.array([0.95, 1.1, 9.0])
+
+    def placed(length, scale):
+        T = jnp.eye(4).at[0, 3].set(length)
+        return model.with_placements({"bar rocker": T}).with_inertial_parameters(scale * pi)
+
+    def dynamics(model):
+        return mb.forward_dynamics(model, q, v, tau)
+
+    found = jax.jit(jax.vmap(lambda length: dynamics(placed(length, 1.5))))(lengths)
+    for one, length in zip(found, lengths[:2], strict=False):
+        anew = model.with_placements({"bar rocker": at(length)})
+        close(one, dynamics(anew.with_inertial_parameters(1.5 * pi)), 1e-12)
+    assert np.isnan(found[2]).all() and np.abs(found[1] - found[0]).max() > 1e-3
+
+
 # --- what is refused ----------------------------------------------------------------------------------------
 
 
@@ -461,11 +582,10 @@ def test_names_and_shapes_are_checked():
         traced(lambda d: model.with_placements({"lift": d * jnp.eye(3)}))
     with pytest.raises(ShapeError, match="frame 't': its placement"):
         traced(lambda d: model.with_frames({"t": ("tool", d * jnp.eye(3))}))
-    with pytest.raises(ModelError, match=r"placements: JAX traces .*'bar'"):
-        traced(lambda d: robot("four_bar").with_placements({"bar rocker": d * jnp.eye(4)}))
-    with pytest.raises(ModelError, match="placements: JAX traces"):
-        belt = PLANS["belt leg"]().build()
-        traced(lambda d: belt.with_placements({belt.joint_names[0]: d * jnp.eye(4)}))
+    linkage = robot("four_bar")
+    closed = mb.close_loops(linkage, linkage.neutral())
+    with pytest.raises(PointError, match="closed for another robot"):
+        traced(lambda d: mb.gravity(linkage.with_placements({"bar rocker": d * jnp.eye(4)}), closed))
     with pytest.raises(TypeError, match=r"joints: where 'lift' is locked, JAX traces it.*keep the joint"):
         traced(lambda d: model.with_locked({"lift": d}))
     other = {"t": ("tool", np.eye(4))}

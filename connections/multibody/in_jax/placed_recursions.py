@@ -6,23 +6,30 @@ A frame with the placement (R, p) in another one, whose twist is [w; u] = J v in
 
 in its axes; in world axes, with the rotation W of the frame, diag(W, W) J, whose rate is
 diag(W, W) (Jdot + diag(w x, w x) J) with the frame's angular velocity w. Where joints are is no data of
-compiled code: then the definition is computed, which JAX differentiates.
+compiled code: then the definition is computed, which JAX differentiates. In a closed chain, phi(q_s, p) = 0
+defines q_s by q and the placements p; with the derivatives K of phi by velocities, dependent ones are
+
+    v_d = G_d v - K_d^+ (dphi/dp) pdot.
+
+Source: [W] VI-C, implicit constraints, whose parameters change, too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+from jax.custom_derivatives import SymbolicZero
 
 from connections.geometry.rigid.rotations import quaternion_of, skew
 from connections.geometry.rigid.twists import adjoint
 from connections.multibody.definition.frames import fixed_jacobian_at, fixed_pose_at, is_world
-from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.definition.recursions import DEFINITIONS
+from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.program.table import BODY_FACTOR, BODY_FACTORS, RECURSIONS
 
 #: What has the name of a frame.
@@ -49,16 +56,25 @@ def placed_definition(
         BODY_FACTORS[chosen[0]]  # raises
 
     def definition(q: jax.Array, *vectors: jax.Array) -> jax.Array:
-        good = robot.frame.near_at(q)
+        at_q = _solved_once(robot, q)
+        good = at_q.frame.near_at(q)
         for vector in (q, *vectors):
             good &= jnp.isfinite(vector).all()
         if fixed is None:
-            found = DEFINITIONS[name](robot, q, *vectors, *chosen)
+            found = DEFINITIONS[name](at_q, q, *vectors, *chosen)
         else:
-            found = _of_frame(robot, name, fixed, q, *vectors, *chosen)
+            found = _of_frame(at_q, name, fixed, q, *vectors, *chosen)
         return jnp.where(good, found, jnp.nan)
 
     return definition
+
+
+def _solved_once(robot: Any, q: jax.Array) -> Any:
+    """The robot with the loops solved at q: its definitions ask for the solution many times."""
+    if not isinstance(robot.kinematics, ClosedKinematics):
+        return robot
+    q_s = jax.lax.stop_gradient(robot.kinematics.spanning_at(q))
+    return replace(robot, kinematics=robot.kinematics.__dict__["with_solution"](q_s))
 
 
 def of_fixed_frame(
@@ -97,20 +113,70 @@ def of_fixed_frame(
     return _turned(pose[..., :3, :3], rate + _turned(skew(w), J))
 
 
-def with_traced_placements(kinematics: Kinematics, placements: jax.Array) -> Kinematics:
-    """The kinematics of a tree with other placements of its joints, for its definition in JAX only.
+def with_traced_placements(kinematics: Any, placements: jax.Array) -> Any:
+    """The kinematics with other placements of the joints, for its definition in JAX only.
 
     Parameters
     ----------
-    kinematics : of a tree; its numbers may be data.
+    kinematics : of a tree or a closed chain; its numbers may be data.
     placements : (N, 4, 4), m, of all joints in the frames of the bodies that carry them.
     """
+    if isinstance(kinematics, ClosedKinematics):
+        return _loops_elsewhere(kinematics, placements)
     quaternions: Any = jax.vmap(quaternion_of)(placements[:, :3, :3])
     positions: Any = placements[:, :3, 3]
     tree = replace(kinematics.tree, quaternions=quaternions, positions=positions)
     placed = replace(kinematics, tree=tree)
     # Not made of the quaternions, and here: what is cached while JAX traces a method does not outlive it.
     placed.__dict__["placements"] = placements
+    return placed
+
+
+def _loops_elsewhere(closed: ClosedKinematics, placements: jax.Array) -> ClosedKinematics:
+    """A closed chain whose loops close at other placements p: phi(q_s, p) = 0 defines q_s(q, p).
+
+    They close again at the reference, and are followed from it to q. Only the solution's value is used: its
+    derivatives are those of the conditions, G v and, of dependent joints, -K_d^+ (dphi/dp) pdot.
+    """
+
+    def at(placements: jax.Array) -> ClosedKinematics:
+        spanning = with_traced_placements(closed.spanning, placements)
+        clusters = replace(closed.clusters)  # other ones: a `Closed` of the model is not closed here
+        placed = replace(closed, spanning=spanning, clusters=clusters, make_solver=None)
+        placed.__dict__.update(linear=closed.linear, loops=replace(closed.loops, spanning=spanning))
+        return placed
+
+    @jax.custom_jvp
+    def solved(q: jax.Array, placements: jax.Array, q_s: jax.Array) -> jax.Array:
+        return q_s
+
+    @partial(solved.defjvp, symbolic_zeros=True)
+    def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+        (q, p, _), (q_dot, p_dot, _) = primals, tangents
+        q_s, placed, rate = solved(*primals), at(p), jnp.zeros(closed.spanning.nq)
+        if not isinstance(q_dot, SymbolicZero):
+            rate = placed.spanning_rate_at(q, q_s, q_dot)
+        if not isinstance(p_dot, SymbolicZero):
+            _, opening = jax.jvp(lambda p: at(p).loops.conditions_at(q_s)[0], (p,), (p_dot,))
+            rate += placed.spanning.frame.matrix_at(q_s) @ placed.loops.closing_at(q_s, opening)
+        return q_s, rate
+
+    @jax.jit
+    def followed(q: jax.Array, start: jax.Array, placements: jax.Array) -> jax.Array:
+        return at(placements).followed_at(q, start)
+
+    def spanning(q: jax.Array, start: jax.Array) -> jax.Array:
+        q_s = followed(*map(jax.lax.stop_gradient, (q, start, placements)))
+        return solved(q, placements, q_s)
+
+    def with_solution(q_s: jax.Array) -> ClosedKinematics:
+        """The closed chain at q_s (nq_s,), where loops are not solved again."""
+        placed = at(placements)
+        placed.__dict__["_spanning"] = lambda q, _: solved(q, placements, q_s)
+        return placed
+
+    placed = at(placements)
+    placed.__dict__.update(_spanning=spanning, with_solution=with_solution)
     return placed
 
 

@@ -85,6 +85,11 @@ class LoopClosure:
         """G_d = -K_d^+ K_i, (n_d, n_i)."""
         return self._rates(self.conditions_at(q_s)[1])
 
+    def closing_at(self, q_s: jax.Array, opening: jax.Array) -> jax.Array:
+        """Spanning velocities (nv_s,) that close what opens at the rate (p,), -K_d^+ opening."""
+        v_d = -least_squares(self._dependent(self.conditions_at(q_s)[1]), opening[:, None])[:, 0]
+        return jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d, unique_indices=True)
+
     def proved_at(self, q: jax.Array, solution: jax.Array) -> jax.Array:
         """The solution q_s (nq_s,) at q (nq,); NaN if it is none, or singular.
 
@@ -129,7 +134,7 @@ class LoopClosure:
 
     def moved(self, q_s: jax.Array, v_d: jax.Array) -> jax.Array:
         """q_s after one unit of time at the dependent velocities v_d (n_d,); only the unknown joints move."""
-        step = jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d)
+        step = jnp.zeros(self.spanning.nv).at[self.dependent].set(v_d, unique_indices=True)
         moved = self.projected(self.spanning.frame.retract_at(q_s, step))
         return jnp.where(self.unknown, moved, q_s)
 

@@ -20,6 +20,25 @@ MUTANTS = (
         "the rate of a Jacobian in world axes turns the other way",
     ),
     Mutant(
+        "data-loop-opens",
+        "multibody/loops/conditions.py",
+        "v_d = -least_squares(self._dependent(self.conditions_at(q_s)[1]), opening",
+        "v_d = least_squares(self._dependent(self.conditions_at(q_s)[1]), opening",
+        ("multibody/test_placements_as_data.py::test_placements_in_loops",),
+        "where a joint is moved, the loop opens twice as far in place of closing",
+    ),
+    Mutant(
+        "data-forces-of-other-loops",
+        "multibody/traced_model.py",
+        "return self.structure.closed and self.joint_placements is not None",
+        "return False",
+        (
+            "multibody/test_placements_as_data.py::test_placements_in_loops",
+            "multibody/test_placements_as_data.py::test_names_and_shapes_are_checked",
+        ),
+        "springs of dependent joints have the lengths of loops that close where joints were",
+    ),
+    Mutant(
         "data-lift-at-the-frame",
         "multibody/applied_forces.py",
         "@ h + m * placement[:3, 3]",
