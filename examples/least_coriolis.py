@@ -174,7 +174,8 @@ print(f"one body: 1.5 up to m/2; a rod's ratio falls to {body_ratios['rod'].min(
 # Slotine and Li's law tau = H a_r + C v_r + g - k H s, which knows all inertias, or 0.9 of them. Measured are
 # the effort, integral of tau^T H^-1 tau; the time until V = s^T H s / 2 is a hundredth; the twist, how far
 # the direction of s turns in the components of body axes until V is 1e-4 of its start; the rms error; and
-# the size of C(v) along the desired motion, rms of the Frobenius norm of H^-1/2 C H^-1/2.
+# the size of C(v) along the desired motion, rms of the Frobenius norm of H^-1/2 C H^-1/2, and of Gamma there
+# in the inner product H, which is the size of C(v) for all v.
 
 GAIN, TIMES = 5.0, np.linspace(0.0, 3.0, 301)  # 1/s, s
 
@@ -205,8 +206,8 @@ def turned(t: jax.Array) -> jax.Array:
 
 
 def measured(plant, models, desired, gains, motions):
-    """{member: (effort, time, twist, rms error, size of C)}, means; models: {member: what the law knows}."""
-    frame, rng, found, first = plant.metric.frame, np.random.default_rng(2), {}, {}
+    """{member: (effort, time, twist, rms error, sizes of C and Gamma)}, means. models: what the law knows."""
+    frame, rng, found, turning = plant.metric.frame, np.random.default_rng(2), {}, {}
     reference = control.trajectory_reference(frame, desired, 3.0)
     start = np.asarray(desired(jnp.asarray(0.0)))
     H, v_d = np.asarray(plant.metric.matrix(start)), np.asarray(reference.velocity(0.0, start))
@@ -216,7 +217,9 @@ def measured(plant, models, desired, gains, motions):
     v_r = np.stack([np.asarray(reference.velocity(*pair)) for pair in zip(TIMES[::10], target, strict=True)])
     white = np.linalg.inv(np.linalg.cholesky(np.asarray(plant.metric.matrix(target))))
     for name, model in models.items():
-        C = white @ np.asarray(model.coriolis_matrix(target, v_r)) @ np.swapaxes(white, 1, 2)
+        velocities = np.concatenate([v_r[:, None], white], axis=1)  # the desired one, and orthonormal ones
+        C = white[:, None] @ np.asarray(model.coriolis_matrix(target[:, None], velocities))
+        sizes = np.sum((C @ np.swapaxes(white, 1, 2)[:, None]) ** 2, axis=(2, 3)).mean(0)
         loop = control.ClosedLoop(plant, Law(model, gains[name]), reference)
         motion = loop.simulate(np.tile(start, (motions, 1)), v_d + off, TIMES, rtol=1e-7)
         H, V = np.asarray(plant.metric.matrix(motion.q)), motion.lyapunov
@@ -230,10 +233,10 @@ def measured(plant, models, desired, gains, motions):
             np.where(below.any(1), TIMES[below.argmax(1)], np.nan).mean(),
             np.where(V[:, 1:] > 1e-4 * V[:, :1], turn, 0.0).sum(1).mean(),
             np.sqrt(np.trapezoid((motion.error**2).sum(-1), TIMES) / TIMES[-1]).mean(),
-            np.sqrt((C**2).sum((1, 2)).mean()),
+            *np.sqrt([sizes[0], sizes[1:].sum()]),
         )
-        first[name] = s[0]
-    return found, first
+        turning[name] = np.cumsum(turn, axis=1).mean(0)
+    return found, turning
 
 
 def attitude(share):
@@ -268,9 +271,9 @@ def flying(name, share):
 systems = {"attitude": attitude}
 if options.motions:
     systems |= {name: lambda share, name=name: flying(name, share) for name in ("ANYmal B", "UR5")}
-paths = {}
+turnings = {}
 print(
-    "\ngain [1/s] | exact: effort, V = 1 % [s], twist [rad], rms error, |C(v)| "
+    "\ngain [1/s] | exact: effort, V = 1 % [s], twist [rad], rms error, |C(v)|, |Gamma| "
     "| 0.9 of the inertias: effort, rms error"
 )
 for name, system in systems.items():
@@ -279,46 +282,41 @@ for name, system in systems.items():
     for scaled in (False, True):
         gains = {key: GAIN * (k / k_C[0] if scaled else 1.0) for key, k in zip(MEMBERS, k_C, strict=True)}
         rows = [measured(*found[:3], gains, options.motions or 3) for found in (exact, wrong)]
-        paths.setdefault(name, rows[0][1])
+        turnings.setdefault(name, rows[0][1])
         print(f"{name}, {'gains as k_C' if scaled else 'equal gains'}")
         for key in MEMBERS:
-            (effort, time, twist, error, size), (other, _, _, bias, _) = (row[key] for row, _ in rows)
+            (effort, time, twist, error, *norms), (other, _, _, bias, *_) = (row[key] for row, _ in rows)
             print(
                 f"  {key:12} {gains[key]:6.2f} | {effort:8.4g} {time:6.3f} {twist:7.3f} {error:9.4f} "
-                f"{size:7.2f} | {other:8.4g} {bias:9.4f}"
+                f"{norms[0]:7.2f} {norms[1]:7.2f} | {other:8.4g} {bias:9.4f}"
             )
 
 # %%
-# Pictures: k_C for each kilogram in two frames; the ratio for one body; the error of the attitude.
+# Pictures: k_C for each kilogram in two frames; the ratio for one body; how far the error turns.
 
 figure = new_figure(12.0, 4.6)
 figure.set_layout_engine("constrained")
 robots, ratio, error = figure.subplots(1, 3, width_ratios=(1.3, 1.0, 1.0))
 places = np.arange(len(table))
-for key, mark, color in (
-    *((key, "o", color) for key, color in MEMBERS.items()),
-    ("world", "x", BLACK),
-    ("least, world", "x", BLUE),
-):
+shown = [(key, key, "o", color) for key, color in MEMBERS.items()]
+shown += [("world", "christoffel, world axes", "x", BLACK), ("least, world", "least, world axes", "x", BLUE)]
+for key, label, mark, color in shown:
     values = [row[key][1] / mass for mass, row in table.values()]
-    label = {"world": "christoffel, world axes"}.get(key, key + (", world axes" if mark == "x" else ""))
-    label = label.replace("least, world, world", "least, world")
     robots.plot(values, places, mark, color=color, markersize=4, label=label)
 robots.set_yticks(places, table)
 robots.invert_yaxis()
-robots.set(xscale="log", xlabel="k_C / mass", title="Twenty robots: body axes (dots), world axes (crosses)")
-robots.legend(fontsize=7)
+robots.set(xscale="log", xlim=(5e-3, 4.0), xlabel="k_C / mass", title="Twenty robots")
+robots.legend(fontsize=7, loc="lower left")
 for key, color in zip(bodies, (BLACK, BLUE, RED), strict=True):
     ratio.plot(sizes, body_ratios[key], color=color, label=key)
 ratio.axhline(1.5, color=GREY, linewidth=0.8)
 ratio.axvline(0.5, color=GREY, linewidth=0.8)
-ratio.set(xlabel="largest second moment / m [m²]", title="One body: k_C of christoffel / least")
+ratio.set(xlabel="largest second moment / m [m²]", title="One body: k_C, christoffel / least")
 ratio.legend(fontsize=8)
-for key, color in MEMBERS.items():
-    s = paths["attitude"][key][:100]
-    error.plot(s[:, 0], s[:, 1], color=color, label=key)
-error.plot(*s[0, :2], "o", color=GREY, markersize=4)
-error.set(xlabel="s_0 / |s|", ylabel="s_1 / |s|", title="Attitude: how the error turns, in body axes")
-error.set_aspect("equal")
-error.legend(fontsize=8)
+until = TIMES[1:] < 1.0
+for (name, turning), style in zip(turnings.items(), ("-", ":", "--"), strict=False):
+    for key, color in MEMBERS.items():
+        error.plot(TIMES[1:][until], turning[key][until], style, color=color, label=f"{name}, {key}")
+error.set(yscale="log", ylim=(0.1, 20.0), xlabel="t [s]", ylabel="rad", title="The error has turned by")
+error.legend(fontsize=7)
 figure.savefig(options.directory / "least_coriolis.png")

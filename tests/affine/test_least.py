@@ -9,6 +9,7 @@ import oracles
 import pytest
 import systems
 from cases import always
+from closed_chains import legged_robot
 
 import connections as cn
 from connections import multibody as mb
@@ -89,6 +90,16 @@ def test_robots_have_it_by_their_metric(rng):
         symbols = mb.christoffel_symbols(robot, q)
         np.testing.assert_allclose(D, alternated(symbols), atol=1e-11 * np.abs(symbols).max())
         assert (np.abs(D).max() > 0.1) == torsion
+
+
+@pytest.mark.further
+def test_closed_chains_have_it_in_the_frame_of_their_independent_velocities():
+    """A free base whose leg is driven through a four-bar."""
+    robot = legged_robot(1).build()
+    q = np.asarray(robot.neutral())
+    D = np.asarray(cn.least_connection(robot.metric).contorsion(q))
+    np.testing.assert_allclose(D, alternated(mb.christoffel_symbols(robot, q)), atol=1e-11)
+    assert np.abs(D).max() > 0.1
 
 
 def test_a_ball_has_no_symbols_in_body_axes():
