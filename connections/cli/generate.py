@@ -17,7 +17,7 @@ README with the layout of q and v. It allocates nothing and needs only libm.
   cmake -S DIR -B DIR/build && cmake --build DIR/build
   ctest --test-dir DIR/build
 """
-_ENDING = "the functions that NAME may be, with _force_cross for another body-level factor:\n"
+_ENDING = "the functions that NAME may be, with _force_cross or _least for another C:\n"
 _FRAMES = "and for a frame of the robot, in its axes or in those of the world:\n"
 
 

@@ -98,7 +98,9 @@ def _add_table(kinds: Any) -> None:
     table.add_argument(
         "--velocities", type=arguments.folder, metavar="V.zarr", help="a Zarr array (rows, nv)"
     )
-    table.add_argument("--body-factor", choices=("christoffel", "force_cross"), default="christoffel")
+    table.add_argument(
+        "--body-factor", choices=("christoffel", "force_cross", "least"), default="christoffel"
+    )
     _add_common(table)
     table.set_defaults(run=run, sweep=_table, report=_report_table)
 

@@ -136,7 +136,8 @@ class CentroidalCoordinates(WithCache):
         ----------
         q : (..., nq) configurations.
         v : (..., nv) velocities in the model's frame (not vbar).
-        body_factor : as in `multibody.coriolis_matrix`; ``"christoffel"`` gives Levi-Civita's.
+        body_factor : as in `multibody.coriolis_matrix`; ``"christoffel"`` gives Levi-Civita's. That of
+            ``"least"`` is induced from the least C of the model's frame, not the least in vbar.
 
         Source: [W] eq. (17); [E] eq. (42).
         """

@@ -54,7 +54,7 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
     ----------
     model : the robot.
     q : (m, nq) configurations.
-    body_factor : ``"christoffel"``: of the Levi-Civita connection; ``"force_cross"``: of one with torsion.
+    body_factor : whose Gamma, as in `multibody.christoffel_symbols`; that of ``"least"`` has the least norm.
 
     Raises
     ------

@@ -42,6 +42,29 @@ def test_force_cross_has_torsion(quadruped):
     np.testing.assert_allclose(report.contorsion, exact, atol=1e-8)
 
 
+def test_the_least_is_named(quadruped):
+    """By Alt Gamma = 0; controls: half of the correction, Levi-Civita's own, and the factor with torsion."""
+    model, _, q, v = quadruped
+
+    def mixed(share, factor="least"):
+        def C(p, w):
+            star = mb.coriolis_matrix(model, p, w)
+            return star + share * (mb.coriolis_matrix(model, p, w, body_factor=factor) - star)
+
+        return mb.audit_coriolis(model, C, q, v)
+
+    report = mixed(1.0)
+    assert report.least and report.kind == "torsion" and report.to_dict()["least"]
+    assert str(report).endswith("In this frame it is the least C: Gamma has no alternating part.")
+    for other in (mixed(0.0), mixed(0.5), mixed(1.0 + 1e-6), mixed(1.0, "force_cross")):
+        assert other.admissible and not other.least and "least" not in other.summary
+    arm = mb.example("arm")
+    report = mb.audit_coriolis(
+        arm, lambda p, w: mb.coriolis_matrix(arm, p, w), arm.neutral() + 0.1, np.ones(6)
+    )
+    assert report.least and report.kind == "riemannian"
+
+
 def test_pinocchio_s_in_our_order_is_riemannian(quadruped):
     model, oracle, q, v = quadruped
     report = mb.audit_coriolis(model, oracle.coriolis_matrix, q, v)

@@ -43,6 +43,7 @@ from connections.coriolis.audit.measurements import (
     BlackBoxMatrix,
     Measurement,
     Sample,
+    alternated,
     measure,
     worst_of,
 )
@@ -53,6 +54,8 @@ from connections.geometry.frames import FrameField
 _HINT = " (are H, C and v in the frame given, components in its order?)"
 
 _REMEDY = " Remedy: C_ik + D_ijk v^j, with D of `contorsion`, is the Riemannian C of this H."
+
+_LEAST = " In this frame it is the least C: Gamma has no alternating part."
 
 MEANING = {
     "linear": "C(q, v) is linear in v, so it is a connection",
@@ -86,6 +89,8 @@ class AuditReport:
     beta : (m, C(n, 3)) of [W] (12), i < j < k lexicographic, where D is totally antisymmetric; else None.
     derivative_noise : largest absolute error expected in L_{X_i} H.
     summary : one or two sentences.
+    least : whether C is admissible and Gamma has no alternating part: of all Gamma with this C v and
+        Hdot = C + C^T it is then the least in this frame, in the norm of any inner product.
 
     Examples
     --------
@@ -108,6 +113,7 @@ class AuditReport:
     beta: Array | None
     derivative_noise: float
     summary: str
+    least: bool
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields; Python pickles no read-only mapping."""
@@ -139,6 +145,7 @@ class AuditReport:
         return {
             "kind": self.kind,
             "admissible": self.admissible,
+            "least": self.least,
             "summary": self.summary,
             "checks": checks,
             "derivative_noise": self.derivative_noise,
@@ -267,6 +274,8 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
     )
     beta = _beta(D, n) if antisymmetric and D is not None else None
     kind = _kind(verdicts)
+    _, alternates, _ = _verdict("least", [sample.measurements["least"] for sample in samples])
+    least = kind in ("riemannian", "torsion") and alternates == "holds"
     return AuditReport(
         MappingProxyType({name: results[name][0] for name in names}),
         MappingProxyType(verdicts),
@@ -275,7 +284,8 @@ def _report(samples: list[Sample], n: int) -> AuditReport:
         D,
         beta,
         max(sample.derivative_noise for sample in samples),
-        _summary(kind, verdicts, beta, n),
+        _summary(kind, verdicts, beta, n) + _LEAST * (least and kind == "torsion"),
+        least,
     )
 
 
@@ -344,8 +354,7 @@ def _summary(kind: str, verdicts: Mapping[str, str], beta: Array | None, n: int)
 
 def _beta(D: Array, n: int) -> Array:
     """beta_ijk = -D_ijk for i < j < k, averaged over the six signed permutations; (m, C(n, 3))."""
-    cyclic: Array = D + np.einsum("mijk->mjki", D) + np.einsum("mijk->mkij", D)
-    average = (cyclic - np.swapaxes(cyclic, 2, 3)) / 6.0
+    average = alternated(D)
     triples = np.array(list(combinations(range(n), 3)), dtype=int).reshape(-1, 3)
     return -average[:, triples[:, 0], triples[:, 1], triples[:, 2]]
 
