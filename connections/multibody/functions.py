@@ -214,7 +214,7 @@ def coriolis_matrix(
 ) -> np.ndarray:
     """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
 
-    With ``"least"``, Gamma is Gamma* - Alt Gamma*: of all Gamma with the same C v and Hdot = C + C^T, it has the
+    With ``"least"``, Gamma is Gamma* - Alt Gamma*: of all Gamma with this C v and Hdot = C + C^T, it has the
     least norm in every inner product of velocities. It is a minimum over what a program computes with, in
     the model's frame, and depends on that: in coordinates, as of an arm of hinges, it is Christoffel's; with
     spherical joints or a floating base, whose velocities are in body axes, it has torsion.

@@ -9,10 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.affine import ContorsionFamily
+from connections.affine import ContorsionFamily, least_connection
 from connections.checks import Check
 from connections.coriolis import MechanicalSystem, connection_from_coriolis
 from connections.coriolis.matrix import coriolis_matrix_at
+from connections.multibody import coriolis_matrix
 from connections.verify.families import (
     contorsion,
     gentle_contorsion,
@@ -170,6 +171,33 @@ def _coriolis_of_member_at(
 ) -> jax.Array:
     member = ContorsionFamily(system.metric).connection(beta)
     return coriolis_matrix_at(member, system.metric, q, v)
+
+
+@proposition(
+    "least", "of all Gamma* - D with a 3-form D, that with D = Alt Gamma* is the least", lambda s: s.n >= 3
+)
+def least(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
+    """Control: another member of the family, to which 3-forms are not orthogonal."""
+    q, n, scale = sample.q, subject.n, subject.scale(sample.q)
+    star = subject.koszul(q)
+    form = random_contorsion(subject.rng("least"), n, scale, "same_geodesics")
+    form = form + np.transpose(form, (2, 0, 1)) + np.transpose(form, (1, 2, 0))
+    Gamma = np.asarray(subject.compiled(_least_at)(q))
+    gaps = [Gamma - star + np.transpose(Gamma - star, axes) for axes in ((1, 0, 2), (2, 1, 0), (0, 2, 1))]
+    if subject.bodies is not None and subject.bodies.robot is not None:
+        C = coriolis_matrix(subject.bodies.robot, q, sample.v, body_factor="least")
+        gaps.append((C - np.einsum("ijk,j->ik", Gamma, sample.v)) / np.sum(np.abs(sample.v)))
+    if wrong:
+        Gamma = Gamma + form / 2.0
+    D = Gamma - star + form  # |star - form|^2 = |Gamma|^2 + |D|^2 says that these two are orthogonal
+    gaps.append(np.atleast_1d(np.sum(Gamma * D) / np.sqrt(np.sum(D**2))))
+    return max(float(np.max(np.abs(gap))) for gap in gaps), scale
+
+
+def _least_at(system: MechanicalSystem, q: jax.Array) -> jax.Array:
+    Gamma = least_connection(system.metric).coefficients_at(q)
+    low: jax.Array = jnp.einsum("il,ljk->ijk", system.metric.matrix_at(q), Gamma)
+    return low
 
 
 def _half_derivative(

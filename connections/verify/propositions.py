@@ -34,7 +34,7 @@ ORDER = (
     "Prop III.1 if", "Prop III.1 only if", "Prop III.2 if", "Prop III.2 only if",
     "Thm III.2", "Thm III.2 unique", "Cor III.1", "Cor III.2",
     "(6)", "Prop IV.1 if", "Prop IV.1 only if", "Prop IV.2 if", "Prop IV.2 only if", "Cor IV.1", "(12)",
-    "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
+    "least", "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
     "LKP cone", "LKP frames", "LKP rate", "LKP dual",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",

@@ -52,7 +52,7 @@ GROUPS = (
     ),
     Group(
         "the others with both differ by torsion",
-        ("Thm III.2", "Thm III.2 unique", "Cor III.1", "Cor III.2", "Cor IV.1", "(12)"),
+        ("Thm III.2", "Thm III.2 unique", "Cor III.1", "Cor III.2", "Cor IV.1", "(12)", "least"),
     ),
     Group("this C from derivatives of Cv, any frame", ("(29)", "(30)", "(31)", "(32)")),
     Group(

@@ -37,7 +37,7 @@ from connections.multibody.program.table import RECURSIONS
 STRICT = ["-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-Wconversion"]
 SANITIZED = ["-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 QUICK = ("-O0",)  # how tests compile
-FEW = ("christoffel_symbols_force_cross", "forward_dynamics")
+FEW = ("christoffel_symbols_force_cross", "coriolis_matrix_least", "forward_dynamics")
 #: Second derivatives are long; a small mechanism has them all.
 SECOND = tuple(name for name, function in exported().items() if RECURSIONS[function.recursion].one_origin)
 FIRST = tuple(name for name in exported() if name not in SECOND)

@@ -26,6 +26,7 @@ from connections.affine import (
     LeviCivita,
     StatisticalModel,
     WeylConnection,
+    least,
     statistical_model,
 )
 from connections.affine.combinations import TorsionFreePart
@@ -127,6 +128,7 @@ FAULTS = {
     "Prop IV.2 only if": [GAMMA],
     "Cor IV.1": [GAMMA],
     "(12)": [Fault(ContorsionFamily, "contorsion_of_at")],
+    "least": [Fault(least, "half_alternated")],
     "Thm V.1": [Fault(InducedConnection, "apply_at")],
     "Prop V.1": [LAW],
     "Prop V.2": [LAW],

@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections.affine.least import half_alternated
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.twists import force_cross, motion_cross
 from connections.multibody.definition.frames import frame_jacobian_at, frame_pose_at
@@ -62,8 +63,7 @@ def contorsion_of_inertias_at(robot: Embedded, q: Vector, inertias: Any) -> jax.
 
 def least_contorsion_of(H: jax.Array, s: Any) -> jax.Array:
     """D (n, n, n) = Alt Gamma* for a metric H (n, n), in which it is linear, and brackets s[k, i, j]."""
-    low = jnp.einsum("im,mjk->ijk", H, s)
-    return (low + jnp.einsum("jki->ijk", low) + jnp.einsum("kij->ijk", low)) / 6
+    return half_alternated(jnp.einsum("im,mjk->ijk", H, s))
 
 
 def contorsion_at(robot: Robot, q: Vector, body_factor: str) -> jax.Array:

@@ -113,7 +113,7 @@ def generate_c(
     model : a tree or a closed chain. If it has loops that have to be solved, there are two further functions
         in C, ``NAME_start`` and ``NAME_close``, and the others take what these write instead of q.
     functions : names of recursions: ``"coriolis_matrix"`` and ``"christoffel_symbols"``, for example. With
-        ``_force_cross`` or ``_least`` at its end, a name is the function with that `body_factor`; of frames are
+        ``_force_cross`` or ``_least`` at its end, a name is the function of that C; those of frames are
         ``"frame_jacobian:tool"`` and ``"frame_jacobian:tool:world"``, for a frame of the model named tool.
         ``"variational_step"`` takes q, P, tau and h (an array of one number), and writes q and then P;
         ``"discrete_momentum"`` takes q0, q1 and h.
