@@ -61,7 +61,7 @@ class ShapeError(Shown, ValueError):
 
     Parameters
     ----------
-    name : of the argument or result.
+    name : the argument or result.
     expected, got : the shapes; leading batch axes are written as ``...``.
 
     Examples
@@ -224,9 +224,9 @@ class IntegrationError(Shown, RuntimeError):
 
     Attributes
     ----------
-    motion : what was computed: of one motion until the last requested time that it reached, of a batch all
-        motions, with NaN after the last time that each reached; None where there is no motion.
-    failed : indices of the motions of a batch that failed; of one motion ``((),)``.
+    motion : the partial result, or None. One motion ends at the last requested time that it reached; a batch
+        has all times, with NaN after the last one that each motion reached.
+    failed : indices in the batch of the motions that failed; ``((),)`` if there is one motion and no batch.
 
     Examples
     --------
@@ -245,26 +245,26 @@ class IntegrationError(Shown, RuntimeError):
 
 
 def keep_motion(error: BaseException, motion: Any) -> None:
-    """Let an exception have what was computed before it, as its attribute ``motion``.
+    """Store a partial result as the attribute ``motion`` of an exception.
 
-    A `KeyboardInterrupt` stays what it is: shells and Python itself know no other exception as Ctrl-C.
+    A `KeyboardInterrupt` is not replaced by another exception, by which shells would not recognize Ctrl-C.
 
     Parameters
     ----------
     error : an `IntegrationError` or a `KeyboardInterrupt`.
-    motion : what was computed; None if nothing was.
+    motion : the partial result, or None.
     """
     vars(error)["motion"] = motion
 
 
 def kept_motion(error: BaseException) -> Any:
-    """The result computed before an exception (`keep_motion`), or None."""
+    """The partial result that `keep_motion` stored in an exception, or None."""
     return vars(error).get("motion")
 
 
 @contextmanager
 def kept_as(form: Callable[[Any], Any]) -> Iterator[None]:
-    """Give what exceptions in the block keep (`keep_motion`) the form of the result; None stays None."""
+    """A block whose exceptions get ``form(motion)`` in place of their ``motion``; None stays None."""
     try:
         yield
     except (IntegrationError, KeyboardInterrupt) as error:
@@ -308,8 +308,8 @@ class Check:
     Parameters
     ----------
     name : the property.
-    residual : absolute deviation of the component with the largest ratio to its scale, over all points.
-    scale : the terms of that component before cancellation, in the units of the residual.
+    residual : absolute deviation of one component at one point, those whose deviation over scale is largest.
+    scale : size of the terms of this component before they cancel, in the units of the residual.
     tol : relative tolerance, dimensionless.
 
     Examples
@@ -346,13 +346,13 @@ class Check:
         return bool(self.residual <= self.tol * self.scale)
 
     def require(self) -> Check:
-        """Return the check itself, or raise `CheckError` if it does not hold."""
+        """The check itself; `CheckError` if it does not hold."""
         if not self.ok:
             raise CheckError(f"{self} fails")
         return self
 
     def to_dict(self) -> dict[str, Any]:
-        """The four numbers, the relative residual and the verdict, for JSON."""
+        """The name, residual, scale and tol, with `relative` and `ok`, for JSON."""
         return asdict(self) | {"relative": self.relative, "ok": self.ok}
 
     def __bool__(self) -> bool:
@@ -370,7 +370,7 @@ class Check:
 def html_table(
     title: str, rows: Iterable[Sequence[str]], header: Sequence[str] = (), notes: Sequence[str] = ()
 ) -> str:
-    """An HTML table of texts, which are escaped; a notebook shows it."""
+    """HTML of a table below a title and above notes; every text is escaped."""
 
     def line(cells: Sequence[str], tag: str = "td") -> str:
         look = ' style="text-align: left; white-space: pre"'
@@ -384,7 +384,7 @@ def html_table(
 def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     """`value` as a float64 array whose trailing axes are `core_shape`; leading axes are batch axes.
 
-    Here is decided what real numbers are; docs/errors.md has the list.
+    docs/errors.md lists what counts as a real number.
 
     Parameters
     ----------
@@ -418,25 +418,25 @@ def as_array(name: str, value: Any, core_shape: Sequence[int | None]) -> Any:
     return value
 
 
-# What NumPy converts to floats, and is no real number: text by its digits, None as NaN, a complex number by
-# its real part, a time by its count of units, a masked entry by what is under the mask.
+# Types that NumPy converts to floats although they are no real numbers: text by its digits, None as NaN,
+# a complex number by its real part, a time by its count of units.
 _NO_NUMBERS = (str, bytes, bytearray, type(None), np.complexfloating, np.datetime64, np.timedelta64)
 
 
 def _as_real(name: str, value: Any) -> np.ndarray:
     """A value that is no array of JAX, as a NumPy array of real numbers; arrays of objects become float64."""
-    if hasattr(type(value), "__dask_graph__"):  # whose conversion forgets what is masked
+    if hasattr(type(value), "__dask_graph__"):  # converted by NumPy, it loses its masks
         value = value.compute()
-    given = value
+    converted = value
     try:
-        if not is_masked(given):  # nor what converts itself to an array
-            given = np.asanyarray(value)
+        if not is_masked(converted):  # masks in a list are lost in the conversion
+            converted = np.asanyarray(value)
     except (TypeError, ValueError, RuntimeError) as error:
-        reason = f": {shown(error)}" if hasattr(value, "__array__") else ""  # it says what to do
+        reason = f": {shown(error)}" if hasattr(value, "__array__") else ""  # the object says what to do
         raise _no_numbers(name, value, reason) from error
-    if is_masked(given):
+    if is_masked(converted):  # an object may convert itself to a masked array
         raise TypeError(f"{name}: expected an array of real numbers, got one with masked entries")
-    array = np.asarray(given)
+    array = np.asarray(converted)
     if array.dtype != object:
         _require_real(name, array)
         return array
@@ -496,7 +496,7 @@ def require_duration(name: str, value: Any) -> float:
 
 
 def as_scalar(name: str, value: Any) -> Any:
-    """`value` as a float64 array without axes, of any number or of a tracer.
+    """`value` as a float64 array without axes, which may be NaN, infinite or a tracer.
 
     Raises
     ------
@@ -512,7 +512,7 @@ def as_scalar(name: str, value: Any) -> Any:
 
 
 def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tuple[int, ...]:
-    """The batch axes, all but the last `own` axes, to which all arrays broadcast.
+    """The shape to which all arrays' batch axes broadcast, which are all axes but the last `own`.
 
     Raises
     ------
@@ -524,8 +524,8 @@ def batch_axes(names: Sequence[str], arrays: Sequence[Any], own: int = 1) -> tup
     try:
         return np.broadcast_shapes(*shapes)
     except ValueError as error:
-        given = ", ".join(f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True))
-        raise ShapeError("batch axes", "axes that broadcast together", given) from error
+        got = ", ".join(f"{name} {array.shape}" for name, array in zip(names, arrays, strict=True))
+        raise ShapeError("batch axes", "axes that broadcast together", got) from error
 
 
 #: Types of arrays, numbers and texts that JAX does not trace.
@@ -533,7 +533,7 @@ _LEAVES = frozenset({np.ndarray, np.float64, float, int, bool, str, type(None)})
 
 
 def is_traced(*things: Any) -> bool:
-    """Whether JAX traces a number of these arrays and objects, which nobody can judge then."""
+    """Whether JAX traces a number in these arrays and objects, so that it has no value yet."""
     for thing in things:  # JAX needs microseconds to say of a number that it is no tracer
         kind = type(thing)
         if kind not in _LEAVES and not (kind is tuple and _LEAVES.issuperset(map(type, thing))):
@@ -545,12 +545,12 @@ def is_traced(*things: Any) -> bool:
 
 
 def _is_iterator(thing: Any) -> bool:
-    """Whether JAX would refuse a thing in a pytree, where something else is to say that it is no array."""
+    """Whether a thing is an iterator or a dict's values, which JAX refuses in pytrees by another error."""
     return type(thing) not in _LEAVES and isinstance(thing, Iterator | ValuesView)
 
 
 def require_finite(name: str, value: Any) -> None:
-    """Raise `NonFiniteError` naming the first entry that is not finite; what JAX traces is not judged."""
+    """Raise `NonFiniteError` naming the first entry that is not finite; a tracer passes."""
     if isinstance(value, jax.core.Tracer):
         return
     finite = np.isfinite(array := np.asarray(value))
@@ -564,7 +564,7 @@ def require_finite(name: str, value: Any) -> None:
 def require_untraced(**given: Any) -> None:
     """Raise `TypeError` naming the first argument that JAX traces, for functions that need values."""
     for name, value in given.items():
-        if type(value) is not np.ndarray and is_traced(value):  # the first is quicker, for control loops
+        if type(value) is not np.ndarray and is_traced(value):  # the type is tested first, which is quicker
             raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
 
 
@@ -582,7 +582,7 @@ def finite_result(what: str, value: Any) -> Any:
 
 
 def is_whole(value: Any) -> bool:
-    """Whether `value` is an integer of Python or NumPy: no truth value, and no span of time."""
+    """Whether `value` is an integer of Python or NumPy; `bool` and `timedelta64` do not count."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
@@ -611,7 +611,7 @@ def require_type(name: str, value: Any, expected: type, instead: str = "") -> No
     ----------
     name : the name of the argument in errors.
     expected : a class of this library; its subclasses by users are accepted.
-    instead : what to write instead, such as the whole call, if the type of `value` does not determine it.
+    instead : hint in the error, such as ``"write f(frame, H)"``, unless the types have one in `INSTEAD`.
     """
     if not isinstance(value, expected):
         hint = INSTEAD.get((expected.__name__, kind_of(value))) or instead
@@ -643,17 +643,17 @@ def require_choice(
 
 
 def require_draws(samples: Any, seed: Any) -> None:
-    """Raise an error unless `samples` is a positive integer, and `seed` one that is not negative."""
+    """Raise an error unless `samples` is a positive integer, and `seed` an integer."""
     require_positive_int("samples", samples)
     require_indices("seed", [seed])
 
 
 def require_indices(name: str, value: Any, size: int | None = None) -> tuple[int, ...]:
-    """`value` as a tuple.
+    """`value` as a tuple of ints.
 
     Raises
     ------
-    TypeError : it is no sequence of integers. ValueError : one is negative, or not less than `size`.
+    TypeError : it is no sequence of integers. ValueError : one is not in 0 .. `size` - 1, if there is a size.
     """
     listed = value.ndim == 1 if isinstance(value, np.ndarray) else isinstance(value, list | tuple)
     if not listed or not all(map(is_whole, value)):
@@ -674,7 +674,7 @@ def require_path(name: str, value: Any) -> Path:
 
 
 def require_mapping(name: str, value: Any, what: str) -> None:
-    """Raise `TypeError` unless `value` is a mapping, such as ``what = "{joint: ratio}"``."""
+    """Raise `TypeError`, which names the expected form `what`, unless `value` is a mapping."""
     if not isinstance(value, Mapping):
         raise TypeError(f"{name}: expected {what}, got {words_of(value)}")
 
@@ -726,8 +726,8 @@ def require_function(name: str, value: Any, form: str, instead: str = "", parame
     ----------
     name : the name of the argument in errors.
     form : arguments and result, such as ``"q -> H (n, n)"``.
-    instead : what to write in place of a matrix, if not a function.
-    parameters : the function's parameters, which are one more argument, the last; None if it has none.
+    instead : hint in the error if `value` is a matrix.
+    parameters : parameters that the function gets as one more argument, the last; None if it has none.
     """
     if not callable(value):
         kind = kind_of(value)
@@ -739,22 +739,22 @@ def require_function(name: str, value: Any, form: str, instead: str = "", parame
 
 
 def wrong_arguments(name: str, function: Any, form: str, parametric: bool = False) -> TypeError:
-    """The error of a function that takes other arguments than those of `form`.
+    """The `TypeError` for a function that does not take the arguments of `form`.
 
     Parameters
     ----------
     name, form : as for `require_function`.
-    function : which may have parameters of its own (`own_function`).
-    parametric : whether it gets parameters as one more argument.
+    function : the function, which may be wrapped (`own_function`).
+    parametric : whether the function gets parameters as one more argument.
     """
-    own, more = own_function(function)
+    inner, more = own_function(function)
     last = ", and the parameters as one more" if parametric or more else ""
-    return TypeError(f"{name}: expected a function {form}{last}, got one with arguments {signature(own)}")
+    return TypeError(f"{name}: expected a function {form}{last}, got one with arguments {signature(inner)}")
 
 
 @singledispatch
 def own_function(function: Any) -> tuple[Any, int]:
-    """The function of a user that is called in the end, and how many more arguments it gets."""
+    """The user's function within any wrappers, and the number of arguments that the wrappers add."""
     return function, 0
 
 
@@ -765,10 +765,10 @@ def _arguments_of(form: str) -> int:
 
 
 def takes(function: Callable[..., Any], count: int) -> bool:
-    """Whether a function may be called with so many arguments, as far as Python knows."""
-    own, more = own_function(function)
+    """Whether a function may be called with `count` arguments; True if its signature is unknown."""
+    inner, more = own_function(function)
     try:
-        known = signature(own)
+        known = signature(inner)
     except (TypeError, ValueError):  # some functions in C have none
         return True
     try:
@@ -811,17 +811,17 @@ def finite_results() -> Iterator[None]:
 
 
 def as_result(name: str, value: Any) -> jax.Array:
-    """The result of a user's function as an array of real numbers, of any shape.
+    """The result of a user's function as an array of floats, of any shape.
 
     Parameters
     ----------
     name : the function with its arguments, such as ``"force(t, q, v)"``.
-    value : its result; in a list, tracers too.
+    value : its result; a list may have tracers.
 
     Raises
     ------
     TypeError : the result is not an array of real numbers.
-    NonFiniteError : it is not finite, within `finite_results`.
+    NonFiniteError : an entry is not finite, in a block of `finite_results`.
     """
     if not isinstance(value, jax.Array | float | int) and not is_traced(value):
         value = _as_real(name, value)
@@ -833,7 +833,7 @@ def as_result(name: str, value: Any) -> jax.Array:
     _require_real(name, array)
     if _FINITE_RESULTS.get():
         require_finite(name, array)
-    exact = array.dtype.kind in "biu"  # of which JAX takes no derivative
+    exact = array.dtype.kind in "biu"  # JAX differentiates floats only
     return array.astype(jax.dtypes.canonicalize_dtype(np.float64)) if exact else array
 
 
@@ -851,13 +851,14 @@ def as_covectors(name: str, value: Any, n: int) -> jax.Array:
 
 
 def as_copy(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
-    """The result of a user's function of NumPy's arrays, as a float64 array of its own.
+    """A copy, float64, of what a user's function of NumPy arrays returned.
 
-    A library returns views of a buffer that its next call overwrites, and compiled code may write to it.
+    A library may return a view of a buffer that its next call overwrites, and compiled code may write to the
+    copy.
 
     Raises
     ------
-    TypeError, ShapeError : as for `require_shape`; a number has no axes.
+    TypeError : the result is not made of real numbers. ShapeError : its shape is not `shape`.
     """
     array = np.array(as_array(name, value, ()))
     if array.shape != shape:
@@ -866,7 +867,7 @@ def as_copy(name: str, value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def require_each(name: str, values: Sequence[Any], expected: type, call: str) -> None:
-    """`require_type` for all of the arguments `*values` of a call such as `call`."""
+    """Raise `TypeError` unless each of the arguments `*values` is an `expected`; `call` is a right call."""
     if len(values) == 1 and isinstance(values[0], list | tuple):
         raise TypeError(f"{name}: give each as an argument of its own, {call}, not a {kind_of(values[0])}")
     for number, value in enumerate(values):
@@ -901,5 +902,5 @@ def raise_at(error: type[Exception], what: str, q: Any) -> NoReturn:
 
 
 def text_of_point(q: Any) -> str:
-    """A point in an error's words, to six digits."""
+    """The text of a point (nq,) for an error, to six digits; of more than 12 numbers, the first and last."""
     return np.array2string(np.asarray(q), precision=6, threshold=12)

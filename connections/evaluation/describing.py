@@ -12,8 +12,8 @@ from connections.checks import html_table
 from connections.evaluation.parameters import ParametricFunction
 
 WIDTH = 80
-_FEW = 6  # entries of an array that a line shows; of larger arrays it shows the shape
-IN_TABLE = 36  # the same in a table
+_FEW = 6  # largest number of entries of an array that a line shows; of larger arrays it shows the shape
+IN_TABLE = 36  # largest number of entries that a table shows
 
 
 class Described:
@@ -45,7 +45,7 @@ def heading_of(thing: Any) -> str:
 
 
 def parts_of(thing: Any, few: int = _FEW) -> list[tuple[str, str]]:
-    """Name and short description of each part of an object except its frame; small arrays are in full."""
+    """(name, short text) of each public attribute but the frame; arrays of at most `few` entries in full."""
     names = [name for name in thing.__dict__ if not name.startswith("_") and name != "frame"]
     parts = ((name.removesuffix("_function"), short_text(getattr(thing, name), few)) for name in names)
     return [(name, part) for name, part in parts if part]
@@ -57,7 +57,7 @@ def cut_to_width(line: str) -> str:
 
 
 def short_text(value: Any, few: int = _FEW) -> str:
-    """A short description of a part of an object; empty for None."""
+    """Short text of an attribute's value, arrays of at most `few` entries in full; empty for None."""
     if value is None:
         return ""
     if isinstance(value, jax.core.Tracer):

@@ -1,9 +1,9 @@
-"""Numbers of twice as many digits as a float64: sums of two that are not evaluated (double-double).
+"""Numbers with twice the digits of a float64: unevaluated sums of two float64 (double-double).
 
 A number is high + low, with |low| at most half a unit in the last place of high, in a slot of a workspace
 like a float64 or `lanes` (`simd`), so that kernels have one source for all. Sums, products and quotients err
-by some 1e-32 of their terms. They take 5 to 30 times as long as those of a float64, so that only what has
-lost its digits is computed by them: loops that are nearly singular (`kernels/loop_refinement.py`). Source:
+by some 1e-32 of their terms. They take 5 to 30 times as long as those of a float64, so that they are used
+only where digits are lost: loops that are nearly singular (`kernels/loop_refinement.py`). Source:
 Dekker, A Floating-Point Technique for Extending the Available Precision; Knuth, The Art of Computer
 Programming 2, section 4.2.2.
 """
@@ -93,7 +93,7 @@ def _product(builder: Any, x: Any, y: Any) -> Any:
 
 
 def _quotient(builder: Any, x: Any, y: Any) -> Any:
-    """The quotient of the high parts, and twice that of what remains."""
+    """x / y: three quotients of high parts, each of what the ones before leave of x."""
     divisor, rest, total = _parts(builder, y)[0], x, None
     for _ in range(3):
         part = builder.fdiv(_parts(builder, rest)[0], divisor, flags=_FLAGS)
@@ -103,7 +103,7 @@ def _quotient(builder: Any, x: Any, y: Any) -> Any:
 
 
 def _root(builder: Any, x: Any) -> Any:
-    """The root of the high part, and half of what remains over it; of zero, zero."""
+    """sqrt(x) = r + (x - r^2) / (2 r), r the root of the high part; zero if r is zero."""
     function = get_or_insert_function(builder.module, ir.FunctionType(_DOUBLE, [_DOUBLE]), "llvm.sqrt.f64")
     root = builder.call(function, [_parts(builder, x)[0]])
     wide = _spread(builder, root)
@@ -119,7 +119,7 @@ def _negative(builder: Any, x: Any) -> Any:
 
 
 def _with_sign(builder: Any, x: Any, sign: Any) -> Any:
-    """The size of x with the sign of another number."""
+    """|x| with the sign of `sign`."""
     negative = [
         builder.icmp_signed(
             "<", builder.bitcast(_parts(builder, number)[0], ir.IntType(64)), ir.IntType(64)(0)
@@ -134,7 +134,7 @@ def _size(builder: Any, x: Any) -> Any:
 
 
 def _spread(builder: Any, number: Any) -> Any:
-    """The number that a float64 is."""
+    """A float64 as a number, whose low part is zero."""
     return _pair(builder, number, ir.Constant(_DOUBLE, 0.0))
 
 
@@ -144,7 +144,7 @@ def _nearest(builder: Any, address: Any, lane: Any) -> Any:
 
 
 def _called(emit: Any) -> Any:
-    """An operation that is a function of the compiled code, where it is called, not written out."""
+    """An operation that writes a call of `emit` as a function of LLVM, in place of its instructions."""
     count = emit.__code__.co_argcount - 1
 
     def call(builder: Any, *arguments: Any) -> Any:
@@ -165,7 +165,7 @@ def _called(emit: Any) -> Any:
 
 
 class Twofold(Wide):
-    """The Numba type of these numbers."""
+    """The Numba type of double-double numbers."""
 
     def __init__(self) -> None:
         functions = {"sqrt": _called(_root), "fabs": _called(_size), "copysign": _called(_with_sign)}
@@ -226,7 +226,7 @@ def _negated(context: Any, builder: Any, sig: Any, args: Any) -> Any:
 
 @intrinsic
 def as_twofold(typing_context: Any, slots: Any) -> Any:
-    """The memory from a slot of one number on, as slots of `twofold`."""
+    """Slots of `twofold` in the memory at `slots`, which are those of another type of number."""
 
     def emit(context: Any, builder: Any, sig: Any, args: Any) -> Any:
         return builder.bitcast(args[0], context.get_value_type(sig.return_type))
