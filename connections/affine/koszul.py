@@ -39,8 +39,8 @@ def koszul(dH: SameArray, s_low: SameArray) -> SameArray:
 def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
     """Sum of absolute values of the terms of Gamma*_ijk, (n, n, n), plus FLOOR times `bound_by_lengths`.
 
-    The second part replaces terms that cancelled within the derivative of H: along X_k a component of H
-    changes by at most rho_k |X_i| |X_j|, rho_k the largest such rate among the terms.
+    The second part stands for terms that cancelled within the derivative of H: rho_k |X_i| |X_j| bounds the
+    rate of H_ij along X_k.
     """
     H, s = jnp.abs(metric.matrix_at(q)), metric.frame.structure_terms_at(q)
     dH, s_low = metric.derivative_terms_at(q), jnp.einsum("kl,lij->kij", H, s)
@@ -49,7 +49,7 @@ def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
 
 
 def bound_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:
-    """The bound (rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2, rho_k = max terms[i, k, j] / (u_i u_j).
+    """The bound (rho_k u_i u_j + rho_j u_i u_k + rho_i u_j u_k) / 2, rho_k = max_ij terms[i, k, j] / u_i u_j.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ class Metric(Described, Parametrized, abc.ABC):
         return jax.vmap(lambda w: self.rate_terms_at(q, w))(jnp.eye(self.frame.dim))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """The frame is valid and H symmetric positive definite; one boolean."""
+        """Whether the frame is valid and H symmetric positive definite; one boolean."""
         H = self.matrix_at(q)
         symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
         return self.frame.valid_at(q) & symmetric & is_definite(H)
@@ -107,7 +107,7 @@ class Metric(Described, Parametrized, abc.ABC):
             )
 
     def matrix(self, q: Any) -> Array:
-        """H(q), (..., n, n), in the units of the frame's velocities.
+        """H(q), (..., n, n); of a mechanical system, v^T H v / 2 is in joules.
 
         Parameters
         ----------
@@ -273,7 +273,7 @@ class PullbackMetric(Metric):
         return df @ df.T
 
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
-        """|w^k L_k J|^T |J| and its transpose, (n, n)."""
+        """Sum of |w^k L_k J|^T |J| and its transpose, (n, n), J = L_X f the derivative of the embedding."""
         slopes = jnp.abs(jax.jacfwd(self._derivative_at)(q)) @ (jnp.abs(self.frame.matrix_at(q)) @ w)
         half = slopes @ jnp.abs(self._derivative_at(q)).T
         return half + half.T
@@ -288,7 +288,7 @@ class InducedMetric(Metric):
 
     Parameters
     ----------
-    ambient_metric : the metric H of the ambient manifold.
+    metric : the metric H of the ambient manifold.
     frame : frame of the submanifold, Xbar.
     inclusion : qbar -> A (n, m), v = A vbar; JAX-traceable.
     embedding : qbar -> q; the identity if None.
@@ -354,18 +354,18 @@ class InducedMetric(Metric):
         return A.T @ self.ambient_metric.matrix_at(self.embed_at(q)) @ A
 
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
-        """|Adot|^T |H| |A| and its transpose, and |A|^T |Hdot| |A|, (m, m)."""
+        """Sum of |Adot|^T |H| |A|, its transpose, and |A|^T |Hdot| |A|, (m, m), at the velocity w."""
         metric, p, A = self.ambient_metric, self.embed_at(q), jnp.abs(self.inclusion_at(q))
         slopes = jnp.abs(jax.jacfwd(self.inclusion_at)(q)) @ (jnp.abs(self.frame.matrix_at(q)) @ w)
         half = slopes.T @ (jnp.abs(metric.matrix_at(p)) @ A)
         return half + half.T + A.T @ metric.rate_terms_at(p, A @ w) @ A
 
     def inclusion_residual_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """The embedding's derivative minus A, and its terms' sizes, (n + nq, m) each.
+        """The deviations of the embedding's derivative from A, and their scales, (n + nq, m) each.
 
-        The first n rows are in the ambient frame. The size of a vanishing entry is the one that it would have
-        if one field had all of a column's length. The other rows are the part of the derivative that is
-        normal to the ambient manifold; the size is that of the derivative's largest entry in the column.
+        Rows 0 .. n - 1 are the derivative in the ambient frame, minus A; entry (i, j) has a scale of at least
+        FLOOR |Xbar_j| / |X_i|. The other rows are the part of the derivative that is normal to the ambient
+        manifold, in ambient coordinates; their scale is the derivative's largest entry in the column.
         """
         p, A = self.embed_at(q), self.inclusion_at(q)
         frame, H = self.ambient_metric.frame, self.ambient_metric.matrix_at(p)
@@ -423,7 +423,7 @@ class ChangedMetric(Metric):
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
 
     def sample_at(self, x: jax.Array) -> jax.Array:
-        """The base's point."""
+        """The point (nq,) that `base` makes of numbers x (nq,) between -1 and 1."""
         return self.base.sample_at(x)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
@@ -432,7 +432,7 @@ class ChangedMetric(Metric):
         return A.T @ self.base.matrix_at(q) @ A
 
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
-        """|Adot|^T |H| |A| and its transpose, and |A|^T |Hdot| |A|, (n, n)."""
+        """Sum of |Adot|^T |H| |A|, its transpose, and |A|^T |Hdot| |A|, (n, n), at the velocity w."""
         A = jnp.abs(self.frame.change_at(q))
         slopes = jnp.abs(jax.jacfwd(self.frame.change_at)(q)) @ (
             jnp.abs(self.base.frame.matrix_at(q)) @ (A @ w)

@@ -31,15 +31,15 @@ METHODS = ("DOP853", "Radau")
 
 
 class StepOptions(TypedDict, total=False):
-    """Keywords of both methods; those of `scipy.integrate.solve_ivp` mean the same.
+    """Keywords of both methods; those of `scipy.integrate.solve_ivp` have its meaning, except for `atol`.
 
     Parameters
     ----------
     rtol, atol : a step's error in component i stays below atol reach_i + rtol |y_i|, with reach_i the largest
         size of the component so far; so `atol` has no unit.
     first_step : length of the first step; by default a tenth of the interval.
-    max_step : no step is longer. By default there is no bound where nothing but the state enters, and 1/32 of
-        the interval where a function of time does.
+    max_step : bound on the length of a step. By default there is none if the equation has only functions of
+        the state, and 1/32 of the interval if it has a function of time.
     max_steps : steps, accepted or not, after which a motion ends.
     breakpoints : times at which a function of time jumps or begins; steps end there.
     events : functions (t, q, v) -> number, or one, with SciPy's attributes ``terminal`` and ``direction``.
@@ -74,11 +74,12 @@ class Settings(NamedTuple):
 
     Parameters
     ----------
-    rtol, atol : of a step (`tolerances`).
+    rtol, atol : tolerances of a step (`integration/tolerances.py`).
     first_step : length of the first step; infinite for the default.
-    max_step, share : no step is longer than `max_step`, or this share of the whole time; infinite for any.
+    max_step, share : bounds on a step: its length, and its share of the whole time; infinite for no bound.
     max_steps : steps, accepted or not, after which a motion ends.
-    gap : an interval between two times that is as short lies around a breakpoint, where the rate may jump.
+    gap : an interval between two times that is no longer than this has a breakpoint inside, at which the rate
+        may jump.
     """
 
     rtol: Any = RTOL
@@ -91,12 +92,12 @@ class Settings(NamedTuple):
 
     @property
     def drift(self) -> Any:
-        """The largest relative change of what a motion conserves."""
+        """The tolerance of the relative change of a conserved quantity along a motion."""
         more: Any = self.max_steps / MAX_STEPS
         return DRIFT * (self.rtol + self.atol) * (more * (more > 1.0) + (more <= 1.0))
 
     def lengths(self, whole: Any, first: float, numpy: Any = np) -> tuple[Any, Any]:
-        """The first and the longest step of a motion.
+        """The length of the first step of a motion, and the largest length of any step.
 
         Parameters
         ----------
@@ -117,13 +118,13 @@ class Settings(NamedTuple):
 
 
 class Event(NamedTuple):
-    """An event and what is asked of it.
+    """A function whose zeros along a motion are reported, and may end it.
 
     Parameters
     ----------
     function : (t, q, v) -> number.
-    most : how many times it comes until the motion ends; infinite if it does not end the motion.
-    direction : positive if only those count that come to zero from below, negative if only those from above.
+    most : number of zeros at which the motion ends; infinite if the event does not end it.
+    direction : positive if only zeros reached from below count, negative if only those from above, 0 if all.
     """
 
     function: Callable[..., Any]
@@ -132,7 +133,7 @@ class Event(NamedTuple):
 
     @classmethod
     def of(cls, name: str, function: Callable[..., Any]) -> Event:
-        """A function with SciPy's attributes ``terminal`` and ``direction``, both optional.
+        """The event of a function with SciPy's attributes ``terminal`` and ``direction``, both optional.
 
         Raises
         ------
@@ -154,13 +155,13 @@ class Event(NamedTuple):
 
 @dataclass(frozen=True)
 class Solver:
-    """Options that have been checked.
+    """The options of a motion, checked.
 
     Parameters
     ----------
     settings : the numbers.
     breakpoints : (b,) times at which steps end.
-    events : functions (t, q, v) -> number, with what is asked of them; None if there is no such argument.
+    events : the events; None if the keyword was not given.
     allow_partial : whether a motion that fails is NaN from there on.
     estimate : whether the difference to a more accurate solution is wanted.
     stiff : whether the method is Radau's.
@@ -181,7 +182,7 @@ class Solver:
         tolerance: float = RTOL,
         without: Iterable[str] = ("estimate",),
     ) -> Solver:
-        """The options of a call.
+        """The solver with the options of a call.
 
         Parameters
         ----------
@@ -230,7 +231,7 @@ class Solver:
         first = self.settings.first_step
         if np.isfinite(first) and len(times) > 1 and first > ends[1] - ends[0]:
             raise ValueError(f"first_step: {first:g} is longer than the interval, {ends[1] - ends[0]:g}")
-        if is_traced(self.breakpoints):  # found inside `jit`, where a curve does something brief
+        if is_traced(self.breakpoints):  # those of a curve, inside `jit`
             return
         outside = self.breakpoints[(self.breakpoints < ends[0]) | (self.breakpoints > ends[1])]
         if len(outside):
