@@ -51,10 +51,10 @@ class ReducedSystem(Parametrized):
 
     Parameters
     ----------
-    system : the system; v are the components in its frame (of a nonholonomic system, the distribution's).
+    system : a mechanical system, with v in its frame, or a nonholonomic one, with v in its basis.
     action : the group.
     shape : q (nq,) -> r (s,), coordinates that are invariant under the group; JAX-traceable.
-    section : r (s,) -> q (nq,), one point of every shape; JAX-traceable.
+    section : r (s,) -> q (nq,), a point of shape r; JAX-traceable.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class ReducedSystem(Parametrized):
 
     @property
     def controls(self) -> int:
-        """The number of controls of a nonholonomic system, or of components of a covector."""
+        """The number of components of u: a nonholonomic system's controls, or n generalized forces."""
         system = self.system
         return system.controls if isinstance(system, NonholonomicSystem) else self.frame.dim
 
@@ -140,7 +140,7 @@ class ReducedSystem(Parametrized):
     # --- public functions ----------------------------------------------------------------------------------
 
     def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[Array, Array]:
-        """(rdot, vdot), (..., s) and (..., m): functions of shape and velocity alone.
+        """(rdot, vdot), (..., s) and (..., m), at any point of shape r, as the symmetry makes all alike.
 
         Parameters
         ----------
@@ -155,7 +155,7 @@ class ReducedSystem(Parametrized):
     def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
         """The conditions of reduction: an invariant shape with a section; invariant basis, metric and forces.
 
-        Forces are measured at a dozen times from -2.7 s to 1.7e9 s, each with a velocity of its own.
+        Forces are measured at a dozen times from -2.7 s to 1.7e9 s, each time at another velocity.
 
         Parameters
         ----------
@@ -170,24 +170,24 @@ class ReducedSystem(Parametrized):
         metric = system.metric
         if isinstance(system, NonholonomicSystem):
             metric = system.connection.ambient_metric
-        found = [
+        measured = [
             self._check_section(q, tol),
             action.check_invariant_function(self.shape, q, g, "shape", tol),
             action.check_invariant_frame(self.frame, q, g, tol),
             action.check_invariant_metric(metric, q, g, tol),
         ]
         if system.potential is not None:
-            found.append(action.check_invariant_function(system.potential, q, g, "potential", tol))
+            measured.append(action.check_invariant_function(system.potential, q, g, "potential", tol))
         if isinstance(system, NonholonomicSystem) and system.inputs is not None:
-            found.append(action.check_invariant_forms(system.inputs, metric.frame, q, g, "inputs", tol))
+            measured.append(action.check_invariant_forms(system.inputs, metric.frame, q, g, "inputs", tol))
         if system.forces is not None:
-            found.append(
+            measured.append(
                 action.check_invariant_forms(self._sampled_forces, metric.frame, q, g, "forces", tol)
             )
-        return tuple(found)
+        return tuple(measured)
 
     def require(self, q: Any, g: Any, tol: float = TOL) -> ReducedSystem:
-        """The system itself, or `SymmetryError` with the name of the check that fails.
+        """The reduced system itself, or `SymmetryError` with the name of the check that fails.
 
         Parameters
         ----------
@@ -258,7 +258,7 @@ class ReducedSystem(Parametrized):
         return control is not None or self.system.forces is not None
 
     def _flow(self, control: Forces | None) -> Flow[State]:
-        """The reduced motions under `control`."""
+        """The equations of reduced motions under `control`; the state is (r, V = A v)."""
 
         def start(r0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
             return r0, self._lift_at(r0) @ v0
@@ -279,7 +279,7 @@ class ReducedSystem(Parametrized):
         return Flow(start, rate, record, units, terms=terms, **more)
 
     def _whole_flow(self, control: Forces | None) -> Flow[State]:
-        """The motions of the whole system under `control`."""
+        """The equations of the whole system under `control`; the state is (r, V = A v, q)."""
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, Any, Any]:
             r = self.shape_at(q0)
@@ -292,8 +292,8 @@ class ReducedSystem(Parametrized):
 
         def terms(t: Any, state: tuple[Any, Any, Any], *given: jax.Array) -> tuple[Any, Any, Any]:
             r, V, point = state
-            own = self._sizes_at(t, r, V, control)
-            return *own, jnp.abs(self.frame.matrix_at(point) @ self._components_at(r, V))
+            sizes = self._sizes_at(t, r, V, control)
+            return *sizes, jnp.abs(self.frame.matrix_at(point) @ self._components_at(r, V))
 
         def project(state: tuple[Any, Any, Any]) -> tuple[Any, Any, Any]:
             return state[0], state[1], self.frame.project_at(state[2])
@@ -330,13 +330,13 @@ class ReducedSystem(Parametrized):
             return None
         system = self.system
         if isinstance(system, NonholonomicSystem):
-            found = energy_of(system.connection.ambient, self._metric, system.potential_at)
+            conserved = energy_of(system.connection.ambient, self._metric, system.potential_at)
         else:
             assert system.connection is not None  # its constructor sets it
-            found = energy_of(system.connection, self._metric, system.potential_at)
-        if found is None:
+            conserved = energy_of(system.connection, self._metric, system.potential_at)
+        if conserved is None:
             return None
-        name, whole = found
+        name, whole = conserved
 
         def energy(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, Any]:
             at: tuple[Any, Any] = whole(t0, s, (self.section_at(state[0]), state[1]))
@@ -355,7 +355,7 @@ class ReducedSystem(Parametrized):
 
     @property
     def _base(self) -> FrameField:
-        """The frame of V."""
+        """The frame of V, in which the metric is given."""
         return self._metric.frame
 
     @property
@@ -364,7 +364,7 @@ class ReducedSystem(Parametrized):
         return system.connection.ambient_metric if isinstance(system, NonholonomicSystem) else system.metric
 
     def _units(self, r: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """Units of rdot, what velocities of one unit make of it, and of V, by the metric."""
+        """Units of rdot (s,) and V (n,): units of V by the metric, and |dr X| times them."""
         q = self.section_at(r)
         velocity = motion_units(self._base, self._metric, q)[1]
         slopes = jax.jacfwd(self.shape_at)(q) @ self._base.matrix_at(q)
@@ -373,7 +373,7 @@ class ReducedSystem(Parametrized):
     def _moving_at(
         self, t: Any, r: jax.Array, V: jax.Array, control: Forces | None
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """(v, rdot, Vdot) of V = A v at the section; rdot and Vdot are finite where the basis is singular."""
+        """(v, rdot, Vdot) at the section, V = A v; rdot and Vdot are finite where the basis is singular."""
         v = self._components_at(r, V)
         r_dot, v_dot = self.rates_at(r, v, self._control_at(control, t, r, v), t)
         A, A_dot = jax.jvp(self._lift_at, (r,), (r_dot,))
@@ -388,13 +388,13 @@ class ReducedSystem(Parametrized):
         return jnp.abs(r_dot), jnp.abs(free) + jnp.abs(V_dot - free)
 
     def _lift_at(self, r: jax.Array) -> jax.Array:
-        """A (n, m) at the section, v to V = A v; the identity without constraints."""
+        """A (n, m) at the section, with V = A v; the identity without constraints."""
         if isinstance(self.system, NonholonomicSystem):
             return self.system.connection.basis_at(self.section_at(r))
         return jnp.eye(self.frame.dim)
 
     def _components_at(self, r: jax.Array, V: jax.Array) -> jax.Array:
-        """v (m,) of V = A v at the section."""
+        """v (m,) at the section, for V = A v."""
         if isinstance(self.system, NonholonomicSystem):
             return self.system.components_at(self.section_at(r), V)
         return V
@@ -405,7 +405,7 @@ class ReducedSystem(Parametrized):
         return require_shape("control(t, r, v)", control(t, r, v), (self.controls,))
 
     def _sampled_forces(self, q: jax.Array) -> jax.Array:
-        """The system's own forces at several times, each with a velocity of its own, as forms (k, n)."""
+        """The system's forces at the k times `_TIMES`, each at another velocity, as one-forms (k, n)."""
         m = self.frame.dim
         velocities = (jnp.sin(1.0 + k + (1.0 + k) * jnp.arange(m)) for k in range(len(_TIMES)))
         return jnp.stack([self.system.forces_at(t, q, v) for t, v in zip(_TIMES, velocities, strict=True)])
@@ -435,13 +435,13 @@ class ShapeSpace(Parametrized):
 
     @property
     def frame(self) -> FrameField:
-        """The shape coordinates' own."""
+        """The coordinate frame of the shapes."""
         return CoordinateFrame(self.reduced.shape_dim)
 
     def valid_at(self, r: jax.Array) -> jax.Array:
-        """The system is valid at the section."""
+        """Whether the system is valid at the section; one boolean."""
         return admit_at(self.reduced.system, self.reduced.section_at(r))[1]
 
     def explain(self, r: Any) -> None:
-        """The system's error at the section."""
+        """Raise the error that says why the system is not valid at the section."""
         require_admissible(self.reduced.system, "section(r)", self.reduced.section_at(jnp.asarray(r)))

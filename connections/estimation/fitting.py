@@ -5,9 +5,9 @@ With P = L L^T, W = L^-1, rho = L_N^-1 r, B = L_N^-1 dh(x) J,
     K = P B^T (1 + B P B^T)^-1 = I^-1 B^T,  I = P^-1 + B^T B,
 
 and P_e = I^-1, or (1 - K B) P (1 - K B)^T + K K^T (Joseph). One matrix is factorized. It is I, (k, k), or the
-smaller 1 + B P B^T, (m, m), where that is as exact. In Cholesky's factor of I no variance is beside another
-one: scales of P and N do not matter, and the result is as right as its own correlations can be written in
-floating-point numbers. How right that is, is judged. Source: docs/filters.md.
+smaller 1 + B P B^T, (m, m), where that is as exact. The scales of P and N do not change the
+round-off in Cholesky's factor of I, which grows only as correlations in P_e come close to 1. `Fit.lost`
+estimates it. Source: docs/filters.md.
 """
 
 from __future__ import annotations
@@ -25,20 +25,20 @@ from connections.integration.traced import anywhere_in_batch
 
 ROUNDINGS = 4.0  # of a coordinate, in units of its last digit
 EPS = float(np.finfo(float).eps)
-_KEPT, _LARGEST = 1e6, 1e20  # of 1 + B P B^T: what pivots may lose, and what Joseph's form allows
+_KEPT, _LARGEST = 1e6, 1e20  # of 1 + B P B^T: largest diagonal entry, over its squared pivot and alone
 
 
 class Seen(NamedTuple):
-    """A measurement at a state, in units of the sensor's deviations."""
+    """A measurement at a state, in units of the sensor's standard deviations."""
 
     rho: jax.Array
     """(m,) residuals, zero where y is missing."""
     B: jax.Array
-    """(m, k) their derivative by e, with the sign of h."""
+    """(m, k) derivative of the prediction h by the error e of the state; the residuals' is -B."""
 
 
 class Prior(NamedTuple):
-    """P = L L^T, and W = L^-1; (k, k)."""
+    """Factors of the prior's covariance P = L L^T: L and W = L^-1, (k, k)."""
 
     L: jax.Array
     W: jax.Array
@@ -48,16 +48,17 @@ class Fit(NamedTuple):
     """The linear fit to a measurement."""
 
     root: jax.Array
-    """(k, any), of P_e = root root^T."""
+    """(k, k) or (k, k + m) factor of the covariance P_e = root root^T."""
     nis: jax.Array
+    """Normalized innovation squared, b^T (1 + B P B^T)^-1 b, of the residual b of `fitted`."""
     log_det: jax.Array
     """ln det(1 + B P B^T)."""
     lost: jax.Array
-    """How much of P_e may be lost in round-off, relative to itself."""
+    """Estimate of the relative round-off in P_e."""
 
 
 def step_at(prior: Prior, own: Seen, e: jax.Array) -> jax.Array:
-    """K (rho + B e) - e, (k,)."""
+    """The Gauss-Newton step from e: K (rho + B e) - e, (k,)."""
 
     def of_measured(A: jax.Array, scale: jax.Array) -> jax.Array:
         return prior.L @ (A.T @ (scale.T @ (scale @ (own.rho + own.B @ e)))) - e
@@ -65,15 +66,14 @@ def step_at(prior: Prior, own: Seen, e: jax.Array) -> jax.Array:
     def of_errors(_: jax.Array, scale: jax.Array) -> jax.Array:
         return _step_by_information(prior, own, scale, e)
 
-    found: jax.Array = _by_the_smaller(prior, own.B, of_measured, of_errors)
-    return found
+    step: jax.Array = _by_the_smaller(prior, own.B, of_measured, of_errors)
+    return step
 
 
 def fitted(prior: Prior, own: Seen, e: jax.Array) -> Fit:
-    """The fit to the measurement's linearization at e.
+    """The fit to the measurement's linearization at e, with the prior's residual b = rho + B e.
 
-    With the residual b = rho + B e of the prior, NIS is b^T (1 + B P B^T)^-1 b, or the least value of
-    e^T P^-1 e + |b - B e|^2, at K b.
+    NIS is b^T (1 + B P B^T)^-1 b, which is the least value of x^T P^-1 x + |b - B x|^2, at x = K b.
     """
     B, L, b = own.B, prior.L, own.rho + own.B @ e
     size = ROUNDINGS * EPS * jnp.sqrt(b @ b)
@@ -91,12 +91,12 @@ def fitted(prior: Prior, own: Seen, e: jax.Array) -> Fit:
         lost = size + lost_share(information, scale)
         return Fit(root, left @ left + by_prior @ by_prior, log_det, lost)
 
-    found: Fit = _by_the_smaller(prior, B, of_measured, of_errors)
-    return found
+    fit: Fit = _by_the_smaller(prior, B, of_measured, of_errors)
+    return fit
 
 
 def lost_share(matrix: jax.Array, inverse_factor: jax.Array) -> jax.Array:
-    """How much of a matrix M (k, k) may be round-off, relative to M: by the diagonals of M and M^-1."""
+    """An estimate of relative round-off in M^-1, for M (k, k): eps k sum_i M_ii (M^-1)_ii."""
     inverse = jnp.sum(jnp.square(inverse_factor), axis=0)
     share: jax.Array = EPS * len(matrix) * jnp.sum(jnp.diagonal(matrix) * inverse)
     return jax.lax.stop_gradient(share)
@@ -111,9 +111,10 @@ def log_diagonal(factor: jax.Array) -> jax.Array:
 
 
 def _by_the_smaller(prior: Prior, B: jax.Array, of_measured: Any, of_errors: Any) -> Any:
-    """The function of 1 + A A^T (m, m), A = B L, or of P^-1 + B^T B (k, k), at its inverse factor.
+    """`of_measured(A, W_S)`, S = 1 + A A^T (m, m), A = B L; or `of_errors(I, W_I)`, I = P^-1 + B^T B (k, k).
 
-    The former is right while neither its pivots nor Joseph's form lose their digits.
+    W_S and W_I are inverse factors of S and I. S is used if m < k and neither its pivots nor Joseph's form
+    lose their digits.
     """
 
     def larger() -> Any:
@@ -135,7 +136,7 @@ def _by_the_smaller(prior: Prior, B: jax.Array, of_measured: Any, of_errors: Any
 
 
 def _step_by_information(prior: Prior, own: Seen, scale: jax.Array, e: jax.Array) -> jax.Array:
-    """The step of `step_at`, refined once, because the residuals may be large beside what is left of them."""
+    """The step of `step_at`, refined once, because residuals may be much smaller after it."""
 
     def solved(b: jax.Array) -> jax.Array:
         return scale.T @ (scale @ b)
