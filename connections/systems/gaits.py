@@ -48,7 +48,8 @@ class Gait:
     Parameters
     ----------
     name : for titles.
-    amplitude, frequency, phase, offset : (s,) each, in the units of the coordinates, rad/s and rad.
+    amplitude, frequency, phase, offset : (s,) each; amplitude and offset in the units of the coordinates,
+        frequency in rad/s, phase in rad.
     period : duration of one cycle [s].
 
     Examples
@@ -145,32 +146,32 @@ class Locomotion(WithCache):
         return self._controlled_at(t, q, self.system.velocity_at(q, v), gait)[0]
 
     def rates_at(self, t: Any, q: jax.Array, v: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(qdot, vdot) under that control, (nq,) and (m,)."""
+        """(qdot, vdot) under the control of `control_at`, (nq,) and (m,)."""
         u = self.control_at(t, q, v, gait)
         return self.system.frame.matrix_at(q) @ v, self.system.forward_dynamics_at(q, v, u, t)
 
     def start_at(self, pose: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """q with the gait's shape at t = 0, and the velocity after an impulse of the inputs from rest."""
+        """(q, v), (nq,) and (m,), at t = 0: the gait's shape, set in motion by an impulse of the inputs."""
         q, V = self._driven_at(jnp.asarray(0.0), pose, jnp.zeros(self._base.dim), gait)
         return q, self.system.components_at(q, V)
 
     @property
     def frame(self) -> FrameField:
-        """The system's."""
+        """The frame of v, the system's."""
         return self.system.frame
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """The system is valid."""
+        """Whether the system is valid at q; one boolean."""
         return self.system.valid_at(q)
 
     def explain(self, q: Any) -> None:
-        """The system's error."""
+        """Raise the error that says why the system is not valid at q (nq,)."""
         self.system.explain(q)
 
     # --- public functions ----------------------------------------------------------------------------------
 
     def start(self, gait: Gait, pose: Any = None) -> tuple[Array, Array]:
-        """(q, v) at t = 0: the shape and its rate are the gait's, the momenta along the other fields zero.
+        """(q, v), (..., nq) and (..., m), at t = 0: the gait's shape and rate, no momenta along other fields.
 
         Parameters
         ----------
@@ -230,11 +231,11 @@ class Locomotion(WithCache):
 
     @property
     def _base(self) -> FrameField:
-        """The frame of V."""
+        """The ambient frame, in which V = A v is given."""
         return self.system.connection.ambient.frame
 
     def _flow(self) -> Flow[State]:
-        """The motions with the shape driven by a gait, whose parameters are an argument."""
+        """The equations of motions that a gait drives; the state is (q, V = A v)."""
 
         def start(q0: jax.Array, v0: jax.Array, parameters: jax.Array) -> tuple[jax.Array, jax.Array]:
             return q0, self.system.velocity_at(q0, v0)
@@ -258,7 +259,7 @@ class Locomotion(WithCache):
         return self.rates_at(t, q, v, gait)
 
     def _driven_at(self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array) -> tuple[jax.Array, jax.Array]:
-        """(q, V) with the shape and its rate at time t, reached by an impulse of the inputs."""
+        """(q, V), with the gait's shape and its rate at time t; an impulse of the inputs changes V."""
         places = jnp.array(self.driven)
         r, r_dot, _ = _sinusoids(gait, t)
         q = q.at[places].set(r)
@@ -269,7 +270,7 @@ class Locomotion(WithCache):
     def _controlled_at(
         self, t: Any, q: jax.Array, V: jax.Array, gait: jax.Array
     ) -> tuple[jax.Array, jax.Array]:
-        """(u, Vdot), Vdot (n,)."""
+        """(u, Vdot), (a,) and (n,): the controls that give the gait's rddot, and the acceleration."""
         base, places = self._base, jnp.array(self.driven)
         free = self.system.acceleration_at(q, V, jnp.zeros(self.system.controls), t)
         q_dot = base.matrix_at(q) @ V
@@ -322,13 +323,13 @@ def displacement(start: Any, end: Any) -> np.ndarray:
 def sinusoidal(
     name: str, amplitude: Any, ratio: Any, period: float, phase: Any = None, offset: Any = None
 ) -> Gait:
-    """The gait with frequencies in the given ratio.
+    """The gait with the frequencies 2 pi ratio / period [rad/s].
 
     Parameters
     ----------
     name : for titles.
     amplitude, phase, offset : (s,); phase and offset are zero by default.
-    ratio : (s,) integers; the frequencies are 2 pi ratio / period.
+    ratio : (s,) integers.
     period : duration of one cycle [s].
     """
     zero = np.zeros(as_array("amplitude", amplitude, (None,)).shape)
@@ -345,7 +346,7 @@ def sinusoidal(
 
 
 def snakeboard_gaits() -> dict[str, Gait]:
-    """Gaits of (psi, phi): drive 1:1, rotate 2:1, park 3:2.
+    """Gaits of (psi, phi) by name: drive 1:1, rotate 2:1, park 3:2.
 
     The frequency ratios are those of [O]; amplitudes and phases are chosen here. Drive gains speed in every
     cycle, rotate turns and park moves sideways, both with a momentum that is zero after every cycle.
@@ -370,7 +371,7 @@ def snakeboard_gaits() -> dict[str, Gait]:
 
 
 def roller_racer_gait(amplitude: float = 0.6, period: float = 1.0) -> Gait:
-    """The handlebar swings about straight ahead; the racer gains speed in every swing.
+    """The gait of a handlebar that swings about straight ahead; the racer gains speed in every swing.
 
     Parameters
     ----------

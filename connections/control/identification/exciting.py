@@ -6,8 +6,8 @@ with sum_l l A_jl = sum_l l^2 B_jl = 0, so that the motion begins and ends at re
 limits allow: a trigonometric polynomial of degree L that is below b at T equidistant times is below
 b / cos(pi L / T) everywhere. Torques are no polynomials; where they are too large, all s_j are lowered.
 
-What is made small is |R| |R^+|^2, R the regressor of the base parameters in units that all motions share:
-|R| |R^+| = (sum_k sigma_k^2 sum_k 1 / sigma_k^2)^(1/2) is a condition that has derivatives, above
+The search minimizes |R| |R^+|^2, R the regressor of the base parameters in units that all motions share:
+|R| |R^+| = (sum_k sigma_k^2 sum_k 1 / sigma_k^2)^(1/2) is a smooth bound on the condition
 sigma_1 / sigma_r, and standard errors are proportional to |R^+|. The condition alone does not ask for large
 motions: with it alone, in units of each motion, a wrist hardly moved, and torques were predicted no better
 than from random motions whose condition was ten times as large.
@@ -35,17 +35,17 @@ from connections.control.identification.base_parameters import base_of, sizes_of
 from connections.multibody import Limits, Model, inverse_dynamics, regressor
 from connections.multibody.model import require_model
 
-_DRAWN = 30  # random motions, of which the best one is where the search begins
-_ATTEMPTS = 120  # to draw motions whose centre the efforts can hold
-_STEPS = 40  # of the search; twice as many gain a tenth
-_SAMPLES, _SEARCHED = 256, 64  # in a period, at which limits hold; at which they do in the search
+_DRAWN = 30  # random motions, from the best of which the search begins
+_ATTEMPTS = 120  # random motions that are tried, because efforts may not hold their centre
+_STEPS = 40  # iterations of the search; twice as many gain a tenth
+_SAMPLES, _SEARCHED = 256, 64  # times in a period at which limits are kept: in the result, in the search
 _MOST = 16  # harmonics, a quarter of the samples in the search
 _FEW = 6  # samples for each harmonic, in the search
 _DIFFERENCE = 1e-5
-_TORQUE = 0.99  # of the limit, at the samples
-_LITTLE = 1e-3  # of an effort, that is left to a motion whose centre cannot be held
-_COST = 10.0  # of an excess of the weight
-_TRIES, _MORE = 10, 40  # to lower a motion until its torques are within limits: in the search, at its end
+_TORQUE = 0.99  # largest share of an effort at the samples
+_LITTLE = 1e-3  # least share of an effort for the motion, if the weight takes all
+_COST = 10.0  # cost of an excess of the weight, for each multiple of the effort
+_TRIES, _MORE = 10, 40  # tries to lower a motion until torques are within limits: in the search, at its end
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -104,14 +104,14 @@ def exciting_motion(
 ) -> ExcitingMotion:
     """A motion q(t) within limits from which `identify` finds parameters well: small sigma_1 / sigma_r.
 
-    It is periodic, a Fourier series for each joint, and begins and ends at rest. It is found by a search from
-    the best of 30 random ones of the same kind, whose conditions are in the result, too; nobody knows whether
-    it is the best of all. The same seed gives the same motion on one machine.
+    It is periodic, a Fourier series for each joint, and begins and ends at rest. A search finds it, from the
+    best of 30 random motions, whose conditions are in the result, too; there may be better motions. The same
+    seed gives the same motion on one machine.
 
     Parameters
     ----------
     model : a robot on a fixed base whose joints have no quaternions. If it has closed loops, q and limits
-        are those of the independent joints; limits of others are not looked at.
+        are those of the independent joints; limits of other joints are ignored.
     limits : `lower`, `upper` (nv,), rad and m, `velocity` (nv,), rad/s and m/s, `effort` (nv,), N m and N, or
         numbers for all; None for the model's. The effort is without friction, and by the model's inertias.
     acceleration : (nv,) largest sizes, rad/s^2 and m/s^2, or a number for all; None for no limit.
@@ -120,7 +120,7 @@ def exciting_motion(
     seed : of the random motions.
 
     Positions, velocities and accelerations are within limits at all times, efforts at 256 times of a period.
-    It is not asked whether bodies collide. For `identify`, repeat the motion, and choose the cutoff above
+    Collisions are not checked. For `identify`, repeat the motion, and choose the cutoff above
     L / duration.
 
     Raises
@@ -152,7 +152,7 @@ def exciting_motion(
 
 @dataclass(frozen=True)
 class _Search:
-    """Motions by their unknowns x, (nv, 2 L + 1) each: the waves, and the place of the centre.
+    """A search over x, (m,) = (nv, 2 L + 1): the coefficients A and B, and a measure of the centre c.
 
     Parameters
     ----------
@@ -176,9 +176,9 @@ class _Search:
         require_type("limits", limits, Limits)
         if np.isfinite(np.asarray(limits.angle, dtype=np.float64)).any():
             raise ValueError("limits: angle is of ball joints, which the robot has not; give lower and upper")
-        given = {name: getattr(limits, name) for name in ("lower", "upper", "velocity", "effort")}
-        given["acceleration"] = np.inf if acceleration is None else acceleration
-        sizes = {name: _numbers(name, value, model.nv) for name, value in given.items()}
+        bounds = {name: getattr(limits, name) for name in ("lower", "upper", "velocity", "effort")}
+        bounds["acceleration"] = np.inf if acceleration is None else acceleration
+        sizes = {name: _numbers(name, value, model.nv) for name, value in bounds.items()}
         lower, upper = sizes.pop("lower"), sizes.pop("upper")
         ordered = {"upper, which has to be above lower": upper - lower} | sizes
         for name, size in ordered.items():
@@ -212,29 +212,30 @@ class _Search:
         )
 
     def found(self, rng: np.random.Generator) -> ExcitingMotion:
-        """The motion found from the best of the drawn ones."""
+        """The motion of least cost, by descent from the best of random motions."""
         from scipy.optimize import minimize
 
         drawn = self._drawn(rng)
         motions = [self._motion(x) for x in drawn]
         conditions = np.array([condition for _, _, condition, _ in motions])
-        B, own = motions[int(np.argmin(conditions))][3]
-        weights = self._weights(drawn, own, B)
-        before = self._cost(drawn, own, weights)
+        B, columns = motions[int(np.argmin(conditions))][3]
+        weights = self._weights(drawn, columns, B)
+        before = self._cost(drawn, columns, weights)
         start = drawn[int(np.argmin(before))]
 
         def cost_and_slope(x: np.ndarray) -> tuple[float, np.ndarray]:
-            costs = self._cost(np.concatenate([x[None], x + _DIFFERENCE * np.eye(x.size)]), own, weights)
+            costs = self._cost(np.concatenate([x[None], x + _DIFFERENCE * np.eye(x.size)]), columns, weights)
             return float(costs[0]), (costs[1:] - costs[0]) / _DIFFERENCE
 
         options = {"maxiter": _STEPS, "maxls": 30}
         least = minimize(cost_and_slope, start, jac=True, method="L-BFGS-B", options=options).x
         center, coefficients, condition, _ = self._motion(least)
         sines, cosines = np.split(coefficients, 2, axis=1)
-        return ExcitingMotion(self.duration, center, sines, cosines, len(own), condition, np.sort(conditions))
+        rank = len(columns)
+        return ExcitingMotion(self.duration, center, sines, cosines, rank, condition, np.sort(conditions))
 
     def _drawn(self, rng: np.random.Generator) -> np.ndarray:
-        """Random x, (30, m), whose centres can be held."""
+        """Random x, (30 or fewer, m), with centres that the efforts can hold against the weight."""
         x = rng.standard_normal((_ATTEMPTS, self.model.nv, 2 * self.harmonics + 1))
         x[..., :-1] /= np.tile(np.arange(1, self.harmonics + 1), 2)
         x = x.reshape(_ATTEMPTS, -1)
@@ -249,18 +250,18 @@ class _Search:
         return held
 
     def _motion(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray, float, tuple[np.ndarray, np.ndarray]]:
-        """Centre, coefficients, condition, and base parameters, of x (m,), within limits at all samples."""
+        """c (nv,), [s A, s B] (nv, 2 L), the condition, and (B, base columns) of `base_of`, for x (m,)."""
         center, coefficients, _ = (each[0] for each in self._within(x[None], _SAMPLES, _MORE))
         q, v, a = self._curves(center[None], coefficients[None], self._times(_SAMPLES))
         W = regressor(self.model, q[0], v[0], v[0], a[0])
         units = units_of(W)
         zero = np.zeros(len(units))
         R, _ = triangle_of(W / sizes_of(W, units)[:, None], np.zeros(W.shape[:2]), zero, units)
-        B, own, condition = base_of(R, units)
-        return center, coefficients, condition, (B, own)
+        B, columns, condition = base_of(R, units)
+        return center, coefficients, condition, (B, columns)
 
     def _weights(self, drawn: np.ndarray, own: np.ndarray, B: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Means over random motions: (nv, r) of own columns and rows, and C (r, r), R^T R ~ C^T Z^T Z C."""
+        """Weights (nv, r) of the regressor in Z, and C (r, r), R^T R ~ C^T Z^T Z C: means over `drawn`."""
         center, coefficients, _ = self._within(drawn)
         q, v, a = self._curves(center, coefficients, self._times(_FEW * self.harmonics))
         W = regressor(self.model, q, v, v, a)
@@ -270,7 +271,7 @@ class _Search:
         return units[own] / sizes[:, None], np.linalg.cholesky(others @ others.T)
 
     def _cost(self, x: np.ndarray, own: np.ndarray, weights: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-        """The logarithms of |R| |R^+|^2, (K,), for x (K, m)."""
+        """The logarithm of |R| |R^+|^2 plus `_COST` times the excess of the weight, (K,), for x (K, m)."""
         center, coefficients, excess = self._within(x)
         q, v, a = self._curves(center, coefficients, self._times(_FEW * self.harmonics))
         Z = (regressor(self.model, q, v, v, a)[..., own] * weights[0]).reshape(len(x), -1, len(own))
@@ -280,7 +281,7 @@ class _Search:
         return np.asarray(costs + _COST * excess)
 
     def _within(self, x: np.ndarray, samples: int = _SEARCHED, tries: int = _TRIES) -> tuple[np.ndarray, ...]:
-        """c (K, nv), s A and s B (K, nv, 2 L), and the excess of the weight (K,), for x (K, m)."""
+        """c (K, nv), [s A, s B] (K, nv, 2 L), and the excess of the weight (K,), for x (K, m)."""
         L = self.harmonics
         x = x.reshape(len(x), -1, 2 * L + 1)
         waves, order = x[..., :-1].copy(), np.arange(1.0, L + 1.0)
@@ -309,7 +310,7 @@ class _Search:
     def _share(
         self, center: np.ndarray, waves: np.ndarray, times: np.ndarray, tries: int
     ) -> tuple[np.ndarray, np.ndarray]:
-        """How much of the waves the efforts allow, and by how much the weight alone exceeds them, (K,)."""
+        """Factors of the waves that efforts allow, and relative excesses of the weight, (K,) each."""
         weight, most = self._weight(center)[:, None], _TORQUE * self.effort
         excess = np.max(np.abs(weight) / most - 1.0, axis=(1, 2))
         share = np.ones(len(center))
@@ -341,7 +342,7 @@ class _Search:
 
 
 def _waves(times: np.ndarray, duration: float, harmonics: int) -> tuple[np.ndarray, ...]:
-    """The sines and cosines, their rates and second derivatives, (..., T, 2 L)."""
+    """The sines and cosines, their rates and second derivatives, (..., T, 2 L) each."""
     frequency = 2.0 * np.pi / duration * np.arange(1, harmonics + 1)
     angle = times[..., None] * frequency
     sine, cosine, twice = np.sin(angle), np.cos(angle), np.tile(frequency, 2)
@@ -353,7 +354,7 @@ def _waves(times: np.ndarray, duration: float, harmonics: int) -> tuple[np.ndarr
 
 
 def _joint_of_each_velocity(model: Model) -> list[str]:
-    """Names, (nv,); `ModelError` for a joint whose coordinates cannot be Fourier series."""
+    """The nv names of the velocities' joints; `ModelError` if coordinates cannot be Fourier series."""
     names: list[str] = []
     for name, element in zip(model.joint_names, model.kinematics.elements, strict=True):
         if element.joint.quaternion is not None:
@@ -366,12 +367,12 @@ def _joint_of_each_velocity(model: Model) -> list[str]:
 
 
 def _numbers(name: str, value: Any, size: int) -> np.ndarray:
-    given = np.asarray(as_array(name, value, ()), dtype=np.float64)
-    if given.shape not in ((), (size,)):
-        raise ShapeError(name, (size,), given.shape)
-    if np.isnan(given).any():
+    bounds = np.asarray(as_array(name, value, ()), dtype=np.float64)
+    if bounds.shape not in ((), (size,)):
+        raise ShapeError(name, (size,), bounds.shape)
+    if np.isnan(bounds).any():
         raise ValueError(f"{name}: one of the limits is not a number")
-    return np.array(np.broadcast_to(given, (size,)))
+    return np.array(np.broadcast_to(bounds, (size,)))
 
 
 def _seed(value: Any) -> int:

@@ -1,4 +1,4 @@
-"""Any other metric on a chart: geomstats' values, with derivatives by differences of order eight.
+"""A metric without an exact translation: geomstats' values, and differences of order eight.
 
 A callback computes the matrix by geomstats, with any backend. First and second derivatives are central
 differences, all points of a stencil in one call. The same points also give differences of order six. If the
@@ -30,9 +30,9 @@ ORDER_6 = np.array([3 / 4, -3 / 20, 1 / 60, 0.0])
 # Order eight minus order six of the second derivative, weights of f(q + m h) + f(q - m h) - 2 f(q): finds
 # kinks.
 BEND = np.array([8 / 5 - 3 / 2, -1 / 5 + 3 / 20, 8 / 315 - 1 / 90, -1 / 560])
-STEP = 1e-2  # of the coordinate's size, which is at least LEAST of its unit
+STEP = 1e-2  # of a difference, relative to the coordinate's size, which is at least LEAST of its unit
 LEAST = 0.3
-PREFIX = 1e3  # units are powers of it
+PREFIX = 1e3  # units are its powers
 SMOOTHNESS = 1e-6
 
 Host = Callable[[np.ndarray], np.ndarray]
@@ -40,13 +40,13 @@ Host = Callable[[np.ndarray], np.ndarray]
 
 @dataclass(frozen=True, eq=False, repr=False)
 class SampledMetric(Metric):
-    """A metric that is known by its values only.
+    """A metric of which only values are known.
 
     Parameters
     ----------
     frame : a coordinate frame.
     numbers : q (m, nq) -> H (m, n, n), on NumPy arrays.
-    units : of the coordinates, scalar or (n,).
+    units : typical sizes of the coordinates, scalar or (n,).
     """
 
     frame: FrameField
@@ -75,7 +75,7 @@ class SampledMetric(Metric):
 
 
 def sampled(space: Any, metric: Any) -> Exact:
-    """The metric of a chart (points of shape (n,)) or of an open set of a vector space, by callbacks.
+    """(metric, chart, the method in words) of a chart's metric, or of one on an open set of a vector space.
 
     Raises
     ------
@@ -104,14 +104,14 @@ def sampled(space: Any, metric: Any) -> Exact:
 
 
 def differences(function: Host, units: np.ndarray | float = 1.0) -> Host:
-    """d f / d q for f: (m, n) -> (m, ...), as a function of the same kind, derivative index last.
+    """The function (m, n) -> (m, ..., n) of derivatives d f / d q for f: (m, n) -> (m, ...).
 
-    NaN where orders eight and six differ by more than `SMOOTHNESS`, with two lengths of the step.
+    A derivative is NaN if orders eight and six differ by more than `SMOOTHNESS` with each of two steps.
 
     Parameters
     ----------
     function : f.
-    units : of the coordinates, scalar or (n,).
+    units : typical sizes of the coordinates, scalar or (n,).
     """
     moves = np.concatenate([np.arange(1, 5), -np.arange(1, 5)])
 
@@ -149,7 +149,7 @@ def units_near(q: np.ndarray) -> np.ndarray:
 
 
 def _with_derivative(host: Host, rank: int, derivative: PointFunction) -> PointFunction:
-    """`host` as a JAX function of one point with `rank` axes of n, and with the given derivative."""
+    """A JAX function of q (n,), with `rank` axes of n, that calls `host` and has the given derivative."""
 
     def call(q: Any) -> np.ndarray:
         array = np.asarray(q, dtype=np.float64)
@@ -174,7 +174,7 @@ def _no_third(q: jax.Array) -> jax.Array:
 
 
 def _numbers(space: Any, metric: Any, basis: np.ndarray, points: np.ndarray) -> Host:
-    """H by ``metric_matrix`` if geomstats has it on a chart, else by ``inner_product`` of the basis."""
+    """The function q (m, n) -> H (m, n, n) by ``metric_matrix``, or else ``inner_product`` of the basis."""
     n, flat = len(basis), basis.reshape(len(basis), -1)
     upper = np.triu_indices(n)
 
