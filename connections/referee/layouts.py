@@ -80,7 +80,7 @@ class Layout:
 
     @property
     def name(self) -> str:
-        """The call that makes it, in short."""
+        """The call that makes this layout, abbreviated."""
         if self.base == "fixed":
             words = []
         else:
@@ -91,7 +91,7 @@ class Layout:
         return f"{self.base}({', '.join(word for word in words if word)})"
 
     def at(self, nq: int, joints: Sequence[str] | None = None, com: Any = None) -> LayoutFrame:
-        """The frame for configurations (nq,) of a robot.
+        """The frame for a robot with `nq` coordinates in this layout.
 
         Parameters
         ----------
@@ -126,7 +126,7 @@ class Layout:
         return LayoutFrame(self, count, offset, self._order(joints, count), rates)
 
     def _order(self, joints: Sequence[str] | None, count: int) -> tuple[int, ...]:
-        """The place among the robot's joints of each joint of the library."""
+        """Indices among the robot's joints, in the order of the library's joints."""
         if self.joints is None:
             return tuple(range(count))
         if joints is None:
@@ -166,21 +166,21 @@ class Layout:
         return self
 
     def _each(self, function: Any, **arrays: Any) -> Array:
-        """A function of the frame and of points in our layout, over leading axes."""
-        given = [np.asarray(as_array(name, array, (None,))) for name, array in arrays.items()]
-        for name, array in zip(arrays, given, strict=True):
+        """Values of `function(frame, q, ...)` over the leading axes of q and other arrays in our layout."""
+        values = [np.asarray(as_array(name, array, (None,))) for name, array in arrays.items()]
+        for name, array in zip(arrays, values, strict=True):
             require_finite(name, array)
         ours = 7 if self.base == "euler" else _BASE_SIZES[self.base][0]
-        if given[0].shape[-1] < max(ours, 1):
-            raise ShapeError("q", ("...", f"at least {max(ours, 1)}"), given[0].shape)
-        frame = self._plain.at(given[0].shape[-1] - ours + _BASE_SIZES[self.base][0])
-        if len(given) == 2 and given[1].shape[-1] != frame.dim:
-            raise ShapeError("v", ("...", frame.dim), given[1].shape)
-        batch_axes(tuple(arrays), given)
-        batch = np.broadcast_shapes(*(array.shape[:-1] for array in given))
-        flat = [np.broadcast_to(a, (*batch, a.shape[-1])).reshape(-1, a.shape[-1]) for a in given]
-        values = np.stack([function(frame, *row) for row in zip(*flat, strict=True)])
-        return values.reshape(*batch, -1)
+        if values[0].shape[-1] < max(ours, 1):
+            raise ShapeError("q", ("...", f"at least {max(ours, 1)}"), values[0].shape)
+        frame = self._plain.at(values[0].shape[-1] - ours + _BASE_SIZES[self.base][0])
+        if len(values) == 2 and values[1].shape[-1] != frame.dim:
+            raise ShapeError("v", ("...", frame.dim), values[1].shape)
+        batch_axes(tuple(arrays), values)
+        batch = np.broadcast_shapes(*(array.shape[:-1] for array in values))
+        flat = [np.broadcast_to(a, (*batch, a.shape[-1])).reshape(-1, a.shape[-1]) for a in values]
+        results = np.stack([function(frame, *row) for row in zip(*flat, strict=True)])
+        return results.reshape(*batch, -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,23 +213,23 @@ class LayoutFrame:
 
     @property
     def dim(self) -> int:
-        """n."""
+        """Number of velocity components, n."""
         return self.rates + self.count
 
     @property
     def ambient_dim(self) -> int:
-        """nq of the library."""
+        """Number of coordinates nq in the library's layout."""
         return _BASE_SIZES[self.layout.base][0] + self.count
 
     @property
     def our_dim(self) -> int:
-        """nq of ours."""
+        """Number of coordinates in our layout."""
         return self.ambient_dim + (self.layout.base == "euler")
 
     # --- configurations ---------------------------------------------------------------------------
 
     def to_ours(self, q: Array) -> Array:
-        """Our configuration of the library's."""
+        """The configuration in our layout, (our_dim,), of the library's q (nq,)."""
         size = _BASE_SIZES[self.layout.base][0]
         base, joints = q[:size], np.empty(self.count)
         joints[list(self.joint_order)] = q[size:]
@@ -245,7 +245,7 @@ class LayoutFrame:
         return np.concatenate([base, joints])
 
     def from_ours(self, q: Array) -> Array:
-        """The library's configuration of ours."""
+        """The configuration in the library's layout, (nq,), of our q (our_dim,)."""
         size = self.our_dim - self.count
         base, joints = q[:size], q[size:][list(self.joint_order)]
         if self.layout.base == "floating" and self.layout.orientation == "wxyz":
@@ -256,13 +256,13 @@ class LayoutFrame:
         return np.concatenate([base, joints])
 
     def points(self, q: Array, steps: Array) -> Array:
-        """Points (a, nq) of the library at steps (a, n) in its components from q."""
+        """The library's points (a, nq) at steps (a, n), in its velocity components, from its q (nq,)."""
         ours = self.to_ours(q)
         moves = np.asarray(np.linalg.solve(self.coframe(ours), steps.T).T, dtype=np.float64)
         return np.stack([self.from_ours(point) for point in self._displaced(ours, moves)])
 
     def _displaced(self, q: Array, xi: Array) -> Array:
-        """Our configurations (a, nq) at displacements (a, n) in our components."""
+        """Our points (a, our_dim) at displacements xi (a, n), in our velocity components, from our q."""
         size = self.our_dim - self.count
         base, joints = np.broadcast_to(q[:size], (len(xi), size)), q[size:] + xi[:, self.rates :]
         if size == 7:
@@ -284,7 +284,7 @@ class LayoutFrame:
         return T
 
     def coframe_slopes(self, q: Array) -> Array:
-        """X_a T, (n, n, n), along our fields, which come first."""
+        """Derivatives X_a T along our fields at our configuration, [a, :, :], (n, n, n)."""
         slopes = np.zeros((self.dim,) * 3)
         if self.rates:
             slopes[: self.rates, : self.rates, : self.rates] = self._base(q)[1]
@@ -297,8 +297,8 @@ class LayoutFrame:
         A = np.linalg.inv(T)
         lower = np.einsum("ka,abc->kbc", T, self._our_structure)
         lower += -np.einsum("bkc->kbc", slopes) + np.einsum("ckb->kbc", slopes)
-        found: Array = np.einsum("kbc,bi,cj->kij", lower, A, A)
-        return found
+        brackets: Array = np.einsum("kbc,bi,cj->kij", lower, A, A)
+        return brackets
 
     @cached_property
     def _our_structure(self) -> Array:
@@ -308,7 +308,7 @@ class LayoutFrame:
         return s
 
     def translation(self, q: Array, u: Array) -> Array:
-        """Our components of a translation of everything at the world's velocity u, (n,)."""
+        """Our velocity v (n,) of the whole robot's translation at u, m/s in world axes."""
         v = np.zeros(self.dim)
         if self.rates == 3:
             v[1:3] = _turn(q[2]).T @ u
@@ -317,7 +317,7 @@ class LayoutFrame:
         return v
 
     def translation_rate(self, q: Array, v: Array, u: Array) -> Array:
-        """The rate of `translation` of constant u along our velocity v, (n,)."""
+        """The derivative of `translation`, for constant u, along our velocity v, (n,)."""
         flow, rate = self.translation(q, u), np.zeros(self.dim)
         if self.rates == 3:
             rate[1:3] = v[0] * np.array([flow[2], -flow[1]])
@@ -326,7 +326,7 @@ class LayoutFrame:
         return rate
 
     def _base(self, q: Array) -> tuple[Array, Array]:
-        """T of the base and its derivatives along our fields of the base."""
+        """T of the base, and its derivatives [a, :, :] along our fields of the base."""
         if self.rates == 3:
             return self._planar(q)
         R, axes = rotation_matrix(q[3:7]), self.layout.axes
@@ -395,7 +395,7 @@ def planar(
 
     Parameters
     ----------
-    axes : "world" if the linear part is in the axes of the plane, "body" if it is in those of the base.
+    axes : "world" if the linear part is in the axes of the plane, "body" if it is in the base's axes.
     order : "vw" for [v_x, v_y, omega], "wv" for [omega, v_x, v_y].
     point : as for `floating`, with two coordinates.
     joints : as for `fixed`.

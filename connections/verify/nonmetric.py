@@ -35,29 +35,29 @@ FLAT = 1e-9  # the largest curvature, in an orthonormal frame, of a connection t
 
 
 def _of_a_chart(subject: Subject) -> bool:
-    """Whether the metric is no robot's, of which the library has no other connections than by contorsion."""
+    """Whether the metric is not a robot's; a robot's connections are given by contorsions only."""
     return subject.bodies is None or subject.bodies.robot is None
 
 
 def _bends(subject: Subject) -> bool:
-    """Whether there are planes, too."""
+    """Whether curvature can differ from zero, n >= 2, and the metric is not a robot's."""
     return subject.n >= 2 and _of_a_chart(subject)
 
 
 class _Frame:
-    """A frame that is orthonormal at a sample: E (n, n), its columns, and their inverse L^T."""
+    """A frame that is orthonormal at a sample: its vectors are the columns of E (n, n), and L^T = E^-1."""
 
     def __init__(self, subject: Subject, q: Array) -> None:
         self.L = np.linalg.cholesky(subject.H(q))
         self.E = np.linalg.inv(self.L).T
 
     def lowered(self, tensor: Array) -> Array:
-        """Components in the frame of the metric of a tensor (n, n, n) with low indices, given here."""
+        """Low components (n, n, n) in the metric's frame, from those in this frame."""
         low: Array = np.einsum("ia,jb,kc,abc->ijk", *[self.L] * 3, tensor, optimize=True)
         return low
 
     def hat(self, tensor: Array, high: bool = False) -> Array:
-        """Components here of a tensor (n, n, n) with low indices, the first one high if `high`."""
+        """Components (n, n, n) in this frame, from the metric's: low, or `high` in the first index."""
         first = self.L if high else self.E
         hat: Array = np.einsum("ia,jb,kc,ijk->abc", first, self.E, self.E, tensor, optimize=True)
         return hat
@@ -158,14 +158,14 @@ def parts(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     q, frame, n = sample.q, _Frame(subject, sample.q), subject.n
     D = frame.lowered(random_contorsion(subject.rng("parts"), n, 1.0))
     other = frame.lowered(random_contorsion(subject.rng("parts control"), n, 1.0))
-    found: Decomposition = subject.compiled(_parts_at)(q, other if wrong else D)
+    decomposed: Decomposition = subject.compiled(_parts_at)(q, other if wrong else D)
     low = subject.koszul(q) - D
     T = frame.hat(low - np.swapaxes(low, 1, 2) - subject.s_low(q))
     Q = frame.hat(subject.dH(q) - np.einsum("kij->ijk", low) - np.einsum("jik->ijk", low))
     expected = _parts_of_torsion(T) + _parts_of_nonmetricity(Q)
-    got = [frame.hat(np.asarray(part), high=index < 3) for index, part in enumerate(found[:7])]
+    got = [frame.hat(np.asarray(part), high=index < 3) for index, part in enumerate(decomposed[:7])]
     gaps = [largest(a - b) for a, b in zip(got, expected, strict=True)]
-    squares = [float(found.squared_norms[name]) for name in Decomposition._fields[:7]]
+    squares = [float(decomposed.squared_norms[name]) for name in Decomposition._fields[:7]]
     sizes = [abs(a - np.sum(b**2)) / (1.0 + np.sum(b**2)) for a, b in zip(squares, expected, strict=True)]
     return largest(np.array(gaps + sizes)), largest(T, Q, frame.hat(subject.koszul(q)), frame.hat(D), 1.0)
 
@@ -176,7 +176,7 @@ def _parts_at(system: MechanicalSystem, q: jax.Array, D: jax.Array) -> Decomposi
 
 
 def _nearest(tensor: Array, basis: list[Array]) -> Array:
-    """The orthogonal projection of a tensor onto the span of others."""
+    """The orthogonal projection of a tensor onto the span of the tensors `basis`."""
     columns = np.stack([each.ravel() for each in basis], axis=1)
     nearest: Array = (columns @ np.linalg.lstsq(columns, tensor.ravel(), rcond=None)[0]).reshape(tensor.shape)
     return nearest
@@ -197,7 +197,7 @@ def _parts_of_torsion(T: Array) -> list[Array]:
 
 
 def _parts_of_nonmetricity(Q: Array) -> list[Array]:
-    """The four parts of Q in an orthonormal frame."""
+    """Weyl's part, the other trace, the symmetric part and the rest of Q in an orthonormal frame."""
     one = np.eye(len(Q))
     scaling = [np.einsum("i,jk->ijk", e, one) for e in one]
     others = [np.einsum("j,ik->ijk", e, one) + np.einsum("k,ij->ijk", e, one) for e in one]
@@ -246,8 +246,8 @@ def alpha_connection(subject: Subject, sample: Sample, wrong: bool) -> tuple[flo
     bent = np.einsum("a,jka,ia->ijk", P, slope, score)
     cubic = np.einsum("a,ia,ja,ka->ijk", P, score, score, score)
     expected = bent + 0.5 * (1.0 + alpha if wrong else 1.0 - alpha) * cubic
-    found = np.einsum("il,ljk->ijk", subject.H(q), np.asarray(subject.compiled(_alpha_at)(q, alpha)))
-    return largest(frame.hat(found - expected)), largest(frame.hat(bent), frame.hat(cubic), 1.0)
+    low = np.einsum("il,ljk->ijk", subject.H(q), np.asarray(subject.compiled(_alpha_at)(q, alpha)))
+    return largest(frame.hat(low - expected)), largest(frame.hat(bent), frame.hat(cubic), 1.0)
 
 
 @proposition(
@@ -303,6 +303,6 @@ def _divergence_at(system: MechanicalSystem, p: jax.Array, q: jax.Array) -> jax.
 
 
 def _logarithms_at(system: MechanicalSystem, q: jax.Array) -> jax.Array:
-    """log P_a, (N,)."""
+    """The logarithms of the N outcomes' probabilities P_a at q, (N,)."""
     a = _model(system).metric.logarithms_at(q)
     return a - jnp.log(jnp.sum(jnp.exp(a)))
