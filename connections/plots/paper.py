@@ -41,9 +41,9 @@ from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, new_f
 from connections.plots.transport import figure_3
 
 STYLES = ("-", "--", ":", "-.")
-FIRST_MOMENTS = 3.0  # s shown enlarged in Fig. 6
-MEMBERS = 41  # of a sweep over beta
-BOX = (2.0, 1.2, 0.85)  # of the axes of Fig. 6, whose scales differ
+FIRST_MOMENTS = 3.0  # s, shown enlarged in Fig. 6
+MEMBERS = 41  # values of beta in a sweep
+BOX = (2.0, 1.2, 0.85)  # lengths of the axes of Fig. 6, whose scales differ
 
 
 def figure_states(result: TrackingResult, title: str) -> Figure:
@@ -261,7 +261,7 @@ def write_figures(directory: str | Path, pdf: bool = False) -> list[Path]:
 
     Parameters
     ----------
-    directory : where; made if it is missing.
+    directory : folder of the files; made if it is missing.
     pdf : whether to write PDF files as well.
 
     Returns
@@ -288,11 +288,11 @@ def write_exploration(
 ) -> tuple[list[Path], list[TrackingResult]]:
     """Sweep beta in the tracking example; write figures, a Markdown and a CSV table.
 
-    The figure of the sweep has `MEMBERS` values from the smallest to the largest beta besides those given.
+    The figure of the sweep also has `MEMBERS` values of beta from the smallest to the largest of `betas`.
 
     Parameters
     ----------
-    directory : where; made if it is missing.
+    directory : folder of the files; made if it is missing.
     betas : factors of (v x), kg/m.
     pdf : whether to write PDF files as well.
 
@@ -330,7 +330,7 @@ def write_all(directory: str | Path, pdf: bool = False) -> tuple[list[Path], lis
 
     Parameters
     ----------
-    directory : where; made if it is missing.
+    directory : folder of the files; made if it is missing.
     pdf : whether to write PDF files as well.
 
     Returns
@@ -368,12 +368,12 @@ def _require_place(directory: Any, pdf: Any) -> None:
 
 
 def _explored(betas: Sequence[float]) -> tuple[list[TrackingResult], list[TrackingResult]]:
-    """The results for betas, and those of a sweep over their range, which includes them; all in one run."""
-    given = beta_values(betas)
-    between = np.linspace(given.min(), given.max(), MEMBERS) if len(set(given)) > 1 else given
-    members = np.union1d(given, between)
-    found = dict(zip(members, explore([*members]), strict=True))
-    return [found[beta] for beta in given], [found[beta] for beta in members]
+    """The results for `betas`, and for `betas` with `MEMBERS` values over their range; all in one run."""
+    values = beta_values(betas)
+    between = np.linspace(values.min(), values.max(), MEMBERS) if len(set(values)) > 1 else values
+    members = np.union1d(values, between)
+    results = dict(zip(members, explore([*members]), strict=True))
+    return [results[beta] for beta in values], [results[beta] for beta in members]
 
 
 def _paper_figures(results: Sequence[TrackingResult]) -> dict[str, Figure]:

@@ -39,7 +39,7 @@ def checksum(array: np.ndarray) -> int:
 
 
 def description(sweep: Sweep, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The description of a sweep in its store, as JSON.
+    """The description of a sweep that its store keeps, a dict of JSON values.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ class Store:
 
     Parameters
     ----------
-    path : of its folder.
+    path : its folder.
 
     Raises
     ------
@@ -115,7 +115,7 @@ class Store:
 
         Parameters
         ----------
-        path : of a folder that does not exist.
+        path : a folder that does not exist yet.
         sweep : the sweep.
         described : its `description`.
         compress : whether to compress chunks (Zstandard).
@@ -177,7 +177,7 @@ class Store:
 
     @property
     def finished(self) -> np.ndarray:
-        """Which chunks are marked as finished, (chunks,)."""
+        """Whether each chunk is marked as finished, (chunks,) booleans."""
         return np.array([self._marks(number).all() for number in range(self.chunks)])
 
     def bounds(self, number: int) -> tuple[int, int]:
@@ -190,9 +190,9 @@ class Store:
 
         Parameters
         ----------
-        number : of the chunk.
-        arrays : its outputs.
-        inputs : its rows of the inputs.
+        number : the chunk's index.
+        arrays : the chunk's rows of each output.
+        inputs : the chunk's rows of each input.
 
         Raises
         ------
@@ -206,12 +206,12 @@ class Store:
             self._checksums[number] = self._sums(arrays, inputs)
 
     def flaw(self, number: int, inputs: Mapping[str, np.ndarray]) -> str | None:
-        """Why a chunk has to be computed: "" if it never was, None if it is valid.
+        """The reason to compute a chunk again, "" if it was never computed, None if it is valid.
 
         Parameters
         ----------
-        number : of the chunk.
-        inputs : its rows of the inputs, read now.
+        number : the chunk's index.
+        inputs : the chunk's rows of each input, read now.
         """
         try:
             expected = np.asarray(self._checksums[number])
@@ -226,16 +226,16 @@ class Store:
                 arrays[name] = np.ascontiguousarray(self.arrays[name][start:stop])
             except Exception as error:
                 return f"'{name}' cannot be read ({type(error).__name__})"
-        found = self._sums(arrays, inputs)
-        wrong = [name for name, a, b in zip(self._columns, expected, found, strict=True) if a != b]
+        sums = self._sums(arrays, inputs)
+        wrong = [name for name, a, b in zip(self._columns, expected, sums, strict=True) if a != b]
         return f"'{wrong[0]}' does not have its checksum" if wrong else None
 
     def _sums(self, arrays: Mapping[str, np.ndarray], inputs: Mapping[str, np.ndarray]) -> np.ndarray:
-        given = {**arrays, **{f"input {name}": array for name, array in inputs.items()}}
-        return np.array([checksum(given[column]) for column in self._columns], dtype=np.uint64)
+        columns = {**arrays, **{f"input {name}": array for name, array in inputs.items()}}
+        return np.array([checksum(columns[column]) for column in self._columns], dtype=np.uint64)
 
     def _marks(self, number: int) -> np.ndarray:
-        """Which checksums of a chunk are written, (arrays,); none if they cannot be read."""
+        """Whether each checksum of a chunk is written, (arrays,) booleans; False if they cannot be read."""
         try:
             marks: np.ndarray = np.asarray(self._checksums[number]) != 0
             return marks
@@ -252,7 +252,7 @@ class Store:
                 f"{self.path}: chunk {number} of '{name}' cannot be written ({error})"
             ) from error
 
-    # --- what it is of -----------------------------------------------------------------------------------
+    # --- comparison with a sweep ----------------------------------------------------------------------------
 
     def require(
         self, described: Mapping[str, Any], other_versions: bool = False, other_sources: bool = False
@@ -296,7 +296,7 @@ class Store:
             )
 
     def _before(self, name: str) -> dict[str, Any]:
-        """The store's own value of this name in its description; empty if that is damaged."""
+        """The value of `name` in the stored description; empty if it is damaged."""
         said = self.described.get(name)
         return said if isinstance(said, dict) else {}
 
@@ -306,7 +306,7 @@ class Store:
 
 
 def _require_files(path: Path) -> None:
-    """Raise `StoreError` if there is a link, which leads elsewhere, or a pipe, which may have no end."""
+    """Raise `StoreError` if a folder has a link, which leads elsewhere, or a pipe, which may have no end."""
     try:
         require_files(path)
     except OSError as error:
