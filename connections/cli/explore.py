@@ -1,4 +1,4 @@
-"""connections explore: effects of torsion, on a controlled point mass in figures, on more in a browser."""
+"""connections explore: figures of torsion's effects on a controlled point mass, or the page in a browser."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def add(commands: Any) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Write the figures and print the table, or serve the page until interrupted."""
+    """Write the figures and print the table, or serve the page until interrupted; the exit status."""
     if options.web:
         return _serve(options)
     for name in ("robot", "open", "port", "host", "floating_base"):
@@ -92,7 +92,7 @@ def run(options: argparse.Namespace) -> int:
 def _serve(options: argparse.Namespace) -> int:
     from connections._figures import leave_out_the_current_folder
 
-    leave_out_the_current_folder()  # the page's pictures
+    leave_out_the_current_folder()  # before matplotlib, which draws the page's pictures, is imported
     from connections import explorer
 
     if options.directory is not None:

@@ -12,16 +12,16 @@ from connections.explorer import drawing
 from connections.explorer.drawing import DARK, GAP, GREY, PLAIN, PLAIN_THIRD, TWISTED, TWISTED_THIRD
 from connections.explorer.manifold import FRAMES, POINTS, Manifold, Seen, sphere_faces
 
-_REACH = 2.0  # of the picture, in the scene's metres
+_REACH = 2.0  # radius of the picture, in the scene's metres
 _FIT = 1.7  # the picture is scaled anew when it is as many times larger or smaller
 _VECTOR = 0.35  # length of a carried unit vector in the scene, at most
 _LINES, _FINE = 9, 41  # coordinate lines in each direction, and points of one
-_SPOKES = 16  # of the geodesics of a ball, one in so many is drawn
+_SPOKES = 16  # every sixteenth geodesic of a ball is drawn
 _PALE: drawing.Rgb = (205, 205, 212)
 
 
 class ManifoldView(drawing.View):
-    """A space with two or three coordinates.
+    """The view of a space with two or three coordinates.
 
     Parameters
     ----------
@@ -175,7 +175,7 @@ class ManifoldView(drawing.View):
             self.outlook = self._over(middle)
 
     def _over(self, middle: np.ndarray) -> tuple[float, float, float]:
-        """The direction from which the surface is seen: its normal at the point, outwards, or from above."""
+        """The direction to the camera, near the surface's normal at q, away from `middle` or else upwards."""
         n = self.space.n
         tangents = self.space.arrow(np.tile(self.q, (n, 1)), np.eye(n))
         normal = np.cross(tangents[0], tangents[1])
@@ -185,7 +185,7 @@ class ManifoldView(drawing.View):
         return float(x), float(y) - 0.2, float(z) + 0.35
 
     def draw(self) -> None:
-        """Draw all of it."""
+        """Draw the curve, the ball, the grid and the carried vectors, and fill the plots."""
         result, reached = self.result, max(self.result.reached, 2)
         self.lines["path"].points = drawing.segments(self._at(result.curve[:reached]))
         self._draw_ball(result)
@@ -199,19 +199,19 @@ class ManifoldView(drawing.View):
         self._report(result)
 
     def _at(self, q: np.ndarray) -> np.ndarray:
-        """(..., 3) points (..., nq) in the scene."""
+        """Positions (..., 3) in the scene, in its metres, of points q (..., nq)."""
         placed: np.ndarray = (self.space.place(q) - self._middle) * self._scale
         return placed
 
     def _arrows(self, shown: np.ndarray, vectors: np.ndarray) -> np.ndarray:
-        """Carried vectors along the curve, in the scale in which the largest at the start is `_VECTOR`."""
+        """Arrows of vectors at points `shown` of the curve; the longest at its start has length `_VECTOR`."""
         points = self.result.curve[shown]
         moved = self.space.arrow(points, vectors[shown])
         largest = float(np.nanmax(np.linalg.norm(self._unit_arrows(), axis=1)))
         return drawing.arrows(self._at(points), moved * _VECTOR / max(largest, 1e-300))
 
     def _unit_arrows(self) -> np.ndarray:
-        """The vectors at the start, whose largest one has the length `_VECTOR` in the scene."""
+        """The frame's vectors at the start, (n, 3), in the space of the picture before it is scaled."""
         first = self.result.twisted[0]
         return self.space.arrow(np.tile(self.q, (len(first), 1)), first)
 
@@ -273,7 +273,7 @@ class ManifoldView(drawing.View):
         self.lines["metric"].points = _finite(np.concatenate([drawing.segments(ring) for ring in rings]))
 
     def _label(self, low: np.ndarray, high: np.ndarray) -> None:
-        """The coordinates of the box's first corner, and of the ends of its edges there."""
+        """Write coordinates at the box's first corner, and at the other ends of the edges that meet there."""
         ends = low + np.concatenate([np.zeros((1, len(low))), np.diag(high - low)])
         words = [f"q = ({', '.join(f'{x:.3g}' for x in low)})"]
         words += [f"q_{k} = {value:.3g}" for k, value in enumerate(high)]
@@ -344,12 +344,12 @@ class ManifoldView(drawing.View):
 
 
 def _color(handle: Any) -> tuple[int, int, int]:
-    """The colour of lines or arrows that have one."""
+    """(red, green, blue) of lines or arrows that all have one colour."""
     red, green, blue = np.asarray(handle.colors).reshape(-1, 3)[0]
     return int(red), int(green), int(blue)
 
 
 def _finite(segments: np.ndarray) -> np.ndarray:
-    """The segments (m, 2, 3) whose ends are finite; one without length if there are none."""
+    """Those of the segments (m, 2, 3) whose ends are finite; one segment of length zero if there are none."""
     kept = segments[np.isfinite(segments).all(axis=(1, 2))]
     return kept if len(kept) else np.zeros((1, 2, 3))
