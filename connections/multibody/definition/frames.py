@@ -1,10 +1,9 @@
 """Frames that are fixed to bodies: their poses and Jacobians, and the first moment of mass, in JAX.
 
 A frame is a link of the robot's description, or a frame that `Model.with_frames` added. Several links may
-have been merged into one body. A frame has the pose (R, p) in its body with twist [w; u] = A_b v, so its own
-twist is
+have been merged into one body. A frame with the pose (R, p) in a body of twist [w; u] = A_b v has the twist
 
-    [R^T w; R^T (u + w x p)] in its axes.
+    [R^T w; R^T (u + w x p)] in the frame's axes.
 
 Source: [W] VI-B.
 """
@@ -30,11 +29,11 @@ WORLD = "world"  # the frame of the ground, unless a link has this name
 
 
 class Bodies(Protocol):
-    """The part of the kinematics of a tree or of closed chains that is used here."""
+    """The kinematics of a tree or of closed chains, as far as this module needs it."""
 
     @property
     def tree(self) -> Tree:
-        """The bodies."""
+        """The tree of bodies."""
 
     @property
     def nv(self) -> int:
@@ -44,7 +43,7 @@ class Bodies(Protocol):
         """Homogeneous transforms (N, 4, 4), m, of the bodies in the world."""
 
     def body_jacobians_at(self, q: jax.Array) -> jax.Array:
-        """A (N, 6, nv)."""
+        """Jacobians A (N, 6, nv) of the bodies: the twist [omega; v] of body b is A_b v, in its axes."""
 
 
 def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
@@ -64,11 +63,11 @@ def frame_of(tree: Tree, name: Any) -> tuple[int, np.ndarray]:
 
 
 def body_of(tree: Tree, name: Any) -> int:
-    """The number of a body, by its own name.
+    """The index of the body of this name; names of frames that are fixed to bodies do not count.
 
     Raises
     ------
-    ModelError : there is no body of this name; of a frame that is fixed to one, the message has its name.
+    ModelError : there is no body of this name; if a frame has it, the message names the frame's body.
     TypeError : `name` is not text.
     """
     require_text("body", name)
@@ -83,7 +82,7 @@ def body_of(tree: Tree, name: Any) -> int:
 
 
 def is_world(axes: Any) -> bool:
-    """Whether these axes are those of the world, not of the frame.
+    """Whether `axes` are "world", not "body", the axes of a frame.
 
     Raises
     ------
@@ -121,18 +120,18 @@ def frame_pose_at(bodies: Bodies, q: jax.Array, frame: str) -> jax.Array:
 
 
 def fixed_pose_at(bodies: Bodies, q: jax.Array, body: int, placement: Any) -> jax.Array:
-    """The pose (4, 4), m, at q (nq,) of what has this placement in a body, -1 for the ground."""
+    """The pose (4, 4), m, in the world, of a frame at `placement` in a body, -1 for the ground."""
     pose = jnp.asarray(placement)
     return pose if body < 0 else bodies.world_transforms_at(q)[body] @ pose
 
 
 def frame_jacobian_at(bodies: Bodies, q: jax.Array, frame: str, axes: str) -> jax.Array:
-    """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in its axes or in those of the world."""
+    """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in the frame's or the world's axes."""
     return fixed_jacobian_at(bodies, q, *frame_of(bodies.tree, frame), axes)
 
 
 def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, axes: str) -> jax.Array:
-    """J (6, nv), at q (nq,), of what has this placement in a body, -1 for the ground; axes as a frame's."""
+    """J (6, nv), as of `frame_jacobian_at`, of a frame at `placement` in a body, -1 for the ground."""
     world = is_world(axes)
     if body < 0:
         return jnp.zeros((6, bodies.nv))
@@ -145,7 +144,7 @@ def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, a
 
 
 def first_moment_at(bodies: Bodies, q: jax.Array) -> jax.Array:
-    """sum_b m_b p_b + R_b h_b, (3,), kg m: the first moment of mass in the world, at q (nq,)."""
+    """The first moment of mass, sum_b (m_b p_b + R_b h_b), (3,), kg m, in the world; h_b in body b."""
     inertias, transforms = bodies.tree.inertias, bodies.world_transforms_at(q)
     masses = inertias[:, 5, 5]
     moments = inertias[

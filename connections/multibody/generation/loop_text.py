@@ -21,7 +21,7 @@ from connections.multibody.kernels.loop_path import (
 )
 from connections.multibody.tolerances import LARGEST_CHANGE, LARGEST_CORRECTION, LARGEST_TURN, SINGULAR
 
-_SHORTEST = 2.0**-20  # of a step, relative to the path: a shorter one means a singular point
+_SHORTEST = 2.0**-20  # shortest step, as a share of the path; a shorter one means a singular point
 
 _DRIVER = """\
 /* One loop; x is its configuration. */
@@ -160,7 +160,7 @@ int {name}_close(const double *restrict q, double *restrict loops)
 
 
 def declarations(name: str) -> list[str]:
-    """The header's lines about loops."""
+    """Lines of the C header that declare ``NAME_start`` and ``NAME_close``."""
     up = name.upper()
     return [
         f"/* Write the reference configuration, in which loops close, to loops[{up}_LOOPS]. */",
@@ -174,7 +174,7 @@ def declarations(name: str) -> list[str]:
 
 
 def loops_text(name: str, loops: RecordedLoops) -> tuple[str, int]:
-    """The definitions of ``NAME_start`` and ``NAME_close``, and the bytes of stack that they use at most."""
+    """The C definitions of ``NAME_start`` and ``NAME_close``, and the most bytes of stack that they use."""
     from connections.multibody.generation.project_files import numbers_text
 
     real = Real("double")
@@ -230,8 +230,8 @@ def _loop_text(number: int, loop: RecordedLoop) -> str:
 
 
 def _block(function: str, block: Block, name: str, real: Real) -> tuple[str, int]:
-    """A block as a static function, and how many numbers its variables are."""
-    results = [(f"{array}[{k}]", x) for array, _, found in block.written for k, x in found.items()]
+    """The C text of a block, a static function, and the number of doubles in its variables."""
+    results = [(f"{array}[{k}]", x) for array, _, entries in block.written for k, x in entries.items()]
     body = code(block.record, results, real)
     arguments = [f"const double *{array}" for array, _ in block.given]
     arguments += [f"double *{array}" for array, _, _ in block.written]

@@ -1,7 +1,7 @@
-"""The least C of a frame: what the contorsion D = Alt Gamma* of its connection takes from C and Gamma.
+"""The least C of a frame: the contorsion D = Alt Gamma* is subtracted from C* and Gamma*, Levi-Civita's.
 
-With the frame's brackets [X_j, X_k] = s^m_jk X_m, which only columns of one spherical or free link have, and
-which are the same at every q, s_ijk = H_im s^m_jk, and Gamma*_ijk - Gamma*_ikj = s_ijk,
+The frame's brackets [X_j, X_k] = s^m_jk X_m are constant, and vanish unless j and k are columns of one
+spherical or free link. With s_ijk = H_im s^m_jk = Gamma*_ijk - Gamma*_ikj,
 
     D_ijk = (s_ijk + s_jki + s_kij) / 6.
 
@@ -11,11 +11,11 @@ have
 
     6 D_ijk v^j = -(x x* h_i)_k,        plus (x x* h_k)_i - p . (e_i x e_k) if i is of this link, too,
 
-and D is skew. The vector is, with y the link's part of w and r that of H w,
+and D is skew. With y the link's velocity of w and r = sum of w_i h_i, the vector is
 
     6 D_ijk v^j w^k = (H b)_i, b = x x y in each such link,     plus (x x* r - y x* p)_i if i is of it.
 
-C is that of D subtracted: C*_ik - D_ijk v^j. Among all connections with the same C v and Hdot = C + C^T,
+The least C is C*_ik - D_ijk v^j. Among all connections with the same C v and Hdot = C + C^T,
 Gamma* - D is the one with the least Gamma in the norm of any inner product, because Alt is an orthogonal
 projection. Derivatives along the motion follow from bilinearity in (H, v).
 """
@@ -42,10 +42,10 @@ from connections.multibody.kernels.poses import joint_twist, link_inertia
 
 @inlined
 def subtract_from_matrix(tree, work, C):
-    """Turn C of the Levi-Civita connection into the least C, for the workspace that `coriolis` left.
+    """Turn C* into the least C, with the workspace that `coriolis` left.
 
-    With f_i = I Phi_i, I of the subtree that column i moves or, if the link is farther out, of that of the
-    link, (x x* h_i)_k = -f_i . (x x Phi_k). These take the place of the rates of the link's columns.
+    (x x* h_i)_k = -f_i . (x x Phi_k), f_i = I Phi_i, with I the inertia of the subtree of column i or of the
+    link, whichever is farther out. -(x x Phi_k) / 6 takes the place of the rate of the link's column k.
     """
     size = CORIOLIS_COLUMN.size
     for number in range(tree.noncommuting_count):
@@ -73,13 +73,13 @@ def subtract_from_matrix(tree, work, C):
 
 @inlined
 def _inertia(tree, link):
-    """The slot of the inertia of the subtree of a link."""
+    """The first slot of the inertia of a link's subtree."""
     return tree.per_link + link * CORIOLIS_LINK.size + CORIOLIS_LINK.inertia
 
 
 @inlined
 def _add_row(tree, work, C, link, i, force):
-    """Add what is in the place of rates, times `force`, to row i, and subtract it from column i."""
+    """Add -(x x Phi_k) . f / 6, f = `force`, to C[i, k], and subtract it from C[k, i], for the link's k."""
     nv, first, size = tree.nv, tree.first[link], CORIOLIS_COLUMN.size
     at = tree.per_column + first * size + CORIOLIS_COLUMN.rate
     _add_skew(nv, C, i, first, dot6(take(work, at, 6), force))
@@ -119,7 +119,7 @@ def _add_momentum(tree, work, C, link):
 
 @inlined
 def _pushed(work, columns, size, force):
-    """The power of a force on three columns."""
+    """The products of a wrench with three columns, `size` slots apart."""
     return (
         dot6(take(work, columns, 6), force),
         dot6(take(work, columns + size, 6), force),
@@ -129,7 +129,7 @@ def _pushed(work, columns, size, force):
 
 @inlined
 def _add_turn(nv, C, rows, columns, x):
-    """Add -(x x) to a block of C, and its negative transpose to the other one if there are two."""
+    """Add -(x x) to the 3 x 3 blocks of C at (rows, columns) and (columns, rows), once if they are one."""
     for i in range(3):
         k = (i + 1) % 3
         value = x[2]
@@ -144,10 +144,10 @@ def _add_turn(nv, C, rows, columns, x):
 
 @inlined
 def subtract_by_rows(nv, up, columns, work, given, zero, C):
-    """Subtract D_ijk x^j from C for one spherical or free link, D that of a symmetric matrix H.
+    """Subtract D_ijk x^j from C for one spherical or free link, with any symmetric matrix H in D.
 
-    up : the column before each one on the way to the ground.
-    columns : the first column of the link, and their number.
+    up : the next column on the way to the ground, for each column.
+    columns : the first column of the link, and the number of its columns.
     given : first slots of H and of x in the workspace.
     """
     (first, count), (H, vector) = columns, given
@@ -181,14 +181,14 @@ def _subtract_row(nv, C, first, count, i, x, h):
 
 @inlined
 def _add_skew(nv, C, i, k, value):
-    """Add to C entries [i, k] and [k, i] of a skew matrix."""
+    """Add `value` to C[i, k], and subtract it from C[k, i]."""
     store(C, i * nv + k, load(C, i * nv + k) + value)
     store(C, k * nv + i, load(C, k * nv + i) - value)
 
 
 @inlined
 def local_twist(work, slot, stride, count, zero):
-    """Three or six components of a link's own, `stride` slots apart, as a twist or a wrench in its axes."""
+    """The three or six components of a link, `stride` slots apart, as a twist or wrench in its axes."""
     w = load(work, slot), load(work, slot + stride), load(work, slot + 2 * stride)
     u = zero, zero, zero
     if count == 6:
@@ -201,7 +201,7 @@ def local_twist(work, slot, stride, count, zero):
 
 @inlined
 def subtract_from_product(tree, work, sign, product):
-    """Subtract `sign` times D_ijk v^j w^k, of which C^T w takes the opposite, from slots product[i].
+    """Subtract `sign` times D_ijk v^j w^k from slots product[i]; the sign is 1 for C w and -1 for C^T w.
 
     The workspace has twists and columns as the products of `newton_euler` left them.
     """
@@ -211,9 +211,9 @@ def subtract_from_product(tree, work, sign, product):
         slot = links + i * LINK.size
         bracket = inherited(tree, work, i, links + tree.parent[i] * LINK.size + LINK.rate)
         if tree.first[i + 1] - tree.first[i] > 1:
-            own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
-            other = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
-            bracket = add6(bracket, motion_cross(own, other))
+            x = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
+            y = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
+            bracket = add6(bracket, motion_cross(x, y))
         inertia = link_inertia(tree, work, i)
         put(work, slot + LINK.rate, bracket)
         put(work, slot + LINK.force, momentum(inertia, bracket))
@@ -224,10 +224,10 @@ def subtract_from_product(tree, work, sign, product):
         slot = links + i * LINK.size
         force = take(work, slot + LINK.force, 6)
         if tree.first[i + 1] - tree.first[i] > 1:
-            own = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
-            other = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
-            moved = force_cross(own, take(work, slot + LINK.second, 6))
-            force = add6(force, subtract6(moved, force_cross(other, take(work, slot, 6))))
+            x = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors)
+            y = joint_twist(tree, work, i, columns, PRODUCT_COLUMN.size, tree.vectors + tree.nv)
+            moved = force_cross(x, take(work, slot + LINK.second, 6))
+            force = add6(force, subtract6(moved, force_cross(y, take(work, slot, 6))))
         for j in range(tree.first[i], tree.first[i + 1]):
             value = dot6(take(work, columns + j * PRODUCT_COLUMN.size, 6), force) * factor
             store(product, j, load(product, j) - value)
@@ -252,7 +252,7 @@ def _subtract_armature(tree, work, link, factor, product):
 
 @inlined
 def _armature_times(tree, link, x):
-    """H x of armature."""
+    """The wrench H x of a link's armature, H = diag(a, a, a, m, m, m)."""
     first, m = tree.first[link], 0.0
     if is_free(tree, link):
         m = tree.armature[first + 3]
@@ -261,7 +261,7 @@ def _armature_times(tree, link, x):
 
 @inlined
 def vector_terms(tree, link, x, y):
-    """X x* r - y x* p with the momenta r and p of armature."""
+    """The wrench x x* r - y x* p of a link's armature, r = H y, p = H x."""
     moved = force_cross(x, _armature_times(tree, link, y))
     return subtract6(moved, force_cross(y, _armature_times(tree, link, x)))
 
@@ -280,8 +280,9 @@ def subtract_local(product, first, count, factor, x):
 def subtract_from_symbols(nv, up, columns, Gamma, stride):
     """Subtract D from Gamma of the Levi-Civita connection, for one spherical or free link.
 
-    All symbols have to be written, mirror images included. Arguments as in `subtract_by_rows`; entries are
-    `stride` slots apart. It holds for derivatives along the frame, too, as the brackets are constant.
+    Every symbol has to be stored, also those that follow from others by symmetry. Arguments as in
+    `subtract_by_rows`; entries are `stride` slots apart. This holds for derivatives of Gamma along the frame,
+    too, as the brackets are constant.
     """
     first, count = columns
     for j in range(first, first + count):
@@ -297,7 +298,7 @@ def subtract_from_symbols(nv, up, columns, Gamma, stride):
 
 @inlined
 def _alternate(nv, Gamma, i, j, k, stride, outside):
-    """Subtract the part of Gamma that alternates in three columns, of which j and k are of one link."""
+    """Subtract Alt Gamma in columns i, j, k, of which j and k are of one link, and i is not if `outside`."""
     D = _lowered(nv, Gamma, i, j, k, stride)
     if not outside:
         D = D + _lowered(nv, Gamma, j, k, i, stride) + _lowered(nv, Gamma, k, i, j, stride)
@@ -313,9 +314,9 @@ def _lowered(nv, Gamma, i, j, k, stride):
 
 @inlined
 def subtract_antisymmetric(Gamma, nv, columns, D, stride):
-    """Subtract from Gamma the six components, on these three columns, of a totally antisymmetric tensor.
+    """Subtract a totally antisymmetric tensor from the six entries of Gamma with three different indices.
 
-    D is its component with the indices in the order of `columns`; entries of Gamma are `stride` slots apart.
+    D is the tensor's component with the indices `columns`; entries of Gamma are `stride` slots apart.
     """
     i, j, k = columns
     _add(Gamma, ((i * nv + j) * nv + k) * stride, -D)
