@@ -27,13 +27,12 @@ from connections.control import (
     LinearlyParametrizedSystem,
     MomentumObserver,
     PassivityController,
-    StabilizabilityError,
-    configuration_controllability,
-    kinematic_controllability,
     lqr,
     reachable_directions,
     require_stabilizable,
 )
+from connections.control.controllability import configuration_controllability, kinematic_controllability
+from connections.control.errors import StabilizabilityError
 from connections.coriolis import audit_coriolis
 
 TOLERANCE = 1e-9

@@ -88,7 +88,7 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
 
 
 def _extremes_of(model: mb.Model, q: np.ndarray) -> dict[str, np.ndarray]:
-    found = mb.extreme_sectional_curvatures(model, q)
+    found = mb.curvatures.extreme_sectional_curvatures(model, q)
     return {f"sectional_{name}": array for name, array in found._asdict().items() if name != "scalar"} | {
         "scalar_curvature": found.scalar
     }

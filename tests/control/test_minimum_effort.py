@@ -18,7 +18,8 @@ from scipy.optimize import minimize
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ConvergenceError, NonFiniteError, PointError, ShapeError
-from connections.control import GainError, minimum_effort_curve
+from connections.control import minimum_effort_curve
+from connections.control.errors import GainError
 from connections.control.splines import descent
 from connections.control.splines.descent import _times as times_of
 from connections.control.splines.descent import descend

@@ -88,11 +88,15 @@ def test_rows_of_vectors_at_each_of_several_configurations(rng):
 
 
 OTHERS = {
-    "curvature_with_torsion": lambda robot, q, v: mb.curvature_with_torsion(robot, q),
-    "sectional_curvature": lambda robot, q, v: mb.sectional_curvature(robot, q, v, np.arange(robot.nv) + 1.0),
-    "ricci": lambda robot, q, v: mb.ricci(robot, q),
-    "scalar_curvature": lambda robot, q, v: mb.scalar_curvature(robot, q),
-    "extreme_sectional_curvatures": lambda robot, q, v: mb.extreme_sectional_curvatures(robot, q).least,
+    "curvature_with_torsion": lambda robot, q, v: mb.curvatures.curvature_with_torsion(robot, q),
+    "sectional_curvature": lambda robot, q, v: mb.curvatures.sectional_curvature(
+        robot, q, v, np.arange(robot.nv) + 1.0
+    ),
+    "ricci": lambda robot, q, v: mb.curvatures.ricci(robot, q),
+    "scalar_curvature": lambda robot, q, v: mb.curvatures.scalar_curvature(robot, q),
+    "extreme_sectional_curvatures": lambda robot, q, v: (
+        mb.curvatures.extreme_sectional_curvatures(robot, q).least
+    ),
     "linearize": lambda robot, q, v: np.stack(mb.linearize(robot, q, v, v)[0]),
     "potential": lambda robot, q, v: np.asarray(robot.potential(q)),
     "displace": lambda robot, q, v: mb.displace(robot, q, v),
@@ -145,7 +149,7 @@ def test_loops_are_solved_once(names, rng, solving):
 def test_a_function_of_several_recursions_solves_loops_once(rng, solving):
     robot = model("planar robot")
     q, _ = configurations(robot, rng)
-    mb.ricci(robot, q)
+    mb.curvatures.ricci(robot, q)
     assert len(solving) == 1
 
 
@@ -271,7 +275,13 @@ def test_another_robot_is_an_error(rng):
     robot, other, tree = model("four-bar"), PLANS["four-bar"]().build(), model("tree")
     closed = mb.close_loops(robot, configurations(robot, rng)[0])
     of_tree = mb.close_loops(tree, tree.neutral())
-    for function in (mb.mass_matrix, mb.close_loops, mb.ricci, mb.displace, mb.curvature):
+    for function in (
+        mb.mass_matrix,
+        mb.close_loops,
+        mb.curvatures.ricci,
+        mb.displace,
+        mb.curvatures.curvature,
+    ):
         more = [np.zeros(1)] if function is mb.displace else []
         with pytest.raises(PointError, match="q: it is closed for another robot"):
             function(other, closed, *more)
@@ -423,8 +433,8 @@ def test_curvature_at_a_closed(rng):
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     closed = mb.close_loops(robot, jnp.asarray(q))
-    assert isinstance(mb.ricci(robot, closed), type(closed.q))
-    same(mb.ricci(robot, closed), mb.ricci(robot, q))
+    assert isinstance(mb.curvatures.ricci(robot, closed), type(closed.q))
+    same(mb.curvatures.ricci(robot, closed), mb.curvatures.ricci(robot, q))
     same(mb.coriolis_matrix_rate(robot, closed, v, v), mb.coriolis_matrix_rate(robot, q, v, v))
 
 

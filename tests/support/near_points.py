@@ -190,15 +190,15 @@ PUBLIC = {
     "torsion": lambda q: robot().definition.connection.first_kind(q, robot().definition.metric),
     "recursive connection": lambda q: robot().connection.coefficients(q),
     "recursive metric": lambda q: robot().connection.metric.matrix(q),
-    "curvature_with_torsion": lambda q: mb.curvature_with_torsion(robot(), q),
-    "ricci": lambda q: mb.ricci(robot(), q),
-    "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
-    "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
+    "curvature_with_torsion": lambda q: mb.curvatures.curvature_with_torsion(robot(), q),
+    "ricci": lambda q: mb.curvatures.ricci(robot(), q),
+    "scalar_curvature": lambda q: mb.curvatures.scalar_curvature(robot(), q),
+    "extreme_sectional_curvatures": lambda q: mb.curvatures.extreme_sectional_curvatures(robot(), q).least,
     "joint_forces": lambda q: list(mb.joint_forces(robot(), q, *_state(2)).values()),
     "inverse_kinematics": lambda q: (
         mb.inverse_kinematics(robot(), {robot().frame_names[-1]: [0.3, 0.2, 0.5]}, q, limits=False).q
     ),
-    "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *_state(2)),
+    "sectional_curvature": lambda q: mb.curvatures.sectional_curvature(robot(), q, *_state(2)),
     "curvature of the connection": lambda q: robot().connection.curvature(q),
     "system": lambda q: (
         system().mass_matrix(q),

@@ -61,8 +61,9 @@ from connections.control.identification.further_unknowns import (
 )
 from connections.control.identification.low_pass import low_pass
 from connections.control.identification.standard_errors import BLOCK, standard_errors
-from connections.multibody import Model, Passive, inertial_parameters, momentum_regressor
+from connections.multibody import Model, inertial_parameters, momentum_regressor
 from connections.multibody.inertia import pseudo_inertias
+from connections.multibody.joints import Passive
 from connections.multibody.model import require_model
 
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms

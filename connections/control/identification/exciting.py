@@ -32,7 +32,8 @@ from connections.checks import (
     require_untraced,
 )
 from connections.control.identification.base_parameters import base_of, sizes_of, triangle_of, units_of
-from connections.multibody import Limits, Model, inverse_dynamics, regressor
+from connections.multibody import Model, inverse_dynamics, regressor
+from connections.multibody.joints import Limits
 from connections.multibody.model import require_model
 
 _DRAWN = 30  # random motions, of which the best one is where the search begins
@@ -57,7 +58,7 @@ class ExcitingMotion:
     >>> import numpy as np
     >>> from connections import control
     >>> from connections import multibody as mb
-    >>> motion = control.exciting_motion(mb.example("four_bar"), mb.Limits(-0.5, 0.5, velocity=2.0))
+    >>> motion = control.exciting_motion(mb.example("four_bar"), mb.joints.Limits(-0.5, 0.5, velocity=2.0))
     >>> q, v, a = motion.at(np.linspace(0.0, motion.duration, 501))
     >>> q.shape, bool(np.abs(v).max() <= 2.0), np.abs(v[[0, -1]]).max().round(9)
     ((501, 1), True, np.float64(0.0))

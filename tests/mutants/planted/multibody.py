@@ -204,7 +204,7 @@ MUTANTS = (
     ),
     Mutant(
         "ricci-of-large-robots",
-        "multibody/curvatures.py",
+        "multibody/curvature_contractions.py",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 2.0",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 4.0",
         ("multibody/test_curvature.py::test_ricci_of_many_velocities_is_the_trace_of_the_tensor",),
