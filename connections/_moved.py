@@ -46,6 +46,13 @@ MOVED = {
         "Sphere": f"{_CONTROL}.SphereShape",
     },
     _CONTROLLABILITY: _RENAMED,
+    "connections": {"linearization": "connections.linearize"},
+    "connections.affine": {"linearization": "connections.affine.linearize"},
+    "connections.plots": {
+        "figure_3": "connections.plots.figure_transport",
+        "figure_6": "connections.plots.figure_trajectories",
+        "figure_7": "connections.plots.figure_lyapunov",
+    },
     f"{_CONTROLLABILITY}.field_closures": {"Closure": f"{_CONTROLLABILITY}.LieClosure"},
     f"{_CONTROLLABILITY}.ranks": {"Rank": f"{_CONTROLLABILITY}.NumericalRank"},
     f"{_CONTROL}.plants.shapes": {"Box": f"{_CONTROL}.BoxShape", "Sphere": f"{_CONTROL}.SphereShape"},

@@ -140,4 +140,5 @@ def test_modules_with_old_names_answer_to_them() -> None:
     """Each module with rows calls `keep_old_names` as its last statement."""
     for module in MOVED:
         path = Path(importlib.import_module(module).__file__)
-        assert ast.unparse(ast.parse(path.read_text()).body[-1]) == "keep_old_names(__name__)", module
+        last = ast.unparse(ast.parse(path.read_text()).body[-1])
+        assert last.lstrip("_") == "keep_old_names(__name__)", module

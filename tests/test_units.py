@@ -18,7 +18,7 @@ import underactuated
 from cases import always, further
 
 import connections as cn
-from connections.affine import geodesic_flow, linearization, transport_flow
+from connections.affine import geodesic_flow, linearize, transport_flow
 from connections.control import (
     AdaptiveController,
     AdaptiveLoop,
@@ -178,7 +178,7 @@ def test_tensors_of_a_connection(kind):
             "first kind": back(nabla.first_kind(q, metric), "ddd", 1),
             "covariant derivative": back(nabla.covariant_derivative(X, Y, q), "u"),
             "symmetric product": back(nabla.symmetric_product(X, Y, q), "u"),
-            "linearization": _undo_pair(u, linearization(nabla, q, V * u.k / u.a)) / u.k,
+            "linearization": _undo_pair(u, linearize(nabla, q, V * u.k / u.a)) / u.k,
         }
         if kind in ("contorsion", "coefficients"):
             values["torsion"] = back(nabla.torsion(q), "udd")

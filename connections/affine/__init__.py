@@ -1,5 +1,6 @@
 """Connections, their tensors, geodesics and parallel transport."""
 
+from connections._moved import keep_old_names
 from connections.affine.cartan_schouten import CartanSchoutenConnection
 from connections.affine.combinations import (
     CoefficientConnection,
@@ -29,7 +30,7 @@ from connections.affine.motions.deviation import (
     covariant_linearization,
     deviation_map,
     geodesic_flow,
-    linearization,
+    linearize,
     transport_flow,
 )
 from connections.affine.motions.geodesics import exponential, geodesic
@@ -86,7 +87,7 @@ __all__ = [
     "holonomy",
     "jacobi_field",
     "least_connection",
-    "linearization",
+    "linearize",
     "logarithm",
     "Estimated",
     "parallel_transport",
@@ -94,3 +95,5 @@ __all__ = [
     "torsion_free_part",
     "transport_flow",
 ]
+
+keep_old_names(__name__)

@@ -208,7 +208,7 @@ PUBLIC = {
         system().forward_dynamics(q, *_state(2)),
         system().energy(q, _state(1)[0]),
     ),
-    "linearization": lambda q: cn.linearization(robot().connection, q, _state(1)[0]),
+    "linearize a connection": lambda q: cn.linearize(robot().connection, q, _state(1)[0]),
     "geodesic": lambda q: cn.geodesic(robot().connection, q, _state(1)[0], TIMES),
     "exponential": lambda q: cn.exponential(robot().connection, q, 0.3 * _state(1)[0]),
     "simulate": lambda q: system().simulate(q, _state(1)[0], TIMES),

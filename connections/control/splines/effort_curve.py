@@ -157,7 +157,7 @@ class EffortCurve:
     def costate(self) -> tuple[np.ndarray, np.ndarray]:
         """c = (c_q, c_v) at the beginning and at the end of every piece, (N, 2 n) each.
 
-        cdot = -A^T c + dL, A the `linearization` at fixed torque, and W tau = H^-1 c_v. c_q jumps at given
+        cdot = -A^T c + dL, A of `linearize` at fixed torque, and W tau = H^-1 c_v. c_q jumps at given
         points; elsewhere the end of one piece is the beginning of the next.
         """
         begin, end = (np.concatenate(each[3:5], axis=1) for each in self._ends)

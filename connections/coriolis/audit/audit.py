@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
@@ -46,6 +46,7 @@ from connections.coriolis.audit.measurements import (
     measure,
     worst_of,
 )
+from connections.coriolis.of_robots import function_of
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
@@ -169,8 +170,14 @@ class AuditReport:
         ]
 
 
+@overload
 def audit_coriolis(
     coriolis: BlackBoxCoriolis, mass_matrix: BlackBoxMatrix, frame: FrameField, q: Any, v: Any
+) -> AuditReport: ...
+@overload
+def audit_coriolis(robot: Any, coriolis: BlackBoxCoriolis, q: Any, v: Any, /) -> AuditReport: ...
+def audit_coriolis(
+    coriolis: Any, mass_matrix: Any, frame: Any = None, q: Any = None, v: Any = None
 ) -> AuditReport:
     """Audit a Coriolis matrix from anywhere: C_ik = Gamma_ijk v^j, D_ijk = Gamma*_ijk - Gamma_ijk.
 
@@ -181,6 +188,8 @@ def audit_coriolis(
     frame : FrameField in which C, H and v are expressed, with qdot = X(q) v.
     q : (m, nq) sample configurations, or (nq,).
     v : (m, n) sample velocities, or (n,), none of them zero.
+
+    A robot has H and a frame: ``audit_coriolis(robot, coriolis, q, v)`` is `multibody.audit_coriolis`.
 
     Returns
     -------
@@ -214,6 +223,10 @@ def audit_coriolis(
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
+    of_robot = function_of("audit_coriolis", coriolis)
+    if of_robot is not None:
+        found: AuditReport = of_robot(coriolis, mass_matrix, *((frame, q) if v is None else (q, v)))
+        return found
     require_function("coriolis", coriolis, "(q, v) -> C (n, n)")
     require_function("mass_matrix", mass_matrix, "q -> H (n, n)")
     require_type("frame", frame, FrameField)
