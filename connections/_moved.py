@@ -46,6 +46,10 @@ MOVED = {
         "Sphere": f"{_CONTROL}.SphereShape",
     },
     _CONTROLLABILITY: _RENAMED,
+    f"{_CONTROL}.splines.solutions": {  # in pickles of an EffortCurve
+        "Solution": f"{_CONTROL}.splines.solutions.StationaryCurve",
+        "Task": f"{_CONTROL}.splines.solutions.CurveConditions",
+    },
     "connections": {"linearization": "connections.linearize"},
     "connections.affine": {"linearization": "connections.affine.linearize"},
     "connections.plots": {

@@ -2,10 +2,12 @@
 
 import ast
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -287,6 +289,29 @@ def test_a_circle_is_found(first: str, second: str, tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = circles(imports_of("made_up"))
     assert "made_up.first" in found
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+#: Class names that stand in two files, with the reason.
+TWICE = {"Row": "of a report of `referee`, and of one of `verify`: both public, each behind its room"}
+
+
+def names_that_stand_twice(package: Path) -> set[str]:
+    """The names of classes that stand in several places of a package."""
+    texts = (path.read_text() for path in package.rglob("*.py"))
+    names = Counter(name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.MULTILINE))
+    return {name for name, count in names.items() if count > 1}
+
+
+def test_a_name_of_a_class_stands_once() -> None:
+    assert names_that_stand_twice(PACKAGE) == set(TWICE)
+
+
+def test_a_name_that_stands_twice_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("class Layout:\n    class Part: ...\n")
+    (tmp_path / "other.py").write_text("def f():\n    class Layout(Base): ...\n")
+    assert names_that_stand_twice(tmp_path) == {"Layout"}
 
 
 # --- import connections ------------------------------------------------------------------------------

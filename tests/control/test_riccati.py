@@ -211,7 +211,7 @@ def test_a_gain_that_is_not_known_is_not_returned():
 
 def test_a_closed_loop_that_is_not_finite_is_not_returned():
     """A gain of infinite entries; the weights between led there from a pair that no gain stabilizes."""
-    problem = riccati._Problem(
+    problem = riccati._RiccatiProblem(
         np.eye(2), np.eye(2), np.eye(2), np.eye(2), False, np.ones(2), np.zeros(2, bool)
     )
     riccati._require_decay(problem, -np.eye(2))

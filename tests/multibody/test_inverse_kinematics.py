@@ -368,9 +368,10 @@ def test_arrays_in_any_order_are_the_same_program():
     """DAQP reads an array that is not contiguous as if it were."""
     P, c, G = np.diag([1.0, 2.0]), np.array([-3.0, -4.0]), np.array([[1.0, 0.5], [0.0, 1.0]])
     upper, lower = np.array([1.0, 0.5]), np.array([-1.0, -0.5])
-    plain = quadratic_programs.solved(quadratic_programs.Program(P, c, G, upper, lower), "a test")
+    plain = quadratic_programs.solved(quadratic_programs.QuadraticProgram(P, c, G, upper, lower), "a test")
     other = quadratic_programs.solved(
-        quadratic_programs.Program(P, c, np.asfortranarray(G), np.stack([upper] * 2)[::2][0], lower), "a test"
+        quadratic_programs.QuadraticProgram(P, c, np.asfortranarray(G), np.stack([upper] * 2)[::2][0], lower),
+        "a test",
     )
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_allclose(plain[0], [0.75, 0.5], atol=1e-9)

@@ -280,7 +280,7 @@ def identify(
     columns = W[..., pi_0.size :] * units[pi_0.size :]
     held, undetermined = further.held(columns, v, determined(B, own, units)[pi_0.size :])
     if consistent:
-        problem = _Problem(R, c, start, units, weight)
+        problem = _LeastSquaresProblem(R, c, start, units, weight)
         theta, boundary = problem.minimum(model, x, further, held, rubbing)
 
     found = first.copy()
@@ -307,7 +307,7 @@ def identify(
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _LeastSquaresProblem:
     """The least squares |R x - c|^2, theta = start + units x, whose solution has to exist.
 
     Parameters

@@ -144,7 +144,7 @@ def exciting_motion(
     """
     require_model("exciting_motion", model)
     require_untraced(acceleration=acceleration, duration=duration)
-    search = _Search.of(model, limits, acceleration, duration, harmonics)
+    search = _ExcitingSearch.of(model, limits, acceleration, duration, harmonics)
     return search.found(np.random.default_rng(_seed(seed)))
 
 
@@ -152,7 +152,7 @@ def exciting_motion(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _ExcitingSearch:
     """Motions by their unknowns x, (nv, 2 L + 1) each: the waves, and the place of the centre.
 
     Parameters
@@ -171,7 +171,9 @@ class _Search:
     effort: np.ndarray
 
     @classmethod
-    def of(cls, model: Model, limits: Any, acceleration: Any, duration: Any, harmonics: Any) -> _Search:
+    def of(
+        cls, model: Model, limits: Any, acceleration: Any, duration: Any, harmonics: Any
+    ) -> _ExcitingSearch:
         names = _joint_of_each_velocity(model)
         limits = model.limits if limits is None else limits
         require_type("limits", limits, Limits)

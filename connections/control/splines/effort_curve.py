@@ -15,7 +15,7 @@ from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import ShapeError, as_array, html_table, require_finite, require_function
 from connections.control.splines.integrand import Effort, costate_at, momentum_at
 from connections.control.splines.pieces import in_calls
-from connections.control.splines.solutions import Solution
+from connections.control.splines.solutions import StationaryCurve
 from connections.evaluation.describing import cut_to_width
 from connections.geometry.curves import require_within
 from connections.geometry.frames import FIELD
@@ -90,13 +90,13 @@ class EffortCurve:
     others: tuple[EffortCurve, ...]
     failed: tuple[str, ...]
     _effort: Effort = field(repr=False)
-    _solution: Solution = field(repr=False)
+    _solution: StationaryCurve = field(repr=False)
 
     @classmethod
     def of(
         cls,
         effort: Effort,
-        solution: Solution,
+        solution: StationaryCurve,
         others: tuple[EffortCurve, ...] = (),
         failed: tuple[str, ...] = (),
     ) -> EffortCurve:

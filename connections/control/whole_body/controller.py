@@ -35,7 +35,7 @@ from connections.checks import (
     require_names,
     require_type,
 )
-from connections.control.contacts import Contact, Contacts
+from connections.control.contacts import BodyContact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
 from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_programs
@@ -177,7 +177,7 @@ class WholeBodyController:
 
     model: Model
     tasks: Sequence[Task]
-    contacts: Sequence[Contact] = ()
+    contacts: Sequence[BodyContact] = ()
     actuated: Sequence[str] | None = None
     torque_limits: Any = None
     limit_time: float | None = 0.05

@@ -38,11 +38,11 @@ from connections.coriolis.audit.measurements import (
     LARGEST_TOLERANCE,
     MARGIN,
     Array,
+    AuditSample,
     BlackBoxCoriolis,
-    BlackBoxes,
     BlackBoxMatrix,
     Measurement,
-    Sample,
+    ValidatedBlackBoxes,
     measure,
     worst_of,
 )
@@ -234,7 +234,7 @@ def audit_coriolis(
     points = Argument("q", q_samples, (frame.ambient_dim,))
     at = evaluate(frame, PytreePartial(_point_and_structure_at, frame), points)
     q_samples, structure = (np.asarray(array) for array in at)
-    boxes = BlackBoxes(coriolis, mass_matrix, frame.dim)
+    boxes = ValidatedBlackBoxes(coriolis, mass_matrix, frame.dim)
     differences = FrameDifferences(frame)
     rng = np.random.default_rng(0)
     samples = [
@@ -265,7 +265,7 @@ def _samples(frame: FrameField, q: Any, v: Any) -> tuple[Array, Array]:
     return np.repeat(q_samples, count // len(q_samples), 0), np.repeat(v_samples, count // len(v_samples), 0)
 
 
-def _report(samples: list[Sample], n: int) -> AuditReport:
+def _report(samples: list[AuditSample], n: int) -> AuditReport:
     """Verdicts over all samples, the kind of C, and its contorsion."""
     names = list(MEANING)
     results = {name: _verdict(name, [sample.measurements[name] for sample in samples]) for name in names}

@@ -61,7 +61,7 @@ class Dynamics(Protocol):
 
 
 @dataclass(frozen=True)
-class BlackBoxes:
+class ValidatedBlackBoxes:
     """The user's functions with their results validated."""
 
     coriolis_function: BlackBoxCoriolis
@@ -140,7 +140,7 @@ def worst_of(measurements: list[Measurement]) -> Measurement:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class AuditSample:
     """Everything measured at one sample."""
 
     measurements: dict[str, Measurement]
@@ -222,8 +222,13 @@ class Terms:
 
 
 def measure(
-    boxes: BlackBoxes, differences: Differences, q: Array, v: Array, s: Array, rng: np.random.Generator
-) -> Sample:
+    boxes: ValidatedBlackBoxes,
+    differences: Differences,
+    q: Array,
+    v: Array,
+    s: Array,
+    rng: np.random.Generator,
+) -> AuditSample:
     """All residuals at one sample; s: (n, n, n) structure functions."""
     terms = terms_of(boxes, differences, q, v, s, rng)
     found = residuals(terms, 8.0 * len(v) * EPS)
@@ -231,7 +236,7 @@ def measure(
         "linear": worst_of([_measured(*entries) for entries in nonlinearity(boxes, q, terms, rng, EPS)]),
         "bias": _bias(terms),
     } | {name: _measured(*entries) for name, entries in found.items()}
-    return Sample(measurements, contorsion(terms), float(np.max(terms.dH_noise)))
+    return AuditSample(measurements, contorsion(terms), float(np.max(terms.dH_noise)))
 
 
 def contorsion(terms: Terms) -> Array:

@@ -29,7 +29,7 @@ AXES = ("body", "world")
 WORLD = "world"  # the frame of the ground, unless a link has this name
 
 
-class Bodies(Protocol):
+class BodyKinematics(Protocol):
     """The part of the kinematics of a tree or of closed chains that is used here."""
 
     @property
@@ -115,23 +115,25 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
     return replace(tree, placements=placements)
 
 
-def frame_pose_at(bodies: Bodies, q: jax.Array, frame: str) -> jax.Array:
+def frame_pose_at(bodies: BodyKinematics, q: jax.Array, frame: str) -> jax.Array:
     """The homogeneous transform (4, 4), m, of a frame in the world, at q (nq,)."""
     return fixed_pose_at(bodies, q, *frame_of(bodies.tree, frame))
 
 
-def fixed_pose_at(bodies: Bodies, q: jax.Array, body: int, placement: Any) -> jax.Array:
+def fixed_pose_at(bodies: BodyKinematics, q: jax.Array, body: int, placement: Any) -> jax.Array:
     """The pose (4, 4), m, at q (nq,) of what has this placement in a body, -1 for the ground."""
     pose = jnp.asarray(placement)
     return pose if body < 0 else bodies.world_transforms_at(q)[body] @ pose
 
 
-def frame_jacobian_at(bodies: Bodies, q: jax.Array, frame: str, axes: str) -> jax.Array:
+def frame_jacobian_at(bodies: BodyKinematics, q: jax.Array, frame: str, axes: str) -> jax.Array:
     """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in its axes or in those of the world."""
     return fixed_jacobian_at(bodies, q, *frame_of(bodies.tree, frame), axes)
 
 
-def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, axes: str) -> jax.Array:
+def fixed_jacobian_at(
+    bodies: BodyKinematics, q: jax.Array, body: int, placement: Any, axes: str
+) -> jax.Array:
     """J (6, nv), at q (nq,), of what has this placement in a body, -1 for the ground; axes as a frame's."""
     world = is_world(axes)
     if body < 0:
@@ -144,7 +146,7 @@ def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, a
     return J
 
 
-def first_moment_at(bodies: Bodies, q: jax.Array) -> jax.Array:
+def first_moment_at(bodies: BodyKinematics, q: jax.Array) -> jax.Array:
     """sum_b m_b p_b + R_b h_b, (3,), kg m: the first moment of mass in the world, at q (nq,)."""
     inertias, transforms = bodies.tree.inertias, bodies.world_transforms_at(q)
     masses = inertias[:, 5, 5]

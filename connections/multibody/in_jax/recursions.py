@@ -20,7 +20,7 @@ from connections.checks import as_array, batch_axes
 from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
-from connections.multibody.definition.recursions import DEFINITIONS, Robot
+from connections.multibody.definition.recursions import DEFINITIONS, DefinedRobot
 from connections.multibody.in_jax.data_robot import with_data
 from connections.multibody.in_jax.data_tangents import AS_FORCES, as_force, by_data
 from connections.multibody.in_jax.steps import TracedSteps
@@ -56,7 +56,7 @@ class TracedRecursions:
     """
 
     def __init__(self, robot: Any, program: Program, data: bool = False) -> None:
-        self.robot: Robot = robot
+        self.robot: DefinedRobot = robot
         self._program, self._data = program, data
         self._values = Values(robot.kinematics, program, robot.gravity, data)
         self._functions: dict[Any, PlatformFunction] = {}

@@ -16,7 +16,7 @@ from connections.checks import ClosureError
 from connections.engines.arguments import OtherTypes, copied_if_overlapping
 from connections.multibody.program.calls import Call, Direct, array_of, require_finite_each
 from connections.multibody.program.closed import Closed
-from connections.multibody.program.closed_definition import InputRefused
+from connections.multibody.program.closed_definition import ClosedInputRefused
 
 
 class OfLoops(NamedTuple):
@@ -66,7 +66,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q,))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q,), choice, out, refused)
 
@@ -103,7 +103,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x), choice, out, refused)
 
@@ -148,7 +148,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x, y))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x, y), choice, out, refused)
 
@@ -187,7 +187,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x, y, z))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x, y, z), choice, out, refused)
 

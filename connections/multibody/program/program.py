@@ -63,7 +63,7 @@ from connections.multibody.program.closed import (
     with_numpy_arrays,
 )
 from connections.multibody.program.closed_calls import OfLoops, closed_call
-from connections.multibody.program.closed_definition import InputRefused
+from connections.multibody.program.closed_definition import ClosedInputRefused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
@@ -265,7 +265,7 @@ class Program:
         choice = self.choice(name, chosen)
         try:
             good = self._fill(name, [*given], choice, result.reshape(count, math.prod(core)), None)
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             return None
         return result if good else None
 
@@ -288,7 +288,7 @@ class Program:
             start = solution_of(guess, kinematics)[..., : loops.layout.nq]
         try:
             return Closed(kinematics, q.copy(), loops.solve(q, start))
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             return None
 
     def close(self, q: Any, guess: Any = None) -> Closed:
@@ -592,7 +592,7 @@ class Program:
         results = result.reshape(len(rows[0]), -1)
         if self.loops is not None and RECURSIONS[name].bias_rates:
             with (
-                suppress(InputRefused),
+                suppress(ClosedInputRefused),
                 np.errstate(all="ignore"),
             ):  # if they are not finite, there is no result
                 rates = self.loops.bias_rates(solution_of(rows_of(points, batch), self._kinematics), rows[1])
@@ -640,7 +640,7 @@ def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -
     def tried(chunk: slice) -> bool:
         try:
             return fill(chunk)
-        except InputRefused:
+        except ClosedInputRefused:
             return False
         except ClosureError as error:
             open_loops[chunk.start] = error
