@@ -30,6 +30,7 @@ MOVED = {
         **_all_to(_CURVATURES, "CurvatureExtremes curvature curvature_operator curvature_with_torsion"),
         **_all_to(_CURVATURES, "extreme_sectional_curvatures ricci scalar_curvature sectional_curvature"),
         **_all_to("connections.multibody.codegen", "export_checks generate_c load_c load_cuda"),
+        "Closed": "connections.multibody.SolvedLoops",
     },
     _CONTROL: {
         **_all_to(f"{_CONTROL}.errors", "ContactError FallenError GainError InfeasibleError"),
@@ -45,6 +46,7 @@ MOVED = {
         "Box": f"{_CONTROL}.BoxShape",
         "Sphere": f"{_CONTROL}.SphereShape",
     },
+    "connections.multibody.program.closed": {"Closed": "connections.multibody.SolvedLoops"},
     _CONTROLLABILITY: _RENAMED,
     f"{_CONTROL}.splines.solutions": {  # in pickles of an EffortCurve
         "Solution": f"{_CONTROL}.splines.solutions.StationaryCurve",

@@ -7,10 +7,13 @@ import re
 import warnings
 from pathlib import Path
 
+import numpy as np
 import pytest
 from pages import ROOT
 
+from connections import multibody as mb
 from connections._moved import MOVED
+from connections.control.whole_body.robot_state import RobotState
 
 OLD = [(module, name, new) for module, names in MOVED.items() for name, new in names.items()]
 #: As users and pages import a room.
@@ -58,11 +61,20 @@ def test_an_old_name_gives_the_same_object_and_says_the_new_one(module: str, old
     assert old not in dir(importlib.import_module(module))
 
 
-def test_a_name_that_never_was_is_an_error() -> None:
-    from connections import multibody
+def test_a_bias_is_without_gravity() -> None:
+    """C v + g of a robot's state has the name that `mb` gives it; the old one warns at its caller's line."""
+    robot = mb.example("arm")
+    state = RobotState(robot, robot.neutral(), np.ones(robot.nv))
+    with pytest.warns(DeprecationWarning, match="nonlinear_effects;") as told:
+        assert state.bias is state.nonlinear_effects
+    assert told[0].filename == __file__
+    np.testing.assert_array_equal(state.nonlinear_effects, mb.nonlinear_effects(robot, state.q, state.v))
+    assert np.abs(state.nonlinear_effects - robot.system().bias(state.q, state.v)).max() > 1.0  # gravity
 
+
+def test_a_name_that_never_was_is_an_error() -> None:
     with pytest.raises(AttributeError, match="'connections.multibody' has no attribute 'Limmits'"):
-        _ = multibody.Limmits
+        _ = mb.Limmits
 
 
 def test_imports_of_old_names_warn_once_at_their_own_line() -> None:

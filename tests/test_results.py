@@ -35,7 +35,7 @@ ALWAYS = (
     "connections.estimation.Consistency",
     "connections.interop.LibraryAudit",
     "connections.referee.RefereeReport",
-    "connections.multibody.Closed",
+    "connections.multibody.SolvedLoops",
     "connections.multibody.codegen.load_c",
     "connections.plots.draw_shape",
     "connections.verify.NonholonomicSubject",

@@ -365,7 +365,7 @@ class Contacts:
 
     @returns_input_kind
     def jacobian(self, q: Any) -> np.ndarray:
-        """J (..., rows, nv) at q (..., nq), or a `Closed`: the contacts' velocities are J v, m/s and rad/s.
+        """J (..., rows, nv) at q (..., nq), or `SolvedLoops`: contacts' velocities are J v, m/s and rad/s.
 
         Raises
         ------
@@ -376,7 +376,7 @@ class Contacts:
 
     @returns_input_kind
     def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
-        """Jdot (..., rows, nv) at q, or a `Closed`, along v (..., nv): accelerations are J vdot + Jdot v.
+        """Jdot (..., rows, nv) at q, or `SolvedLoops`, along v (..., nv): accelerations are J vdot + Jdot v.
 
         Raises
         ------
@@ -407,7 +407,7 @@ class Contacts:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame.
         tau : (..., nv) generalized forces, N m and N.
         damping : 1/s, at which the contacts' own velocities fall, J vdot + Jdot v = -damping J v.

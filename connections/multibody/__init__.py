@@ -77,7 +77,7 @@ from connections.multibody.momenta import (
     centroidal_momentum_matrix_rate,
     kinetic_energy,
 )
-from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
@@ -101,7 +101,7 @@ __all__ = [
     "AssemblyWarning",
     "Ball",
     "Blade",
-    "Closed",
+    "SolvedLoops",
     "Coincident",
     "ConstantVelocity",
     "Contact",

@@ -36,7 +36,7 @@ from connections.multibody.functions import (
     mass_matrix,
 )
 from connections.multibody.model import Model, require_model, solved
-from connections.multibody.program.closed import Closed, rows_of
+from connections.multibody.program.closed import SolvedLoops, rows_of
 
 _LEAST_SINE = 1e-7  # round-off of a plane whose vectors are closer is above 1e-9 of the result
 _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers of R
@@ -54,7 +54,7 @@ def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
 
     Raises
     ------
@@ -100,7 +100,7 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
     u, w : (..., nv) two independent vectors in the model's frame, rad/s and m/s; leading axes broadcast.
 
     Raises
@@ -153,7 +153,7 @@ def ricci(model: Model, q: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
 
     Raises
     ------
@@ -188,7 +188,7 @@ def scalar_curvature(model: Model, q: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
 
     Raises
     ------
@@ -211,7 +211,7 @@ def scalar_curvature(model: Model, q: Any) -> np.ndarray:
     return scalar
 
 
-def _ricci_of_tensors(model: Model, q: Closed, H: np.ndarray) -> np.ndarray:
+def _ricci_of_tensors(model: Model, q: SolvedLoops, H: np.ndarray) -> np.ndarray:
     """Ric as traces of R, of which as many are formed at once as `memory_chunks` allows."""
     points, n = rows_of(q), model.nv
     Ric = np.empty((len(points), n, n))
@@ -224,7 +224,7 @@ def _ricci_of_tensors(model: Model, q: Closed, H: np.ndarray) -> np.ndarray:
     return Ric.reshape(H.shape)
 
 
-def _ricci_of_operators(model: Model, q: Closed, H: np.ndarray) -> np.ndarray:
+def _ricci_of_operators(model: Model, q: SolvedLoops, H: np.ndarray) -> np.ndarray:
     """Ric by polarization of tr(H^-1 K(w)), a column at a time.
 
     The vectors w have unit kinetic energy, so that no component is lost in another's round-off.

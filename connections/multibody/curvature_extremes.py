@@ -72,7 +72,7 @@ def extreme_sectional_curvatures(model: Model, q: Any) -> CurvatureExtremes:
     Parameters
     ----------
     model : the robot, with two velocities or more.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
 
     Returns
     -------

@@ -46,7 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _ARGUMENTS = {
     "model": "the robot.",
-    "q": "(..., nq) configurations, or a `Closed`, whose loops are solved.",
+    "q": "(..., nq) configurations, or `SolvedLoops`, whose loops are solved.",
     "v": "(..., nv) velocities in the model's frame, rad/s and m/s.",
     "w": "(..., nv) vectors in the model's frame, in the units of v; of Hessian products the weights.",
     "a": "(..., nv) accelerations vdot, rad/s^2 and m/s^2.",

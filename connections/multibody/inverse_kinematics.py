@@ -70,7 +70,7 @@ from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, close_loops, require_model, total_mass
 from connections.multibody.momenta import centroidal_momentum_matrix_rate
-from connections.multibody.program.closed import Closed, coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 
 CENTER_OF_MASS = "center_of_mass"  # in place of a frame
 SOLVED, CLOSEST, STEPS = "solved", "closest", "steps"
@@ -160,8 +160,8 @@ def inverse_kinematics(
     targets : {frame: (..., 4, 4) its pose, (..., 3, 3) its rotation, or (..., 3) where its origin is to be},
         in the world, m. For another point of a body, add a frame by ``model.with_frames``. It may be empty
         if there is a `center_of_mass`.
-    q0 : (..., nq) where the search starts, or a `Closed`; leading axes broadcast with those of the targets,
-        so that several starts, or many targets, are one call.
+    q0 : (..., nq) where the search starts, or `SolvedLoops`; leading axes broadcast with those of the
+        targets, so that several starts, or many targets, are one call.
     weights : {frame: a number, or one for each component}, not negative, of the squares of the residuals, 1
         by default: [log R_d^T R; R_d^T (p - p_d)] of a pose (6,), log R_d^T R of a rotation (3,), p - p_d of
         a point (3,). They matter if not all targets can be reached; a component of weight zero is free.
@@ -230,7 +230,7 @@ def inverse_kinematics(
     bounds, placed = _Bounds.of(model, limits), [goal.rows(batch) for goal in goals]
     wishes = None if wish is None else as_rows(wish, batch)
     search = _TargetSearch(model, placed, bounds, wishes, tolerance, max_steps)
-    guess = close_loops(model, q0) if isinstance(q0, Closed) and model.closed else None
+    guess = close_loops(model, q0) if isinstance(q0, SolvedLoops) and model.closed else None
     spanning = None if guess is None else as_rows(np.asarray(guess.spanning), batch)
     starts = as_rows(start, batch)
     found = search.from_starts(starts, spanning)

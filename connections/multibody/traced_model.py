@@ -243,7 +243,7 @@ class TracedModel:
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq), or a `Closed` in its place, and then vectors (..., nv).
+        given : q (..., nq), or `SolvedLoops` in its place, and then vectors (..., nv).
         out : None.
         chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
 
@@ -412,7 +412,7 @@ class TracedModel:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
 
         Raises
         ------
@@ -444,7 +444,7 @@ class TracedModel:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
         Raises
@@ -478,7 +478,7 @@ class TracedModel:
         return both[..., 0, :, :], both[..., 1, :, :]
 
     def potential_at(self, q: Any) -> jax.Array:
-        """Potential energy of gravity, J, at q (nq,), or a `Closed`: -m g . c, c the centre of mass."""
+        """Potential energy of gravity, J, at q (nq,), or `SolvedLoops`: -m g . c, c the centre of mass."""
         center = self.evaluate("center_of_mass", (q,), None)
         return -jnp.sum(self.parameters[:, 0]) * (self.gravity @ center)
 
@@ -546,7 +546,7 @@ class TracedModel:
     def _over_batch(
         self, function: Callable[..., jax.Array], names: Sequence[str], given: Sequence[Any]
     ) -> jax.Array:
-        """A function of one point over all batch axes of q (..., nq), or a `Closed`, and v (..., nv)."""
+        """A function of one point over all batch axes of q (..., nq), or `SolvedLoops`, and v (..., nv)."""
         given = coordinates_of(given[0], self.kinematics), *given[1:]
         sizes = [(self.nq,), *[(self.nv,)] * (len(given) - 1)]
         arrays = [as_array(*item) for item in zip(names, given, sizes, strict=True)]

@@ -1,4 +1,4 @@
-"""`Closed`: loops that are solved once, for every function of a robot; where paths begin; inside JAX."""
+"""`SolvedLoops`: loops that are solved once, for every function of a robot; where paths begin; inside JAX."""
 
 import copy
 import pickle
@@ -183,7 +183,7 @@ def test_whole_body_control_solves_loops_once(rng, solving):
 
 
 def test_systems_and_laws_solve_loops_once(rng, solving):
-    """A law's force, H v and C^T v - g, the rates along a curve; from a `Closed`, none is solved."""
+    """A law's force, H v and C^T v - g, the rates along a curve; from `SolvedLoops`, none is solved."""
     robot = model("planar robot")
     system = robot.system(gamma=0.3)
     q, v = configurations(robot, rng)
@@ -295,13 +295,13 @@ def test_another_robot_is_an_error(rng):
         other.potential(closed)
     with pytest.raises(PointError, match="another robot"):
         jax.jit(partial(mb.mass_matrix, other))(closed)
-    with pytest.raises(TypeError, match="v: expected an array of real numbers, got a Closed"):
+    with pytest.raises(TypeError, match="v: expected an array of real numbers, got a SolvedLoops"):
         mb.coriolis_matrix(robot, closed, closed)
     with pytest.raises(ShapeError, match="q"):
         mb.mass_matrix(robot, closed.spanning)  # bare arrays are q
     with pytest.raises(TypeError, match="guess"):
         mb.mass_matrix(robot, closed.q, guess=closed)
-    with pytest.raises(TypeError, match="q: a Closed is not cut into blocks"):
+    with pytest.raises(TypeError, match="q: SolvedLoops are not cut into blocks"):
         mb.coriolis_matrix(robot, closed, da.zeros((3, 1)))
 
 

@@ -228,7 +228,7 @@ def test_armature_of_a_free_joint(dynamics, rng):
 @pytest.mark.further  # the definition's second derivatives take a minute to compile
 @pytest.mark.timeout(1200)
 def test_closed_chains(rng):
-    """By the definition in JAX, compiled again: against differences, bad input, rows, a `Closed`, `out`."""
+    """By the definition in JAX, compiled again: against differences, bad input, rows, solved loops, `out`."""
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))

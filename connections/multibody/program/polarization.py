@@ -22,7 +22,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.solution_layout import Solution
 
 POLARIZED = ("curvature", "christoffel_derivatives")
@@ -44,7 +44,9 @@ class PolarizedProgram(Protocol):
         """The solution of the loops."""
 
 
-def polarized(program: PolarizedProgram, name: str, q: Closed, factor: str = "christoffel") -> np.ndarray:
+def polarized(
+    program: PolarizedProgram, name: str, q: SolvedLoops, factor: str = "christoffel"
+) -> np.ndarray:
     """``curvature`` or ``christoffel_derivatives``, (..., n, n, n, n).
 
     Parameters
@@ -85,7 +87,7 @@ def _alternating(low: np.ndarray) -> np.ndarray:
     return found
 
 
-def _contorsion_change(program: PolarizedProgram, q: Closed) -> np.ndarray:
+def _contorsion_change(program: PolarizedProgram, q: SolvedLoops) -> np.ndarray:
     """L_l D_ijk (..., n, n, n, n), D_ijk = D_abc G_ai G_bj G_ck of the spanning tree."""
     tree, solution = program.of_spanning_tree, program.solution(q)
     n = solution.G.shape[-1]
@@ -104,7 +106,7 @@ def _contorsion_change(program: PolarizedProgram, q: Closed) -> np.ndarray:
     return result
 
 
-def _bilinear(program: PolarizedProgram, name: str, q: Closed, sizes: np.ndarray) -> np.ndarray:
+def _bilinear(program: PolarizedProgram, name: str, q: SolvedLoops, sizes: np.ndarray) -> np.ndarray:
     """[a, b, i, k] of the form (i, k) that is bilinear in the frame fields a and b, (..., n, n, n, n)."""
     n = sizes.shape[-1]
     rows, columns = np.triu_indices(n)
