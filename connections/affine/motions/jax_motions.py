@@ -117,7 +117,7 @@ class OneMotion(NamedTuple):
         return step
 
     def stiff_step(
-        self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
+        self, layout: StateLayout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
     ) -> jax.Array:
         """A step of Radau's method, with the arguments of `step`."""
         rate, units = self._from(instants[0], given)
@@ -143,7 +143,9 @@ class JaxMotions:
     stiff : whether steps are those of Radau's method.
     """
 
-    def __init__(self, make: PytreePartial[OneMotion], layout: StateLayout | None, stiff: bool = False) -> None:
+    def __init__(
+        self, make: PytreePartial[OneMotion], layout: StateLayout | None, stiff: bool = False
+    ) -> None:
         self._make, self.places = make, PLACES
         self._start, self._record, self._terms = (
             compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
