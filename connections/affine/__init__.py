@@ -96,4 +96,14 @@ __all__ = [
     "transport_flow",
 ]
 
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "decomposition": "decompose_at",
+    "logarithms.search": "logarithms",
+    "logarithms.shooting": "Shooting TIGHT",
+    "motions.flow": "as_times",
+    "motions.jax_motions": "HostMotions",
+    "motions.series": "Names Series Units require_known",
+}
+
 keep_old_names(__name__)

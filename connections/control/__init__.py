@@ -98,4 +98,9 @@ __all__ = [
     "with_payload",
 ]
 
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "laws.inertia_cone": "InertiaCone",
+}
+
 keep_old_names(__name__)

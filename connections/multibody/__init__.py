@@ -189,4 +189,28 @@ __all__ = [
     "zero_order_hold",
 ]
 
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "clusters": "LINEAR",
+    "definition": "spatial",
+    "definition.host_kinematics": "configuration",
+    "definition.kinematics": "Kinematics product_of_frames",
+    "description.files": "MOST_ASSETS",
+    "description.limited": "MEMORY SECONDS run_limited",
+    "description.mjcf": "mujoco_for",
+    "description.urdf_visuals": "Visual read_visuals",
+    "description.xml": "read_root",
+    "generation.identifiers": "identifier",
+    "generation.recording": "STEPS exported of_frames",
+    "inertia": "inertia_of inertia_of_matrix pseudo_inertia_basis",
+    "joints.coordinates": "CoordinateJoint",
+    "loops.closed_kinematics": "ClosedKinematics",
+    "loops.condition_rows": "FunctionCoupling FunctionLoop gather",
+    "model": "require_model",
+    "program": "warm_up",
+    "program.closure_conditions": "HostConditions",
+    "program.compiled_functions": "compiled description",
+    "program.table": "BODY_FACTORS",
+}
+
 keep_old_names(__name__)

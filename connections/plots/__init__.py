@@ -41,4 +41,9 @@ __all__ = [
     "write_figures",
 ]
 
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "scene": "Scene figure_scene",
+}
+
 keep_old_names(__name__)

@@ -28,7 +28,7 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.frames import FrameField
+from connections.geometry import FrameField
 from connections.referee.black_boxes import BlackBoxes, in_float32
 from connections.referee.corpus_robots import CorpusRobot, robot_named
 from connections.referee.layouts import Layout, LayoutFrame

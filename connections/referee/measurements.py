@@ -26,7 +26,7 @@ from connections.coriolis.audit.differences import (
     function_noise,
 )
 from connections.coriolis.audit.measurements import MARGIN, nonlinearity, residuals, terms_of
-from connections.geometry.frames import FrameField
+from connections.geometry import FrameField
 from connections.referee.black_boxes import BlackBoxes
 from connections.referee.layouts import LayoutFrame
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from connections import multibody as mb
 from connections.checks import ShapeError, as_array, require_choice, require_names, require_path, require_type
-from connections.multibody.joints import Free, Spherical
+from connections.multibody import Free, Spherical
 from connections.multibody.joints.coordinates import CoordinateJoint
 from connections.multibody.model import require_model
 from connections.multibody.program.table import BODY_FACTORS

@@ -17,10 +17,9 @@ from scipy.stats import multivariate_normal
 from connections._jax import solve
 from connections.affine import AffineConnection, CartanSchoutenConnection, CoefficientConnection
 from connections.coriolis import MechanicalSystem
+from connections.estimation import Estimate, Sensor
 from connections.estimation.displacements import GeodesicDisplacements, GroupDisplacements
-from connections.estimation.estimate import Estimate
 from connections.estimation.predictions import predicted_at
-from connections.estimation.sensor import Sensor
 from connections.estimation.spaces import Phase, Points, linearized_at
 from connections.estimation.updates import UpdateSettings, updated_at
 from connections.evaluation.parameters import PytreePartial

@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import null_space
 
-from connections.affine import ConstrainedConnection, SpannedDistribution
-from connections.affine.symmetry import GroupAction
+from connections.affine import ConstrainedConnection, GroupAction, SpannedDistribution
 from connections.checks import (
     ShapeError,
     as_array,
