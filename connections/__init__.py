@@ -19,6 +19,7 @@ from connections import (
     _jax,  # noqa: F401  (then float64)
 )
 from connections._citation import citation
+from connections._moved import keep_old_names as _keep_old_names
 from connections.affine import (
     AffineConnection,
     CoefficientConnection,
@@ -43,7 +44,7 @@ from connections.affine import (
     holonomy,
     jacobi_field,
     least_connection,
-    linearization,
+    linearize,
     logarithm,
     logarithms,
     mean,
@@ -134,8 +135,8 @@ __all__ = [
     "holonomy",
     "jacobi_field",
     "least_connection",
-    "linearization",
     "distance",
+    "linearize",
     "logarithm",
     "logarithms",
     "mean",
@@ -154,3 +155,4 @@ def _figure_of(motion: _Any, **options: _Any) -> _Any:
 
 
 _figures.register(_figure_of)
+_keep_old_names(__name__)

@@ -4,7 +4,8 @@ Whatever the umask, a new folder has the mode 0700 and a new file 0600, so that 
 neither read results nor put machine code into a cache. A folder of a stranger may contain links to the user's
 own files. So a link in the place of the file or the folder is refused; and a file is written under another
 name and renamed, which would replace a link that is made in the meantime, and leave what it names as it is.
-A device or a pipe is not replaced, either: `Output` writes into one that a user names, all else refuses it.
+A device or a pipe is not replaced, either: `OutputPath` writes into one that a user names; all else
+refuses it.
 """
 
 from __future__ import annotations
@@ -67,7 +68,7 @@ def write_file(path: Path, content: str | bytes) -> Path:
     return path
 
 
-class Output:
+class OutputPath:
     """The place of a result that a user names: a file, or a device, a pipe or a descriptor to write into.
 
     Descriptors are ``/dev/stdout``, and ``/dev/fd/63`` for a shell's ``>(program)``. What is written into is

@@ -20,6 +20,18 @@ ROOMS = {
         "Spaces, connections and their Coriolis matrices",
     ),
     "connections.multibody": ("from connections import multibody as mb", "Robots"),
+    "connections.multibody.joints": (
+        "from connections import multibody as mb  # mb.joints",
+        "More of joints: limits, motors, springs",
+    ),
+    "connections.multibody.curvatures": (
+        "from connections import multibody as mb  # mb.curvatures",
+        "Curvatures of robots",
+    ),
+    "connections.multibody.codegen": (
+        "from connections import multibody as mb  # mb.codegen",
+        "Functions of robots for other programs",
+    ),
     "connections.geometry": ("from connections import geometry", "More of spaces"),
     "connections.affine": ("from connections import affine", "More of connections"),
     "connections.coriolis": (
@@ -32,7 +44,19 @@ ROOMS = {
     ),
     "connections.control": (
         "from connections import control",
-        "Control, controllability, LQR",
+        "Control, LQR",
+    ),
+    "connections.control.controllability": (
+        "from connections import control  # control.controllability",
+        "Controllability",
+    ),
+    "connections.control.results": (
+        "from connections import control  # control.results",
+        "Results of control",
+    ),
+    "connections.control.errors": (
+        "from connections import control  # control.errors",
+        "Errors of control",
     ),
     "connections.control.tracking_example": (
         "from connections.control import tracking_example",

@@ -29,7 +29,7 @@ PROGRAM = Path(__file__).parent / "c_control_loop" / "control_loop.c"
 def built(folder):
     """The compiled program."""
     (urdf,) = [f for f in files("example-robot-data") if str(f).endswith("/ur5_robot.urdf")]
-    made = mb.generate_c(mb.from_urdf(urdf.locate()), FUNCTIONS, folder / "ur5", name="robot")
+    made = mb.codegen.generate_c(mb.from_urdf(urdf.locate()), FUNCTIONS, folder / "ur5", name="robot")
     print(made)
     sources = [PROGRAM, *sorted(made.folder.glob("robot_*.c"))]
     compiler = shutil.which("cc")

@@ -34,6 +34,9 @@ print(
 # The paths differ, and so do the frequencies: torsion makes the mass circle around the line.
 
 directory = Path(sys.argv[1] if len(sys.argv) > 1 else ".")
-for name, figure in (("trajectories", plots.figure_6(results)), ("spectra", plots.figure_spectra(results))):
+for name, figure in (
+    ("trajectories", plots.figure_trajectories(results)),
+    ("spectra", plots.figure_spectra(results)),
+):
     figure.savefig(directory / f"contorsion_tracking_{name}.png", dpi=130)
     print(directory / f"contorsion_tracking_{name}.png")

@@ -18,7 +18,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import connections as cn
-from connections import control
+from connections.control import controllability
 
 # %%
 # The arm, and a verdict for every choice of its motors.
@@ -46,9 +46,9 @@ def table():
     print(f"{'motors at joints':18}{'accessible':12}{'controllable':14}kinematically")
     for count in (1, 2, 3):
         for joints in combinations(range(3), count):
-            motors = control.input_fields(nabla, lambda q, rows=joints: jnp.eye(3)[list(rows), :])
-            report = control.configuration_controllability(nabla, motors, q)
-            kinematic = control.kinematic_controllability(nabla, motors, q)
+            motors = controllability.input_fields(nabla, lambda q, rows=joints: jnp.eye(3)[list(rows), :])
+            report = controllability.configuration_controllability(nabla, motors, q)
+            kinematic = controllability.kinematic_controllability(nabla, motors, q)
             names = ", ".join(str(joint + 1) for joint in joints)
             words = [WORDS[v] for v in (report.accessible, report.controllable, kinematic.controllable)]
             print(f"{names:18}{words[0]:12}{words[1]:14}{words[2]}")
@@ -72,7 +72,7 @@ def roller_racer():
         return jnp.stack([jnp.stack(first), jnp.stack(second)])
 
     nabla = cn.ConstrainedConnection(cn.ConstantMetric(cn.CoordinateFrame(4), H), forms=forms)
-    motor = control.input_fields(nabla, lambda q: jnp.eye(4)[3:])
+    motor = controllability.input_fields(nabla, lambda q: jnp.eye(4)[3:])
     return nabla, motor, np.arccos(l_2 * I_1 / (l_1 * I_2))
 
 
@@ -85,11 +85,11 @@ def along_the_joint(directory):
     nabla, motor, special = roller_racer()
     angles, across = np.linspace(-1.4, 1.4, 41), []
     for psi in angles:
-        Y, second = control.symmetric_closure(nabla, motor, [0.0, 0.0, 0.0, psi], 2).values[:, :2].T
+        Y, second = controllability.symmetric_closure(nabla, motor, [0.0, 0.0, 0.0, psi], 2).values[:, :2].T
         across.append((Y[0] * second[1] - Y[1] * second[0]) / np.linalg.norm(Y) ** 3)
     for psi in (special, special + 0.2):
         print(f"\nroller racer at psi = {psi:.4f} rad")
-        report = control.configuration_controllability(nabla, motor, [0.0, 0.0, 0.0, psi])
+        report = controllability.configuration_controllability(nabla, motor, [0.0, 0.0, 0.0, psi])
         print(report)
         assert report.controllable == (psi == special)
     figure, axes = plt.subplots(figsize=(6.0, 3.2), layout="constrained")

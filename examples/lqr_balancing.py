@@ -229,7 +229,7 @@ print(directory / "lqr_balancing.png")
 
 try:
     regulator(flying(mb.Spherical()))
-except control.StabilizabilityError as error:
+except control.errors.StabilizabilityError as error:
     print(f"with a ball joint under the rod:\n  {error}")
 else:
     raise AssertionError("the spin of the rod is out of reach")

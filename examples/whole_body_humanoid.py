@@ -51,7 +51,7 @@ for name in robot.joint_names[1:]:
 start[2] = -mb.frame_pose(robot, start, LEFT)[2, 3]
 above = np.eye(4)
 above[2, 3] = 0.02
-boxes = [control.Box(sole, (*HALF, 0.02), above, FLOOR) for sole in SOLES]
+boxes = [control.BoxShape(sole, (*HALF, 0.02), above, FLOOR) for sole in SOLES]
 contacts = [control.SurfaceContact(sole, ASSUMED, HALF) for sole in SOLES]
 NOISE = {
     "position_noise": np.repeat([2e-4, 1e-4], [6, 32]),  # rad, m
@@ -119,7 +119,7 @@ class Law:
         try:
             self.last = law.command(q, v, given, guess=self.last, lifted=lifted)
             self.loose += not self.last.holds
-        except (control.InfeasibleError, ConvergenceError):
+        except (control.errors.InfeasibleError, ConvergenceError):
             self.loose += 1
         return self.last.tau[6:]
 
@@ -219,7 +219,7 @@ def run(law, duration, load=0.0, pushes=()):
     """The motion, or until the fall, or None if it diverges; and whether it fell."""
     try:
         return plants[load].simulate(law, start, still, duration, pushes, seed=1), False
-    except control.FallenError as error:
+    except control.errors.FallenError as error:
         return error.motion, True
     except IntegrationError:
         return None, True

@@ -68,7 +68,7 @@ for leg in LEGS:
     contacts.append(
         control.PointContact(f"{leg}_FOOT", ASSUMED, tuple(pose[:3, :3].T @ (lowest - pose[:3, 3])))
     )
-spheres = [control.Sphere(f"{leg}_FOOT", RADIUS, BALL, FLOOR) for leg in LEGS]
+spheres = [control.SphereShape(f"{leg}_FOOT", RADIUS, BALL, FLOOR) for leg in LEGS]
 anymal = control.MuJoCoRobot.of(robot, spheres, floor=True)
 
 # %%
@@ -126,7 +126,7 @@ class Law:
         targets = goals if self.balance is None else goals | {"balance": self.balance(t)}
         try:
             self.last = self.controller.command(q, v, targets, guess=self.last)
-        except (control.InfeasibleError, ConvergenceError):
+        except (control.errors.InfeasibleError, ConvergenceError):
             self.missing += 1
         return self.last.tau[6:]
 
@@ -137,7 +137,7 @@ def motion(law, duration, speed=0.0, angle=0.0):
     pushes = [control.Push("base", force, 0.1, 0.1)] if speed else []
     try:
         return plant.simulate(law, start, still, duration, pushes, seed=1)
-    except (control.FallenError, IntegrationError):  # or it tumbles faster than can be simulated
+    except (control.errors.FallenError, IntegrationError):  # or it tumbles faster than can be simulated
         return None
 
 

@@ -63,7 +63,7 @@ for leg in LEGS:
     contacts.append(
         control.PointContact(f"{leg}_FOOT", ASSUMED, tuple(pose[:3, :3].T @ (lowest - pose[:3, 3])))
     )
-spheres = [control.Sphere(f"{leg}_FOOT", RADIUS, BALL, FLOOR) for leg in LEGS]
+spheres = [control.SphereShape(f"{leg}_FOOT", RADIUS, BALL, FLOOR) for leg in LEGS]
 anymal = control.MuJoCoRobot.of(robot, spheres, floor=True)
 
 PERIOD = 2e-3  # s
@@ -225,7 +225,7 @@ def motion(coriolis, script, duration):
     """The motion, or until the fall, and whether it fell; nothing if it diverges."""
     try:
         return plant.simulate(Law(coriolis, script), start, still, duration, seed=1), False
-    except control.FallenError as error:
+    except control.errors.FallenError as error:
         return error.motion, True
     except IntegrationError:
         return None, True

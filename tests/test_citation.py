@@ -33,7 +33,7 @@ def test_by_what_was_used(capsys: pytest.CaptureFixture[str]) -> None:
     assert "F" in printed(capsys, mb.forward_dynamics)
     assert "W2" in printed(capsys, cn.coriolis_matrix)  # the second version beside the first
     assert "W" in printed(capsys, cn.LeviCivita(metric))
-    assert {"LM", "Z"} <= printed(capsys, control.configuration_controllability).keys()
+    assert {"LM", "Z"} <= printed(capsys, control.controllability.configuration_controllability).keys()
     assert "LM" not in printed(capsys, mb.coriolis_matrix)  # negative control
     assert list(printed(capsys, metric, metric)).count("connections") == 1
 

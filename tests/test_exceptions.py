@@ -85,14 +85,14 @@ def raised(kind: type[BaseException]) -> None:
 
 def test_a_pool_of_processes_gives_the_error_of_its_worker():
     with multiprocessing.get_context("spawn").Pool(1) as pool:
-        with pytest.raises(control.StabilizabilityError) as caught:
-            pool.map_async(raised, [control.StabilizabilityError]).get(120)
+        with pytest.raises(control.errors.StabilizabilityError) as caught:
+            pool.map_async(raised, [control.errors.StabilizabilityError]).get(120)
     assert caught.value.directions.shape == (2, 1)
 
 
 @pytest.mark.further
 def test_an_executor_is_not_broken_by_an_error_of_its_worker():
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        for kind in (ShapeError, control.FallenError):
+        for kind in (ShapeError, control.errors.FallenError):
             with pytest.raises(kind):
                 pool.submit(raised, kind).result(120)

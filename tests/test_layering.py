@@ -2,10 +2,13 @@
 
 import ast
 import os
+import re
+import runpy
 import shutil
 import subprocess
 import sys
 import tomllib
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -287,6 +290,94 @@ def test_a_circle_is_found(first: str, second: str, tmp_path: Path, monkeypatch:
     monkeypatch.syspath_prepend(tmp_path)
     (found,) = circles(imports_of("made_up"))
     assert "made_up.first" in found
+
+
+# --- what a room offers to rooms above ------------------------------------------------------------------
+
+TOP_ROOMS = ("cli", "explorer", "plots", "sweeps", "verify", "referee", "interop")
+#: A new name of another room needs a reason, and this number; fewer are better.
+MOST_OFFERED = 119
+#: Rooms, and parts of rooms, whose public names anybody may use.
+PUBLIC_ROOMS = set(runpy.run_path(str(SETTINGS.parent / "docs" / "api_build.py"))["ROOMS"])
+
+
+def reached(source: str, room: str) -> set[tuple[str, str, str]]:
+    """The inner names of other rooms that a source of a room imports: room, file in it, name."""
+    found = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            parts = [(alias.name.split("."), "") for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            if node.module in PUBLIC_ROOMS:
+                continue
+            parts = [(node.module.split("."), alias.name) for alias in node.names]
+        else:
+            continue
+        for (first, other, *file), name in (part for part in parts if len(part[0]) > 1):
+            if first == "connections" and other != room and (PACKAGE / other).is_dir():
+                found.add((other, ".".join(file), name))
+    return found
+
+
+def offered() -> set[tuple[str, str, str]]:
+    """The names that rooms list in their `__init__`."""
+    rooms = {path.parent.name: ast.parse(path.read_text()) for path in PACKAGE.glob("*/__init__.py")}
+    tables = {
+        room: ast.literal_eval(node.value)
+        for room, tree in rooms.items()
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "_OFFERS"
+    }
+    return {
+        (room, file, name) for room, table in tables.items() for file in table for name in table[file].split()
+    }
+
+
+def test_top_rooms_use_of_others_what_these_offer() -> None:
+    used = {
+        each
+        for room in TOP_ROOMS
+        for path in (PACKAGE / room).rglob("*.py")
+        for each in reached(path.read_text(), room)
+    }
+    assert used - offered() == set(), "import the public name, or list it in its room's __init__"
+    assert offered() - used == set(), "nobody uses it any more"
+    assert len(used) <= MOST_OFFERED
+
+
+def test_a_name_around_the_lists_is_found() -> None:
+    source = (
+        "from connections.geometry.frames import FrameField\n"
+        "from connections.geometry import FrameField\n"
+        "from connections.multibody.joints import Limits\n"
+        "from connections.plots.canvas import BLUE\n"
+        "def f():\n    import connections.control.laws.gains\n"
+    )
+    assert reached(source, "plots") == {("geometry", "frames", "FrameField"), ("control", "laws.gains", "")}
+    assert ("geometry", "frames", "FrameField") not in offered()
+
+
+# --- names ------------------------------------------------------------------------------------------------
+
+#: Class names that stand in two files, with the reason.
+TWICE = {"Row": "of a report of `referee`, and of one of `verify`: both public, each behind its room"}
+
+
+def names_that_stand_twice(package: Path) -> set[str]:
+    """The names of classes that stand in several places of a package."""
+    texts = (path.read_text() for path in package.rglob("*.py"))
+    names = Counter(name for text in texts for name in re.findall(r"^ *class (\w+)", text, re.MULTILINE))
+    return {name for name, count in names.items() if count > 1}
+
+
+def test_a_name_of_a_class_stands_once() -> None:
+    assert names_that_stand_twice(PACKAGE) == set(TWICE)
+
+
+def test_a_name_that_stands_twice_is_found(tmp_path: Path) -> None:
+    (tmp_path / "one.py").write_text("class Layout:\n    class Part: ...\n")
+    (tmp_path / "other.py").write_text("def f():\n    class Layout(Base): ...\n")
+    assert names_that_stand_twice(tmp_path) == {"Layout"}
 
 
 # --- import connections ------------------------------------------------------------------------------

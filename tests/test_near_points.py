@@ -129,12 +129,12 @@ def test_logarithm(rng):
 def test_controllability(rng):
     q = random_quaternion(rng)
     inputs = lambda p: jnp.eye(3)[:, :2] + jnp.outer(p[:3], p[:2])  # noqa: E731
-    expected = control.symmetric_closure(systems.TOP_NABLA, inputs, q, order=2)
-    near = control.symmetric_closure(systems.TOP_NABLA, inputs, q * (1.0 + 8e-7), order=2)
+    expected = control.controllability.symmetric_closure(systems.TOP_NABLA, inputs, q, order=2)
+    near = control.controllability.symmetric_closure(systems.TOP_NABLA, inputs, q * (1.0 + 8e-7), order=2)
     np.testing.assert_allclose(near.q, expected.q, atol=1e-15)
     np.testing.assert_allclose(near.values, expected.values, atol=1e-13)
     with pytest.raises(PointError, match="q: quaternion .* of norm 1.001"):
-        control.symmetric_closure(systems.TOP_NABLA, inputs, q * 1.001)
+        control.controllability.symmetric_closure(systems.TOP_NABLA, inputs, q * 1.001)
 
 
 # --- derivatives, compiled code, Dask ---------------------------------------------------------------------

@@ -116,14 +116,14 @@ def scales(axes):
 @pytest.mark.further
 def test_figure_6_says_the_scales_of_its_axes(all_pictures):
     _, _, sweep = all_pictures
-    for axes in plots.figure_6(sweep[::20]).axes:
+    for axes in plots.figure_trajectories(sweep[::20]).axes:
         (words,) = [text.get_text() for text in axes.texts if "unequal" in text.get_text()]
         said = [float(number) for number in re.findall(r"\d+(?:\.\d+)?", words)]
         assert said == pytest.approx(scales(axes)[1:] / scales(axes)[0], rel=0.05) and min(said) > 2.0
 
 
 def test_figure_3_has_one_scale():
-    for axes in plots.figure_3().axes:
+    for axes in plots.figure_transport().axes:
         np.testing.assert_allclose(scales(axes), scales(axes)[0])
 
 
@@ -139,7 +139,7 @@ def filled(axes):
 @pytest.mark.further
 def test_3d_plots_fill_their_frames(all_pictures):
     _, _, sweep = all_pictures
-    for figure in (plots.figure_3(), plots.figure_6(sweep[::20])):
+    for figure in (plots.figure_transport(), plots.figure_trajectories(sweep[::20])):
         figure.canvas.draw()
         assert all(0.8 < filled(axes) < 1.0 for axes in figure.axes)
         for axes in figure.axes:

@@ -12,7 +12,7 @@ import connections as cn
 from connections import control, plots
 from connections.affine.motions.jacobi import JacobiField
 from connections.affine.motions.stability import GeodesicStability
-from connections.control import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
+from connections.control.results import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 
 TIMES = np.linspace(0.0, 1.0, 5)
 
@@ -208,7 +208,7 @@ def test_xarray_has_the_numbers_the_names_and_the_units(rng):
 
 RESULTS = [
     *(cn.Motion, GeodesicStability, JacobiField, ClosedLoopMotion, AdaptiveMotion, ObservedMotion),
-    *(control.PlantMotion, control.EffortMotion),
+    *(control.results.PlantMotion, control.results.EffortMotion),
 ]
 
 

@@ -132,7 +132,7 @@ def _recursion(name: str) -> Callable[[Any], Any]:
 
 
 ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
-    "extreme_sectional_curvatures": lambda q: mb.extreme_sectional_curvatures(robot(), q).least,
+    "extreme_sectional_curvatures": lambda q: mb.curvatures.extreme_sectional_curvatures(robot(), q).least,
     "finite_differences": lambda q: mb.finite_differences(robot(), lambda p: p, q, 1e-3),
     "closure_forces": lambda q: mb.closure_forces(mb.example("four_bar"), q[:1], [1.0], [1.0]),
     "joint_forces": lambda q: mb.joint_forces(robot(), q, *VECTORS[:2])["shoulder"],
@@ -153,10 +153,10 @@ IN_JAX: dict[str, Callable[[Any], Any]] = {
     "centroidal_momentum": lambda q: mb.centroidal_momentum(robot(), q, VECTORS[0]),
     "centroidal_momentum_matrix": lambda q: mb.centroidal_momentum_matrix(robot(), q),
     "centroidal_momentum_matrix_rate": lambda q: mb.centroidal_momentum_matrix_rate(robot(), q, VECTORS[0]),
-    "sectional_curvature": lambda q: mb.sectional_curvature(robot(), q, *VECTORS[:2]),
-    "curvature_with_torsion": lambda q: mb.curvature_with_torsion(robot(), q),
-    "ricci": lambda q: mb.ricci(robot(), q),
-    "scalar_curvature": lambda q: mb.scalar_curvature(robot(), q),
+    "sectional_curvature": lambda q: mb.curvatures.sectional_curvature(robot(), q, *VECTORS[:2]),
+    "curvature_with_torsion": lambda q: mb.curvatures.curvature_with_torsion(robot(), q),
+    "ricci": lambda q: mb.curvatures.ricci(robot(), q),
+    "scalar_curvature": lambda q: mb.curvatures.scalar_curvature(robot(), q),
     "zero_order_hold": lambda q: mb.zero_order_hold(q[:, None] * np.eye(6), np.eye(6), 0.1),
     "Model.metric.matrix": lambda q: robot().metric.matrix(q),
     "Model.definition.metric.matrix": lambda q: robot().definition.metric.matrix(q),
@@ -175,15 +175,11 @@ NEITHER = {  # of `mb`: no function of a configuration
     "examples",
     "from_mjcf",
     "from_urdf",
-    "generate_c",
-    "export_checks",
     "get_num_threads",
     "independent_forms",
     "inertia_metric",
     "inertial_parameters",
     "load",
-    "load_c",
-    "load_cuda",
     "total_mass",
     "momentum_forms",
     "rolling_forms",
@@ -193,7 +189,9 @@ NEITHER = {  # of `mb`: no function of a configuration
 
 
 def test_all_functions_of_mb_are_here() -> None:
-    functions = {name for name in mb.__all__ if not isinstance(getattr(mb, name), type)}
+    rooms = (mb, mb.curvatures)
+    things = {name: getattr(room, name) for room in rooms for name in room.__all__}
+    functions = {name for name, thing in things.items() if not isinstance(thing, type)}
     assert functions - NEITHER == {name for name in {*ON_THE_HOST, *IN_JAX} if "." not in name}
 
 
@@ -258,16 +256,21 @@ CONTROL: dict[str, tuple[Callable[[Any], Any], bool]] = {
     ),
     "lqr": (lambda q: control.lqr(q[:, None] * np.eye(3), np.eye(3), np.eye(3), np.eye(3)), False),
     "configuration_controllability": (
-        lambda q: control.configuration_controllability(NABLA, inputs, q),
+        lambda q: control.controllability.configuration_controllability(NABLA, inputs, q),
         False,
     ),
-    "kinematic_controllability": (lambda q: control.kinematic_controllability(NABLA, inputs, q), False),
+    "kinematic_controllability": (
+        lambda q: control.controllability.kinematic_controllability(NABLA, inputs, q),
+        False,
+    ),
     "minimum_effort_curve": (
         lambda q: control.minimum_effort_curve(SYSTEM, [q, 2.0 * q], [0.0, 1.0]),
         False,
     ),
     "is_decoupling": (
-        lambda q: control.is_decoupling(cn.LeviCivita(METRIC), lambda p: jnp.ones(3), inputs, q),
+        lambda q: control.controllability.is_decoupling(
+            cn.LeviCivita(METRIC), lambda p: jnp.ones(3), inputs, q
+        ),
         False,
     ),
 }
@@ -306,5 +309,5 @@ def test_the_page_names_what_is_tested_here() -> None:
         assert {cell.strip() for cell in cells} in ({"yes"}, {"`TypeError`"})
         tested = {name.lower() for name in (inside if "yes" in cells[0] else outside)}
         for name in re.findall(r"`([^`]+)`", names):
-            word = re.sub(r"^(mb|control|family)\.", "", name).removesuffix("...").lower()
+            word = re.sub(r"^(mb|control|family)\.(curvatures\.)?", "", name).removesuffix("...").lower()
             assert any(word in other for other in tested), name

@@ -18,7 +18,7 @@ import underactuated
 from cases import always, further
 
 import connections as cn
-from connections.affine import geodesic_flow, linearization, transport_flow
+from connections.affine import geodesic_flow, linearize, transport_flow
 from connections.control import (
     AdaptiveController,
     AdaptiveLoop,
@@ -27,13 +27,12 @@ from connections.control import (
     LinearlyParametrizedSystem,
     MomentumObserver,
     PassivityController,
-    StabilizabilityError,
-    configuration_controllability,
-    kinematic_controllability,
     lqr,
     reachable_directions,
     require_stabilizable,
 )
+from connections.control.controllability import configuration_controllability, kinematic_controllability
+from connections.control.errors import StabilizabilityError
 from connections.coriolis import audit_coriolis
 
 TOLERANCE = 1e-9
@@ -179,7 +178,7 @@ def test_tensors_of_a_connection(kind):
             "first kind": back(nabla.first_kind(q, metric), "ddd", 1),
             "covariant derivative": back(nabla.covariant_derivative(X, Y, q), "u"),
             "symmetric product": back(nabla.symmetric_product(X, Y, q), "u"),
-            "linearization": _undo_pair(u, linearization(nabla, q, V * u.k / u.a)) / u.k,
+            "linearization": _undo_pair(u, linearize(nabla, q, V * u.k / u.a)) / u.k,
         }
         if kind in ("contorsion", "coefficients"):
             values["torsion"] = back(nabla.torsion(q), "udd")

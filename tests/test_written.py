@@ -53,7 +53,10 @@ def figure(path: Path) -> None:
 
 #: Everything that writes a folder that the user names, and a file in it.
 FOLDERS: dict[str, tuple[Callable[[Path], object], str]] = {
-    "generate_c": (lambda path: mb.generate_c(mb.example("arm"), ["gravity"], path, name="arm"), "arm.h"),
+    "generate_c": (
+        lambda path: mb.codegen.generate_c(mb.example("arm"), ["gravity"], path, name="arm"),
+        "arm.h",
+    ),
     "tables": (figure, "exploration.csv"),
     "sweep": (make_sweep, ""),
 }
@@ -336,7 +339,7 @@ def test_a_folder_that_looks_like_an_option_reaches_no_compiler_as_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     folder = Path("-fplugin=x.so")
-    mb.generate_c(mb.example("arm"), ["gravity"], folder, name="g")
+    mb.codegen.generate_c(mb.example("arm"), ["gravity"], folder, name="g")
     seen: list[list[str]] = []
 
     def run(words: list[str], stderr: IO[bytes], **_: object) -> subprocess.CompletedProcess[bytes]:
@@ -346,7 +349,7 @@ def test_a_folder_that_looks_like_an_option_reaches_no_compiler_as_one(
 
     monkeypatch.setattr(subprocess, "run", run)
     with pytest.raises(RuntimeError, match="refused"):
-        mb.load_c(folder)
+        mb.codegen.load_c(folder)
     assert all(word.startswith(("/", "-f", "-O", "-s", "-I/", "-o", "-lm")) for word in seen[0])
     assert not any(word.startswith("-fplugin") for word in seen[0])
 

@@ -54,7 +54,7 @@ SHAPES = {
     "a force": ("acceleration", lambda: cn.geodesic(NABLA, Q, V, TIMES, of_size(3))),
     "a force of one entry": ("acceleration", lambda: cn.geodesic(NABLA, Q, V, TIMES, of_size(1))),
     "on a skate": ("acceleration", lambda: cn.geodesic(SKATE, Q3, U, TIMES, of_size(1))),
-    "in a linearization": ("acceleration", lambda: cn.linearization(NABLA, Q, V, of_size(3))),
+    "in a linearization": ("acceleration", lambda: cn.linearize(NABLA, Q, V, of_size(3))),
     "in a covariant one": (
         "acceleration",
         lambda: cn.affine.covariant_linearization(NABLA, Q, V, of_size(1)),

@@ -219,11 +219,13 @@ FLAGS = {
     "give_way": lambda flag: control.WholeBodyController(MODEL, [], give_way=flag),
     "trade_off": lambda flag: control.WholeBodyController(MODEL, [], trade_off=flag),
     "floating_base": lambda flag: multibody.from_urdf("arm.urdf", floating_base=flag),
-    "cuda": lambda flag: multibody.generate_c(MODEL, ["gravity"], "unused", cuda=flag),
+    "cuda": lambda flag: multibody.codegen.generate_c(MODEL, ["gravity"], "unused", cuda=flag),
     "central": lambda flag: multibody.finite_differences(MODEL, np.sin, Q, 1e-5, central=flag),
     "discrete": lambda flag: control.lqr(H, H, H, H, discrete=flag),
     "discrete of a test": lambda flag: control.require_stabilizable(H, H, discrete=flag),
-    "symmetric": lambda flag: control.involutive_closure(NABLA, lambda q: H[:1], Q, symmetric=flag),
+    "symmetric": lambda flag: control.controllability.involutive_closure(
+        NABLA, lambda q: H[:1], Q, symmetric=flag
+    ),
     "symmetric of a gain": lambda flag: control.gain_matrix("K", 1.0, 2, symmetric=flag),
     "floor": lambda flag: control.MuJoCoRobot.of(MODEL, floor=flag),
     "motor_side": lambda flag: control.MuJoCoPlant(control.MuJoCoRobot.of(MODEL), motor_side=flag),

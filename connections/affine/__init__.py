@@ -1,5 +1,6 @@
 """Connections, their tensors, geodesics and parallel transport."""
 
+from connections._moved import keep_old_names
 from connections.affine.cartan_schouten import CartanSchoutenConnection
 from connections.affine.combinations import (
     CoefficientConnection,
@@ -30,7 +31,7 @@ from connections.affine.motions.deviation import (
     covariant_linearization,
     deviation_map,
     geodesic_flow,
-    linearization,
+    linearize,
     transport_flow,
 )
 from connections.affine.motions.geodesics import exponential, geodesic
@@ -87,7 +88,7 @@ __all__ = [
     "holonomy",
     "jacobi_field",
     "least_connection",
-    "linearization",
+    "linearize",
     "Logarithms",
     "Mean",
     "distance",
@@ -100,3 +101,15 @@ __all__ = [
     "torsion_free_part",
     "transport_flow",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "decomposition": "decompose_at",
+    "logarithms.search": "logarithms",
+    "logarithms.shooting": "Shooting TIGHT",
+    "motions.flow": "as_times",
+    "motions.jax_motions": "HostMotions",
+    "motions.series": "Names Series Units require_known",
+}
+
+keep_old_names(__name__)

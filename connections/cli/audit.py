@@ -138,7 +138,8 @@ def _status(results: Sequence[dict[str, Any]], named: bool, joints: bool) -> int
 
 def _robots(options: argparse.Namespace) -> tuple[str, ...]:
     """The robots to audit: a readable file, or known types of joints."""
-    from connections.interop.libraries import KINDS, joint_example
+    from connections.interop import joint_example
+    from connections.interop.libraries import KINDS
     from connections.interop.library_runs import require_readable
 
     if (options.robot is None) == (options.joints is None):
@@ -153,7 +154,8 @@ def _robots(options: argparse.Namespace) -> tuple[str, ...]:
 
 def _libraries(given: list[str] | None) -> list[str]:
     """The libraries to audit, each known and installed, each variant known."""
-    from connections.interop.libraries import LibraryError, installed_libraries, library_named
+    from connections.interop import LibraryError
+    from connections.interop.libraries import installed_libraries, library_named
 
     if not given:
         names = installed_libraries()

@@ -70,7 +70,7 @@ def run(options: argparse.Namespace) -> int:
     name = options.name if options.name is not None else identifier(options.robot.stem)
     functions = [text.strip() for text in options.functions.split(",") if text.strip()]
     dtype = "float" if options.float else "double"
-    made = mb.generate_c(
+    made = mb.codegen.generate_c(
         model, functions, options.out, name=name, dtype=dtype, cuda=options.cuda, passive=options.passive
     )
     for function, about in made.functions.items():

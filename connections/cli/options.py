@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from connections._shown import MOST_OF_MESSAGE, shown
 from connections._system_names import SYSTEM_NAMES, no_system
-from connections._written import Output
+from connections._written import OutputPath
 from connections.checks import SubjectError, require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
@@ -155,11 +155,11 @@ def in_columns(text: str, indent: str = "", later: str | None = None, width: int
     )
 
 
-def output(path: Path | None) -> Output | None:
+def output(path: Path | None) -> OutputPath | None:
     """The place of a result; an error if it cannot be written, before the work rather than after it."""
     if path is None:
         return None
-    found = Output(path)
+    found = OutputPath(path)
     if found.is_file:
         if not path.resolve().parent.is_dir():
             raise OSError(f"cannot write {path}: its directory does not exist")

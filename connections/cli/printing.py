@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from connections._shown import MOST_OF_MESSAGE, shown, shown_lines
-from connections._written import Output, write_file
+from connections._written import OutputPath, write_file
 from connections.cli.options import COLUMNS, in_columns
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def write_rows(path: Path, rows: Sequence[Row]) -> Path:
     return write_file(path, stream.getvalue())
 
 
-def write_output(output: Output, text: str) -> None:
+def write_output(output: OutputPath, text: str) -> None:
     """Write a result to its place, and say so."""
     print(end="", flush=True)  # its place may be this output
     output.write(text)

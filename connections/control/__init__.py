@@ -1,25 +1,18 @@
-"""Control laws, observers, whole-body control, LQR, controllability, minimum effort, MuJoCo as a plant."""
+"""Control laws, observers, whole-body control, LQR, controllability, minimum effort, MuJoCo as a plant.
 
+`control.controllability`, `control.errors` and `control.results` are parts with names of their own; results
+are what functions return, and nobody constructs.
+"""
+
+from connections._moved import keep_old_names
+from connections.control import controllability as controllability
+from connections.control import errors as errors
+from connections.control import results as results
 from connections.control.centroidal import CentroidalCoordinates
-from connections.control.contacts import ContactError, Contacts, PointContact, SurfaceContact
-from connections.control.contraction import ContractionRates, contraction_rates, stiffness_and_damping
-from connections.control.controllability import (
-    Closure,
-    ControllabilityReport,
-    DecouplingField,
-    DecouplingFields,
-    KinematicReport,
-    Rank,
-    configuration_controllability,
-    decoupling_fields,
-    input_fields,
-    involutive_closure,
-    is_decoupling,
-    kinematic_controllability,
-    symmetric_closure,
-)
-from connections.control.identification.estimate import Identification, identify
-from connections.control.identification.exciting import ExcitingMotion, exciting_motion
+from connections.control.contacts import Contacts, PointContact, SurfaceContact
+from connections.control.contraction import contraction_rates, stiffness_and_damping
+from connections.control.identification.estimate import identify
+from connections.control.identification.exciting import exciting_motion
 from connections.control.laws.adaptive import AdaptiveController, AdaptiveLoop
 from connections.control.laws.attractors import (
     configuration_error_at,
@@ -28,26 +21,23 @@ from connections.control.laws.attractors import (
     trajectory_reference,
 )
 from connections.control.laws.closed_loop import ClosedLoop
-from connections.control.laws.gains import GainError, gain_matrix
+from connections.control.laws.gains import gain_matrix
 from connections.control.laws.law import ControlLaw, FunctionLaw
 from connections.control.laws.observer import MomentumObserver
 from connections.control.laws.parametrization import LinearlyParametrizedSystem
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.payload import UnknownInertia, with_payload
 from connections.control.laws.references import AccelerationReference, FieldReference, Reference
-from connections.control.laws.results import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 from connections.control.linear.lqr import lqr, time_varying_lqr
-from connections.control.linear.reachability import StabilizabilityError, reachable_directions
+from connections.control.linear.reachability import reachable_directions
 from connections.control.linear.regulator import Regulator, state_names
 from connections.control.linear.stabilizability import require_stabilizable
-from connections.control.plants.mujoco import FallenError, MuJoCoPlant, PlantMotion, Push
+from connections.control.plants.mujoco import MuJoCoPlant, Push
 from connections.control.plants.mujoco_robots import MuJoCoRobot, SeriesElastic
-from connections.control.plants.shapes import Box, Sphere
-from connections.control.splines.effort_curve import EffortCurve, EffortMotion
+from connections.control.plants.shapes import BoxShape, SphereShape
 from connections.control.splines.minimum_effort import minimum_effort_curve
-from connections.control.whole_body.controller import WholeBodyCommand, WholeBodyController
-from connections.control.whole_body.hierarchy import InfeasibleError
-from connections.control.whole_body.task import RobotTask, Target, TaskError, TaskState
+from connections.control.whole_body.controller import WholeBodyController
+from connections.control.whole_body.task import RobotTask, Target
 from connections.control.whole_body.tasks import (
     AngularMomentumTask,
     CenterOfMassTask,
@@ -61,69 +51,40 @@ __all__ = [
     "AccelerationReference",
     "AdaptiveController",
     "AdaptiveLoop",
-    "AdaptiveMotion",
     "AngularMomentumTask",
-    "Box",
+    "BoxShape",
     "CenterOfMassTask",
     "CentroidalCoordinates",
     "ClosedLoop",
-    "ClosedLoopMotion",
-    "Closure",
-    "ContactError",
     "Contacts",
-    "ContractionRates",
     "ControlLaw",
-    "ControllabilityReport",
-    "DecouplingField",
-    "DecouplingFields",
-    "EffortCurve",
-    "EffortMotion",
-    "ExcitingMotion",
-    "FallenError",
     "FieldReference",
     "FunctionLaw",
-    "GainError",
-    "Identification",
-    "InfeasibleError",
-    "KinematicReport",
     "LinearlyParametrizedSystem",
     "MomentumObserver",
     "MuJoCoPlant",
     "MuJoCoRobot",
-    "ObservedMotion",
     "OrientationTask",
     "PassivityController",
-    "PlantMotion",
     "PointContact",
     "PointTask",
     "PoseTask",
     "PostureTask",
     "Push",
-    "Rank",
     "Reference",
     "Regulator",
     "RobotTask",
     "SeriesElastic",
-    "Sphere",
-    "StabilizabilityError",
+    "SphereShape",
     "SurfaceContact",
     "Target",
-    "TaskError",
-    "TaskState",
     "UnknownInertia",
-    "WholeBodyCommand",
     "WholeBodyController",
-    "configuration_controllability",
     "configuration_error_at",
     "contraction_rates",
-    "decoupling_fields",
     "exciting_motion",
     "gain_matrix",
     "identify",
-    "input_fields",
-    "involutive_closure",
-    "is_decoupling",
-    "kinematic_controllability",
     "lqr",
     "minimum_effort_curve",
     "reachable_directions",
@@ -131,9 +92,15 @@ __all__ = [
     "state_names",
     "stiffness_and_damping",
     "submanifold_reference",
-    "symmetric_closure",
     "task_reference",
     "time_varying_lqr",
     "trajectory_reference",
     "with_payload",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "laws.inertia_cone": "InertiaCone",
+}
+
+keep_old_names(__name__)

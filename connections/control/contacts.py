@@ -57,7 +57,7 @@ class ContactError(ValueError):
     """
 
 
-class Contact(abc.ABC):
+class BodyContact(abc.ABC):
     """A part of a body that touches its surroundings."""
 
     frame: str
@@ -93,7 +93,7 @@ class Contact(abc.ABC):
 
 
 @dataclass(frozen=True)
-class PointContact(Contact):
+class PointContact(BodyContact):
     """A point of a body on a surface: it bears a force, no moment.
 
     The components are along two tangents and the normal of the surface, in world axes: those of the smallest
@@ -191,7 +191,7 @@ class PointContact(Contact):
 
 
 @dataclass(frozen=True)
-class SurfaceContact(Contact):
+class SurfaceContact(BodyContact):
     """A rectangle of a body on a plane surface: it bears a force and moments, as a foot's sole does.
 
     The components are those of a twist [omega; v] and of a wrench [n; f] about the rectangle's centre, in
@@ -312,14 +312,14 @@ class Contacts:
     """
 
     model: Model
-    contacts: Sequence[Contact]
+    contacts: Sequence[BodyContact]
     _placed: Model = field(init=False, repr=False)  #: the robot with a frame for each contact
     _names: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         require_model("Contacts", self.model)
         contacts = require_items(
-            "contacts", self.contacts, Contact, "contacts (PointContact, SurfaceContact)"
+            "contacts", self.contacts, BodyContact, "contacts (PointContact, SurfaceContact)"
         )
         for contact in contacts:
             if contact.frame not in self.model.frame_names:
@@ -365,7 +365,7 @@ class Contacts:
 
     @returns_input_kind
     def jacobian(self, q: Any) -> np.ndarray:
-        """J (..., rows, nv) at q (..., nq), or a `Closed`: the contacts' velocities are J v, m/s and rad/s.
+        """J (..., rows, nv) at q (..., nq), or `SolvedLoops`: contacts' velocities are J v, m/s and rad/s.
 
         Raises
         ------
@@ -376,7 +376,7 @@ class Contacts:
 
     @returns_input_kind
     def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
-        """Jdot (..., rows, nv) at q, or a `Closed`, along v (..., nv): accelerations are J vdot + Jdot v.
+        """Jdot (..., rows, nv) at q, or `SolvedLoops`, along v (..., nv): accelerations are J vdot + Jdot v.
 
         Raises
         ------
@@ -407,7 +407,7 @@ class Contacts:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame.
         tau : (..., nv) generalized forces, N m and N.
         damping : 1/s, at which the contacts' own velocities fall, J vdot + Jdot v = -damping J v.
@@ -464,11 +464,11 @@ def dependent_row(W: np.ndarray) -> int | None:
 # --- private -----------------------------------------------------------------------------------------------
 
 
-def _title(contact: Contact) -> str:
+def _title(contact: BodyContact) -> str:
     return f"{type(contact).__name__} on '{contact.frame}'"
 
 
-def _require_friction(contact: Contact) -> None:
+def _require_friction(contact: BodyContact) -> None:
     require_text("frame", contact.frame)
     try:
         friction = as_number("friction", contact.friction)
@@ -481,7 +481,7 @@ def _require_friction(contact: Contact) -> None:
     object.__setattr__(contact, "friction", friction)
 
 
-def _vector(contact: Contact, name: str, value: Any, size: int) -> np.ndarray:
+def _vector(contact: BodyContact, name: str, value: Any, size: int) -> np.ndarray:
     try:
         vector = np.asarray(as_array(name, value, (size,)))
     except (TypeError, ValueError) as error:

@@ -46,12 +46,12 @@ from connections.evaluation.parameters import PytreePartial
 from connections.multibody import (
     Model,
     christoffel_symbols,
-    curvature_operator,
     gravity,
     inverse_dynamics_derivatives,
     mass_matrix,
 )
 from connections.multibody.as_geometry.robot_system import RobotSystem
+from connections.multibody.curvatures import curvature_operator
 
 _STEPS = 200  # of the search for kappa and delta, from which every step is a bound
 _RANGE = 16.0  # of ln omega^2 about its start, outside which nothing is searched

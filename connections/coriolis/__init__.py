@@ -26,3 +26,10 @@ __all__ = [
     "task_space_coriolis_matrix",
     "task_space_inclusion",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "audit.differences": "Differences EPS FrameDifferences NOISE_POINTS NOISE_SPACING REACHES function_noise",
+    "audit.measurements": "MARGIN nonlinearity residuals terms_of",
+    "matrix": "coriolis_matrix_at task_space_coriolis_matrix_at",
+}

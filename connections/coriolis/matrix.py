@@ -28,6 +28,7 @@ from connections.checks import (
     require_shape,
     require_type,
 )
+from connections.coriolis.of_robots import function_of
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.metrics import Metric
@@ -39,12 +40,13 @@ _INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative
 _LINEAR = 1e-9  # the largest error of Gamma_ijk v^j against C(q, v), per component, relative to its terms
 
 
-def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | None = None) -> Array:
+def coriolis_matrix(nabla: AffineConnection | Any, q: Any, v: Any, metric: Metric | None = None) -> Array:
     """C[..., i, k] = Gamma_ijk v^j, the Coriolis matrix of the connection `nabla`.
 
     Parameters
     ----------
-    nabla : the connection whose C this is; `LeviCivita(metric)` gives the Christoffel-consistent one.
+    nabla : the connection whose C this is; `LeviCivita(metric)` gives the Christoffel-consistent one. Or a
+        robot, whose C is that one, by the recursion `multibody.coriolis_matrix`.
     q : (..., nq) points.
     v : (..., n) velocities, frame components.
     metric : the kinetic-energy metric, in the connection's frame; the connection's own if None.
@@ -56,7 +58,7 @@ def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | No
     Raises
     ------
     FrameError : the metric is in another frame.
-    TypeError : there is no metric, neither given nor the connection's own.
+    TypeError : there is no metric, neither given nor the connection's own; or one is given for a robot.
 
     Examples
     --------
@@ -72,6 +74,12 @@ def coriolis_matrix(nabla: AffineConnection, q: Any, v: Any, metric: Metric | No
 
     Source: [W] eq. (10).
     """
+    of_robot = function_of("coriolis_matrix", nabla)
+    if of_robot is not None:
+        if metric is not None:
+            raise TypeError("metric: a robot has its own; give none")
+        found: Array = of_robot(nabla, q, v)
+        return found
     require_type("nabla", nabla, AffineConnection, "write coriolis_matrix(connection, q, v)")
     metric = metric_of(nabla, metric)
     point, velocity = Argument("q", q, (nabla.frame.ambient_dim,)), Argument("v", v, (nabla.frame.dim,))

@@ -138,7 +138,7 @@ class DiscreteSystem(Parametrized, abc.ABC):
         return end, self.allowed_at(end, after), why
 
 
-class Course(NamedTuple):
+class VariationalMotion(NamedTuple):
     """A motion on its way.
 
     Parameters
@@ -156,7 +156,7 @@ class Course(NamedTuple):
     guess: Any = None
 
 
-class Recorded(NamedTuple):
+class RecordedValues(NamedTuple):
     """Values at one time: q (nq,), w (m,), kinetic and potential energy, and whether all are valid."""
 
     q: Any
@@ -166,20 +166,20 @@ class Recorded(NamedTuple):
     good: Any
 
 
-def begin_at(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> Course:
+def begin_at(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> VariationalMotion:
     """The beginning of the motion from (q, v); q is projected on the manifold, and has to be near to it."""
     frame = system.metric.frame
     q, near = frame.project_at(q), frame.near_at(q)
-    return Course(q, system.momentum_at(q, v), jnp.asarray(0), jnp.where(near, 0, OUTSIDE))
+    return VariationalMotion(q, system.momentum_at(q, v), jnp.asarray(0), jnp.where(near, 0, OUTSIDE))
 
 
-def record_at(system: DiscreteSystem, course: Course) -> Recorded:
+def record_at(system: DiscreteSystem, course: VariationalMotion) -> RecordedValues:
     """The values of a motion at a requested time."""
     q, P = course.q, course.P
     w = system.components_at(q, P)
     kinetic, potential = system.kinetic_at(q, w, P), system.potential_at(q)
     finite = jnp.all(jnp.isfinite(w)) & jnp.isfinite(kinetic + potential)
-    return Recorded(q, w, kinetic, potential, (course.why == 0) & system.valid_at(q) & finite)
+    return RecordedValues(q, w, kinetic, potential, (course.why == 0) & system.valid_at(q) & finite)
 
 
 def equations_at(
@@ -298,8 +298,13 @@ def noise_at(frame: FrameField, H: jax.Array, h: Any, q: jax.Array) -> jax.Array
 
 
 def composed_at(
-    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, course: Course, differentiable: bool = False
-) -> Course:
+    system: DiscreteSystem,
+    h: Any,
+    shares: jax.Array,
+    t0: Any,
+    course: VariationalMotion,
+    differentiable: bool = False,
+) -> VariationalMotion:
     """A step of `shares` of h, one after the other; the course stays where it is if one of them fails."""
 
     def one(state: Any, share: jax.Array) -> Any:
@@ -311,22 +316,22 @@ def composed_at(
     (_, q, P, why), _ = jax.lax.scan(one, begin, shares)
     good = why == 0
     q, P = jnp.where(good, q, course.q), jnp.where(good, P, course.P)
-    return Course(q, P, course.steps + good, why)
+    return VariationalMotion(q, P, course.steps + good, why)
 
 
 def advance_at(
-    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: Course
-) -> tuple[Course, Recorded]:
+    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: VariationalMotion
+) -> tuple[VariationalMotion, RecordedValues]:
     """The course after all `counts` (g,) of steps, and what is recorded after each of them."""
 
-    def interval(course: Course, count: jax.Array) -> tuple[Course, Recorded]:
+    def interval(course: VariationalMotion, count: jax.Array) -> tuple[VariationalMotion, RecordedValues]:
         end = course.steps + count
 
-        def further(course: Course) -> jax.Array:
+        def further(course: VariationalMotion) -> jax.Array:
             more: jax.Array = (course.steps < end) & (course.why == 0)
             return more
 
-        def step(course: Course) -> Course:
+        def step(course: VariationalMotion) -> VariationalMotion:
             return composed_at(system, h, shares, t0, course)
 
         course = jax.lax.while_loop(further, step, course)
@@ -343,13 +348,13 @@ def differentiable_at(
     t0: Any,
     q: jax.Array,
     v: jax.Array,
-) -> Recorded:
+) -> RecordedValues:
     """The values at the beginning, and after each of blocks[0] blocks of blocks[1] steps."""
 
-    def step(course: Course, _: Any) -> Any:
+    def step(course: VariationalMotion, _: Any) -> Any:
         return composed_at(system, h, shares, t0, course, True), None
 
-    def block(course: Course, _: Any) -> Any:
+    def block(course: VariationalMotion, _: Any) -> Any:
         course, _ = jax.lax.scan(step, course, None, length=blocks[1])
         return course, record_at(system, course)
 
@@ -357,7 +362,7 @@ def differentiable_at(
     _, later = jax.lax.scan(block, begin, None, length=blocks[0])
     first = record_at(system, begin)
     both = zip(first, later, strict=True)
-    return Recorded(*(jnp.concatenate([one[None], more]) for one, more in both))
+    return RecordedValues(*(jnp.concatenate([one[None], more]) for one, more in both))
 
 
 def _parts(

@@ -39,9 +39,9 @@ from connections.coriolis.variational import (
     OPEN,
     SHARES,
     TURNED,
-    Course,
     DiscreteSystem,
-    Recorded,
+    RecordedValues,
+    VariationalMotion,
     advance_at,
     begin_at,
     differentiable_at,
@@ -91,12 +91,12 @@ class Steps(Protocol):
 
     sizes: ClassVar[tuple[int, ...]]
 
-    def begin(self, q: Array, v: Array) -> Course:
+    def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, n)."""
 
     def advance(
-        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
-    ) -> tuple[Course, Recorded]:
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: VariationalMotion
+    ) -> tuple[VariationalMotion, RecordedValues]:
         """The courses after `counts` (GOALS,) of steps, and what is recorded after each, (m, GOALS, ...)."""
 
 
@@ -108,18 +108,18 @@ class DiscreteSteps:
     def __init__(self, system: DiscreteSystem) -> None:
         self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
 
-    def begin(self, q: Array, v: Array) -> Course:
+    def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, n) (`Steps.begin`)."""
-        begun: Course = jax.tree_util.tree_map(np.asarray, self._begin(q, v))
+        begun: VariationalMotion = jax.tree_util.tree_map(np.asarray, self._begin(q, v))
         return begun
 
     def advance(
-        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
-    ) -> tuple[Course, Recorded]:
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: VariationalMotion
+    ) -> tuple[VariationalMotion, RecordedValues]:
         """The courses after `counts` (GOALS,) of steps, and the values after each, (m, GOALS, ...)."""
         found = self._advance(stepping.step, stepping.shares, t0, counts, course)
         after, recorded = jax.tree_util.tree_map(np.asarray, found)
-        return Course(*after), Recorded(*recorded)
+        return VariationalMotion(*after), RecordedValues(*recorded)
 
 
 def is_variational(name: str, method: str, step: Any, order: Any, options: Mapping[str, Any]) -> bool:
@@ -283,7 +283,7 @@ class _Followed(NamedTuple):
     counts: NDArray[np.int64]
     batch: tuple[int, ...]
 
-    def rows(self, q0: Array, v0: Array) -> Recorded:
+    def rows(self, q0: Array, v0: Array) -> RecordedValues:
         """The values of all motions, (m, T, ...)."""
         count = len(q0)
         sizes = self.steps.sizes or (count,)
@@ -294,29 +294,31 @@ class _Followed(NamedTuple):
                 which = np.minimum(np.arange(begin, begin + places), count - 1)
                 share = begin / count, min(places, count - begin) / count
                 found = self._some(which, q0[which], v0[which], tick, share)
-                parts.append(Recorded(*(leaf[: count - begin] for leaf in found)))
-        return Recorded(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))
+                parts.append(RecordedValues(*(leaf[: count - begin] for leaf in found)))
+        return RecordedValues(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))
 
     def _some(
         self, which: NDArray[np.int64], q0: Array, v0: Array, tick: Ticks, share: tuple[float, float]
-    ) -> Recorded:
+    ) -> RecordedValues:
         """The values (m, T, ...) of motions that are stepped together."""
         pieces, wanted = _pieces(self.counts)
         course, t0 = self.steps.begin(q0, v0), float(self.times[0])
-        found: list[Recorded] = []
+        found: list[RecordedValues] = []
         for at in range(0, len(pieces), GOALS):
             counts = np.zeros(GOALS, np.int64)
             own = pieces[at : at + GOALS]
             counts[: len(own)] = own
             course, recorded = self.steps.advance(self.stepping, t0, counts, course)
             places = np.flatnonzero(wanted[at : at + GOALS])
-            found.append(Recorded(*(leaf[:, places] for leaf in recorded)))
+            found.append(RecordedValues(*(leaf[:, places] for leaf in recorded)))
             if course.why.any() or not found[-1].good.all():
                 self._fail(which, q0, course, _joined(found))
             tick(share[0] + share[1] * min((at + GOALS) / len(pieces), 1.0))
         return _joined(found)
 
-    def _fail(self, which: NDArray[np.int64], q0: Array, course: Course, found: Recorded) -> None:
+    def _fail(
+        self, which: NDArray[np.int64], q0: Array, course: VariationalMotion, found: RecordedValues
+    ) -> None:
         """Raise the error of the first motion that failed."""
         bad = (course.why > 0) | ~found.good.all(axis=1)
         row = int(np.argmax(bad))
@@ -343,7 +345,7 @@ class _Followed(NamedTuple):
                 keep_motion(error, _motion(self.times[:until], kept, (), False))
             raise
 
-    def _refused(self, row: int, course: Course) -> NonFiniteError | None:
+    def _refused(self, row: int, course: VariationalMotion) -> NonFiniteError | None:
         """The error of a user's function that is not finite within the step that failed, or None.
 
         It is looked for at the ends and the middles of the parts of the step, on the way that its first
@@ -367,7 +369,7 @@ class _Followed(NamedTuple):
                 return NonFiniteError(f"{what} at t = {t:.6g}")
         return None
 
-    def _raise(self, name: str, row: int, course: Course) -> NoReturn:
+    def _raise(self, name: str, row: int, course: VariationalMotion) -> NoReturn:
         """Raise the error of a step that failed: why, and what step would do."""
         h = float(self.stepping.step)
         t = float(self.times[0] + course.steps[row] * h)
@@ -386,7 +388,7 @@ class _Followed(NamedTuple):
         least = abs(h) / 2**SHORTEST
         raise IntegrationError(f"{what}: {why}; no step down to {least:.3g} would do there")
 
-    def _shorter(self, row: int, course: Course, t: float) -> float | None:
+    def _shorter(self, row: int, course: VariationalMotion, t: float) -> float | None:
         """The length of steps by which the motion can be followed for the time of the step that failed."""
         rows = len(course.q) if self.steps.sizes else 1
         here = jax.tree_util.tree_map(lambda leaf: np.repeat(leaf[row : row + 1], rows, axis=0), course)
@@ -414,34 +416,34 @@ def _pieces(counts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.bo
     return np.array(pieces), np.array(wanted)
 
 
-def _joined(found: list[Recorded]) -> Recorded:
-    return Recorded(*(np.concatenate(leaves, axis=1) for leaves in zip(*found, strict=True)))
+def _joined(found: list[RecordedValues]) -> RecordedValues:
+    return RecordedValues(*(np.concatenate(leaves, axis=1) for leaves in zip(*found, strict=True)))
 
 
 def _traced(
     system: DiscreteSystem, stepping: Stepping, times: Any, counts: NDArray[np.int64], q0: Any, v0: Any
-) -> Recorded:
+) -> RecordedValues:
     """The values (m, T, ...) of motions that JAX traces; NaN from the first time that is not reached."""
     size = math.gcd(*np.diff(counts).tolist()) if len(counts) > 1 else 1
     blocks = int(counts[-1]) // size, size
 
-    def one(q: jax.Array, v: jax.Array) -> Recorded:
+    def one(q: jax.Array, v: jax.Array) -> RecordedValues:
         found = differentiable_at(system, blocks, stepping.step, stepping.shares, times[0], q, v)
-        found = Recorded(*(leaf[counts // size] for leaf in found))
+        found = RecordedValues(*(leaf[counts // size] for leaf in found))
         alive = jnp.where(jnp.cumprod(found.good) == 1, 1.0, jnp.nan)
-        return Recorded(*(leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)) for leaf in found))
+        return RecordedValues(*(leaf * alive.reshape(-1, *(1,) * (leaf.ndim - 1)) for leaf in found))
 
-    recorded: Recorded = jax.vmap(one)(q0, v0)
+    recorded: RecordedValues = jax.vmap(one)(q0, v0)
     return recorded
 
 
-def _nothing(rows: list[Any], count: int) -> Recorded:
+def _nothing(rows: list[Any], count: int) -> RecordedValues:
     """The values (0, T, ...) of an empty batch."""
     q, v = (np.zeros((0, count, row.shape[1])) for row in rows)
-    return Recorded(q, v, *np.zeros((3, 0, count)))
+    return RecordedValues(q, v, *np.zeros((3, 0, count)))
 
 
-def _motion(times: Any, found: Recorded, batch: tuple[int, ...], conserving: bool) -> Motion:
+def _motion(times: Any, found: RecordedValues, batch: tuple[int, ...], conserving: bool) -> Motion:
     """The motions, with the relative change of the energy if it is conserved."""
     numpy: Any = jnp if is_traced(found.q) else np
     drift = None
@@ -467,19 +469,19 @@ def _as_rows(array: Any, batch: tuple[int, ...]) -> Any:
     return numpy.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)
 
 
-def _begin_rows(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> Course:
+def _begin_rows(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> VariationalMotion:
     return jax.vmap(lambda q, v: begin_at(system, q, v))(q, v)
 
 
 def _advance_rows(
-    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: Course
-) -> tuple[Course, Recorded]:
+    system: DiscreteSystem, h: Any, shares: jax.Array, t0: Any, counts: jax.Array, course: VariationalMotion
+) -> tuple[VariationalMotion, RecordedValues]:
     """`advance_at` of rows; one row is not vectorized, which compiles and runs faster."""
     if len(course.q) > 1:
-        many: tuple[Course, Recorded]
+        many: tuple[VariationalMotion, RecordedValues]
         many = jax.vmap(lambda own: advance_at(system, h, shares, t0, counts, own))(course)
         return many
     one = jax.tree_util.tree_map(lambda leaf: leaf[0], course)
     found = advance_at(system, h, shares, t0, counts, one)
-    rows: tuple[Course, Recorded] = jax.tree_util.tree_map(lambda leaf: leaf[None], found)
+    rows: tuple[VariationalMotion, RecordedValues] = jax.tree_util.tree_map(lambda leaf: leaf[None], found)
     return rows

@@ -124,13 +124,13 @@ class NumbersByLanes:
 
 
 @dataclass(frozen=True)
-class Lanes:
+class LaneScratch:
     """Zeros of which every piece of rows gets its own, (slots, LANES) float64, to work in."""
 
     slots: int
 
 
-Constant = WorkCopy | FilledCopy | ReadArray | Flag | Whole | Numbers | NumbersByLanes | Lanes
+Constant = WorkCopy | FilledCopy | ReadArray | Flag | Whole | Numbers | NumbersByLanes | LaneScratch
 
 _PIECE = 128  # at least so many rows are a piece of work for a thread
 # At most so many numbers are an argument of a callback: JAX lets the threads that may be waiting for
@@ -245,7 +245,7 @@ _LETTERS = {
     "I": Whole,
     "N": Numbers,
     "B": NumbersByLanes,
-    "L": Lanes,
+    "L": LaneScratch,
 }
 
 
@@ -382,7 +382,7 @@ def _argument_of(constant: Constant) -> Any:
             return bool(value)
         case Whole(value):
             return value
-        case Lanes(slots):
+        case LaneScratch(slots):
             return np.zeros((slots, LANES))
 
 
@@ -401,7 +401,7 @@ def _attributes_of(constant: Constant) -> tuple[np.ndarray, ...]:
             return (array,)
         case NumbersByLanes(arrays):
             return arrays
-        case Flag(value) | Whole(value) | Lanes(value):
+        case Flag(value) | Whole(value) | LaneScratch(value):
             return (np.array([float(value)]),)
 
 
@@ -641,7 +641,7 @@ _READERS = {
     Whole: (_whole, 1),
     Numbers: (_whole_numbers, 1),
     NumbersByLanes: (_whole_numbers_by_lanes, len(WIDTHS)),
-    Lanes: (_lanes, 1),
+    LaneScratch: (_lanes, 1),
 }
 
 # Tuples of arrays of several types: compiled functions that read one more than another, which operations of

@@ -16,3 +16,11 @@ __all__ = [
     "Status",
     "consistency",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "displacements": "GeodesicDisplacements GroupDisplacements",
+    "predictions": "predicted_at",
+    "spaces": "Phase Points linearized_at",
+    "updates": "UpdateSettings updated_at",
+}

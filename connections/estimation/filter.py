@@ -40,8 +40,8 @@ from connections.estimation.sensor import Sensor, as_connection, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.status import Status
 from connections.estimation.updates import (
-    Settings,
     Updated,
+    UpdateSettings,
     difference_at,
     judged,
     smoothed_at,
@@ -410,9 +410,9 @@ class Filter(Parametrized):
             return () if model.closed else model.kinematics.angles
         return frame.angles
 
-    def _settings(self, goes_on: bool) -> Settings:
+    def _settings(self, goes_on: bool) -> UpdateSettings:
         keeps = self.on_failure == "keep"
-        return Settings(self.reset, self.iterations, keeps, self.geodesic_steps, goes_on)
+        return UpdateSettings(self.reset, self.iterations, keeps, self.geodesic_steps, goes_on)
 
     def _update(
         self, goes_on: bool, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any

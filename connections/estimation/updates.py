@@ -46,7 +46,7 @@ from connections.geometry.numerics.definite import inverse_factor, lower_factor,
 from connections.geometry.numerics.products import small_product as product
 
 
-class Settings(NamedTuple):
+class UpdateSettings(NamedTuple):
     """How updates are made."""
 
     reset: Any
@@ -70,7 +70,7 @@ class Updated(NamedTuple):
 
 
 def updated_at(
-    space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
+    space: Space, settings: UpdateSettings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
 ) -> tuple[Updated, jax.Array]:
     """The estimate after a measurement and what it said; and whether geodesics need more steps."""
 
@@ -82,7 +82,7 @@ def updated_at(
 
 
 def _updated_at(
-    space: Space, settings: Settings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
+    space: Space, settings: UpdateSettings, sensor: Sensor, estimate: Estimate, y: jax.Array, gate: Any
 ) -> tuple[Updated, jax.Array | None]:
     x, P, k = estimate.state, estimate.P, space.dim
     known = Prior(lower_factor(P), inverse_factor(P))
@@ -190,7 +190,7 @@ def judged(predicted: Estimate, estimate: Estimate, off: jax.Array) -> Estimate:
 
 def smoothed_at(
     space: Space,
-    settings: Settings,
+    settings: UpdateSettings,
     estimate: Estimate,
     predicted: Estimate,
     Phi: jax.Array,
@@ -253,7 +253,7 @@ def _smoothed_at(
 
 
 def difference_at(
-    space: Space, settings: Settings, x: State, P: jax.Array, z: State
+    space: Space, settings: UpdateSettings, x: State, P: jax.Array, z: State
 ) -> tuple[jax.Array, jax.Array]:
     """The error (k,) that displaces x to z, NaN if it is not found; and as `updated_at`.
 

@@ -7,3 +7,8 @@
 from connections.explorer.server import LOOPBACK, PORT, Explorer, PortError, serve
 
 __all__ = ["LOOPBACK", "PORT", "Explorer", "PortError", "serve"]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "invitation": "invitation",
+}

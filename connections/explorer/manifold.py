@@ -33,7 +33,7 @@ _AROUND, _HEIGHTS = 192, 17  # directions: around, and from pole to pole if ther
 
 
 @dataclass(frozen=True, eq=False)
-class Seen:
+class DrawnSpace:
     """The drawing of a space at one point: curves end where they leave the chart, and are NaN after.
 
     Parameters
@@ -123,7 +123,7 @@ class Manifold:
         radius: float = 1.0,
         gamma: float = 0.0,
         torsion: float = 0.0,
-    ) -> Seen:
+    ) -> DrawnSpace:
         """Geodesics and carried frames from a point.
 
         Parameters
@@ -157,9 +157,9 @@ class Manifold:
         ]
         angle = 2.0 * np.arctan2(*size).max(axis=1)  # exact for small angles
         lengths = np.linspace(0.0, length, POINTS)
-        return Seen(curve, carried[0], carried[1], spokes, lengths, norms, angle)
+        return DrawnSpace(curve, carried[0], carried[1], spokes, lengths, norms, angle)
 
-    def circumference(self, seen: Seen) -> float:
+    def circumference(self, seen: DrawnSpace) -> float:
         """The length of the circle at the ends of the spokes (two velocities); NaN if it is not whole.
 
         Chords are lengthened as those of a circle, so that it is 2 pi r in a plane.

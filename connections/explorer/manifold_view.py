@@ -10,7 +10,7 @@ import numpy as np
 from connections._shown import as_html
 from connections.explorer import drawing
 from connections.explorer.drawing import DARK, GAP, GREY, PLAIN, PLAIN_THIRD, TWISTED, TWISTED_THIRD
-from connections.explorer.manifold import FRAMES, POINTS, Manifold, Seen, sphere_faces
+from connections.explorer.manifold import FRAMES, POINTS, DrawnSpace, Manifold, sphere_faces
 
 _REACH = 2.0  # radius of the picture, in the scene's metres
 _FIT = 1.7  # the picture is scaled anew when it is as many times larger or smaller
@@ -157,7 +157,7 @@ class ManifoldView(drawing.View):
         self._measure(result)
         self._asked = asked
 
-    def _measure(self, result: Seen) -> None:
+    def _measure(self, result: DrawnSpace) -> None:
         """Set the picture's box in coordinates, and its middle and scale in space."""
         points = np.concatenate([result.curve[: result.reached], result.spokes.reshape(-1, self.space.nq)])
         points = points[np.isfinite(points).all(axis=1)]
@@ -215,7 +215,7 @@ class ManifoldView(drawing.View):
         first = self.result.twisted[0]
         return self.space.arrow(np.tile(self.q, (len(first), 1)), first)
 
-    def _draw_ball(self, result: Seen) -> None:
+    def _draw_ball(self, result: DrawnSpace) -> None:
         space = self.space
         if space.n == 3:
             self.lines["circles"].visible = self.lines["spokes"].visible = False
@@ -294,7 +294,7 @@ class ManifoldView(drawing.View):
             receive_shadow=False,
         )
 
-    def _report(self, result: Seen) -> None:
+    def _report(self, result: DrawnSpace) -> None:
         space, reached = self.space, max(result.reached, 2)
         angle, lengths = np.degrees(result.angle[:reached]), result.lengths[:reached]
         drawing.fill(self.plots[0], lengths, angle)

@@ -20,7 +20,8 @@ import numpy as np
 from connections import multibody as mb
 from connections.affine.motions.jax_motions import HostMotions
 from connections.checks import IntegrationError, as_array, require_finite
-from connections.control import ContractionRates, contraction_rates
+from connections.control import contraction_rates
+from connections.control.results import ContractionRates
 from connections.explorer.link_meshes import surfaces
 from connections.integration.driver import follow
 from connections.integration.solver import Settings

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from connections._shown import as_html
-from connections.control import ContractionRates
+from connections.control.results import ContractionRates
 from connections.explorer import drawing
 from connections.explorer.body_shapes import depth, extent, shapes, tree_html
 from connections.explorer.drawing import DARK, GAP, PLAIN, TWISTED

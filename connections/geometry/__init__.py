@@ -46,3 +46,14 @@ __all__ = [
     "SampledCurve",
     "SphereFrame",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "frames": "PointFunction",
+    "group_maps": "adjoint_of_exponential_at logarithm_at require_group",
+    "groups": "SE2_STRUCTURE SE3_STRUCTURE",
+    "numerics.scales": "POINT_TOLERANCE worst worst_check",
+    "rigid.host_groups": "displaced_pose random_quaternion rotation_matrix skew",
+    "rigid.rotations": "rotation_matrix",
+    "sphere": "conformal_brackets",
+}

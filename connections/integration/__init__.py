@@ -6,3 +6,11 @@ JAX's. That of the former is written once for each language: for JAX and NumPy i
 loop over steps is in `driver`, in Python, for any number of motions; under tracing it is in `traced`. No
 module here knows a connection.
 """
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "driver": "follow",
+    "solver": "Settings",
+    "steps": "judging numpy_attempts plain_layout",
+    "traced": "solve",
+}

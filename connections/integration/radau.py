@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.integration.tolerances import Layout, with_error_ratios
+from connections.integration.tolerances import StateLayout, with_error_ratios
 
 _ROOT = np.sqrt(6.0)
 C = np.array([(4.0 - _ROOT) / 10.0, (4.0 + _ROOT) / 10.0, 1.0])
@@ -84,7 +84,7 @@ def stiff_step_at(
 def judged_stiff_step_at(
     rate: Callable[[jax.Array, jax.Array], jax.Array],
     scales_at: Callable[[jax.Array, jax.Array], jax.Array],
-    layout: Layout,
+    layout: StateLayout,
     instants: jax.Array,
     state: jax.Array,
     scales: jax.Array,

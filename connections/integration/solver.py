@@ -117,7 +117,7 @@ class Settings(NamedTuple):
         return self._replace(max_step=by(self.max_step, step))
 
 
-class Event(NamedTuple):
+class EventRequest(NamedTuple):
     """A function whose zeros along a motion are reported, and may end it.
 
     Parameters
@@ -132,7 +132,7 @@ class Event(NamedTuple):
     direction: float
 
     @classmethod
-    def of(cls, name: str, function: Callable[..., Any]) -> Event:
+    def of(cls, name: str, function: Callable[..., Any]) -> EventRequest:
         """The event of a function with SciPy's attributes ``terminal`` and ``direction``, both optional.
 
         Raises
@@ -169,7 +169,7 @@ class Solver:
 
     settings: Settings = field(default_factory=Settings)
     breakpoints: NDArray[np.float64] = field(default_factory=lambda: np.zeros(0))
-    events: tuple[Event, ...] | None = None
+    events: tuple[EventRequest, ...] | None = None
     allow_partial: bool = False
     estimate: bool = False
     stiff: bool = False
@@ -283,7 +283,7 @@ def _times(breakpoints: Any) -> NDArray[np.float64]:
     return np.unique(times)
 
 
-def _events(events: Any) -> tuple[Event, ...] | None:
+def _events(events: Any) -> tuple[EventRequest, ...] | None:
     if events is None:
         return None
     if isinstance(events, Iterable) and not isinstance(events, list | tuple) and not callable(events):
@@ -292,4 +292,4 @@ def _events(events: Any) -> tuple[Event, ...] | None:
     functions = tuple(events) if isinstance(events, list | tuple) else (events,)
     for i, function in enumerate(functions):
         require_function(f"events[{i}]", function, EVENT)
-    return tuple(Event.of(f"events[{i}]", function) for i, function in enumerate(functions))
+    return tuple(EventRequest.of(f"events[{i}]", function) for i, function in enumerate(functions))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from connections.integration.dop853 import A_DENSE, C_DENSE, A, C, E
-from connections.integration.tolerances import Layout, with_error_ratios
+from connections.integration.tolerances import StateLayout, with_error_ratios
 
 Array = NDArray[np.float64]
 Rate = Callable[[float, Array, Array], None]  # (s, y, out)
@@ -122,7 +122,7 @@ def numpy_attempts(
 def judging(
     attempts: Callable[[NDArray[np.int64], Array, Array, Array, Array], Array],
     scales: Array,
-    layout: Layout,
+    layout: StateLayout,
     tolerances: tuple[float, float],
 ) -> Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]:
     """Steps of several motions, judged in NumPy, as `driver.follow` takes them.
@@ -145,6 +145,6 @@ def judging(
     return attempt
 
 
-def plain_layout(k: int) -> Layout:
+def plain_layout(k: int) -> StateLayout:
     """A layout of k components that are no coordinates of a point, in one group."""
-    return Layout(np.zeros(k, dtype=bool), (slice(0, k),))
+    return StateLayout(np.zeros(k, dtype=bool), (slice(0, k),))

@@ -72,7 +72,7 @@ ERRORS = 10.0  # tolerances of a step: so large a motion of components is not to
 LOOK = 64  # steps between two looks at what is conserved, besides requested times
 
 
-class Layout(NamedTuple):
+class StateLayout(NamedTuple):
     """Kinds and groups of the components of a state.
 
     Parameters
@@ -87,20 +87,20 @@ class Layout(NamedTuple):
 
 
 class LayoutKey(NamedTuple):
-    """A `Layout` that can be hashed, for functions that are compiled for it."""
+    """A `StateLayout` that can be hashed, for functions that are compiled for it."""
 
     points: tuple[bool, ...]
     groups: tuple[tuple[int, int], ...]
 
     @classmethod
-    def of(cls, layout: Layout) -> LayoutKey:
+    def of(cls, layout: StateLayout) -> LayoutKey:
         """The key of a layout."""
         return cls(tuple(layout.points.tolist()), tuple((g.start, g.stop) for g in layout.groups))
 
     @property
-    def layout(self) -> Layout:
+    def layout(self) -> StateLayout:
         """The layout."""
-        return Layout(np.array(self.points, dtype=bool), tuple(slice(*ends) for ends in self.groups))
+        return StateLayout(np.array(self.points, dtype=bool), tuple(slice(*ends) for ends in self.groups))
 
 
 class Tolerances(NamedTuple):
@@ -119,7 +119,7 @@ def with_error_ratios(
     found: Any,
     state: Any,
     scales: Any,
-    layout: Layout,
+    layout: StateLayout,
     elapsed: Any,
     step: Any,
     grain: Any,
@@ -195,7 +195,7 @@ def at_beginning(y0: Any, origin: Any, numpy: Any = np) -> Any:
     return numpy.stack([y0, nothing, here, here, nothing, nothing])
 
 
-def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> Any:
+def expected_rates(terms: Any, units: Any, layout: StateLayout, numpy: Any = np) -> Any:
     """`CHANGED` times the rates in units that the terms of a state at rest have without each other, (k,).
 
     A motion at rest has no size of which its errors could be a part. What makes it move is a sum of terms,
@@ -219,7 +219,7 @@ def expected_rates(terms: Any, units: Any, layout: Layout, numpy: Any = np) -> A
     return numpy.zeros_like(units) + _largest_of_groups(sizes, layout.groups, numpy)
 
 
-def is_held(rates: Any, terms: Any, units: Any, layout: Layout) -> bool:
+def is_held(rates: Any, terms: Any, units: Any, layout: StateLayout) -> bool:
     """Whether terms of the rates cancel to their round-off, so that no step has a small relative error.
 
     Parameters

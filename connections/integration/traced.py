@@ -27,8 +27,8 @@ from connections.integration.tolerances import (
     NO_LONGER,
     SHORTEST,
     SUSPECT,
-    Layout,
     LayoutKey,
+    StateLayout,
     across,
     at_beginning,
     clock_counts,
@@ -70,7 +70,7 @@ def solve(
     scales_at: Function,
     y0: jax.Array,
     scales: jax.Array,
-    layout: Layout,
+    layout: StateLayout,
     clock: jax.Array,
     settings: Settings,
 ) -> tuple[jax.Array, jax.Array]:
@@ -237,7 +237,7 @@ def beginning(y0: Any, course: StepControl, room: int = 0, numpy: Any = np) -> M
 def after_steps(
     rate: Function,
     scales_at: Function,
-    layout: Layout,
+    layout: StateLayout,
     course: StepControl,
     begin: MotionInProgress,
     until: Any,

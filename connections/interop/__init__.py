@@ -14,3 +14,11 @@ __all__ = [
     "joint_example",
     "to_geomstats",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "adaptors": "QUANTITIES",
+    "libraries": "KINDS LIBRARIES installed_libraries library_named",
+    "library_runs": "Request audits_apart require_readable",
+    "other_python": "NotGivenError OtherPython OtherRobot TIMEOUT",
+}

@@ -24,7 +24,7 @@ from connections import multibody as mb
 from connections.checks import Check
 from connections.coriolis import AuditReport, audit_coriolis
 from connections.interop.libraries import LibraryRobot
-from connections.interop.libraries.library import Array, Slots, slots
+from connections.interop.libraries.library import Array, JointSlices, slots
 from connections.multibody.definition.kinematics import product_of_frames
 
 #: Properties of a library that has only the vector C v.
@@ -71,7 +71,7 @@ def faults_of(
     if not failing:
         return
     kinds = joint_kinds(theirs.model, theirs.kinds)
-    by_kind: dict[str, list[Slots]] = {}
+    by_kind: dict[str, list[JointSlices]] = {}
     for slot in slots(theirs.model):
         by_kind.setdefault(kinds[slot.name], []).append(slot)
     found: dict[str, list[tuple[str, ...]]] = {name: [] for name in failing}
@@ -97,7 +97,7 @@ def faults_of(
 def _locked(
     theirs: LibraryRobot,
     coriolis: Callable[[Array, Array], Array],
-    moving: Sequence[Slots],
+    moving: Sequence[JointSlices],
     q: Array,
     v: Array,
 ) -> AuditReport:

@@ -1,21 +1,21 @@
 """Robots: joints, `Mechanism`, URDF and MJCF files; `Model`, which defines H and A; fast recursions.
 
+`mb.joints` has limits, motors and springs, too; `mb.curvatures` curvature tensors and what is made of them,
+`mb.codegen` generated C and CUDA.
+
 >>> from connections import multibody as mb
 >>> model = mb.from_urdf("robot.urdf", floating_base=True)  # doctest: +SKIP
 """
 
+from connections._moved import keep_old_names
 from connections.affine.independent_forms import SelectedForms, independent_forms
 from connections.engines.threads import get_num_threads, set_num_threads
+from connections.multibody import codegen as codegen
+from connections.multibody import curvatures as curvatures
+from connections.multibody import joints as joints
 from connections.multibody.as_geometry.recursive_connection import RecursiveConnection, RecursiveMetric
 from connections.multibody.assembly.assembly import AssemblyWarning
 from connections.multibody.constraint_forces import closure_forces, joint_forces
-from connections.multibody.curvature_extremes import CurvatureExtremes, extreme_sectional_curvatures
-from connections.multibody.curvatures import (
-    curvature_with_torsion,
-    ricci,
-    scalar_curvature,
-    sectional_curvature,
-)
 from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection, RigidBodySystemMetric
 from connections.multibody.description.examples import example, example_path, examples
 from connections.multibody.description.left_out import LeftOutWarning
@@ -34,8 +34,6 @@ from connections.multibody.functions import (
     coriolis_matrix_rate,
     coriolis_product,
     coriolis_transpose_product,
-    curvature,
-    curvature_operator,
     forward_dynamics,
     forward_kinematics,
     frame_jacobian,
@@ -50,10 +48,6 @@ from connections.multibody.functions import (
     nonlinear_effects,
     regressor,
 )
-from connections.multibody.generation.cuda_loading import load_cuda
-from connections.multibody.generation.folder import generate_c
-from connections.multibody.generation.loading import load_c
-from connections.multibody.in_jax.export import export_checks
 from connections.multibody.inertia import InertiaWarning
 from connections.multibody.inertia_metric import inertia_metric
 from connections.multibody.inverse_kinematics import InverseKinematics, inverse_kinematics
@@ -63,16 +57,10 @@ from connections.multibody.joints import (
     Free,
     Helical,
     Joint,
-    Keyframe,
-    Limits,
-    LimitsWarning,
-    Motor,
-    Passive,
     Planar,
     Prismatic,
     Revolute,
     Spherical,
-    Spring,
     Universal,
 )
 from connections.multibody.linearization import (
@@ -89,7 +77,7 @@ from connections.multibody.momenta import (
     centroidal_momentum_matrix_rate,
     kinetic_energy,
 )
-from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
 from connections.multibody.rolling import (
@@ -113,11 +101,10 @@ __all__ = [
     "AssemblyWarning",
     "Ball",
     "Blade",
-    "Closed",
+    "SolvedLoops",
     "Coincident",
     "ConstantVelocity",
     "Contact",
-    "CurvatureExtremes",
     "Cylindrical",
     "Distance",
     "Fixed",
@@ -126,14 +113,9 @@ __all__ = [
     "InertiaWarning",
     "InverseKinematics",
     "Joint",
-    "Keyframe",
     "LeftOutWarning",
-    "Limits",
-    "LimitsWarning",
     "Mechanism",
     "Model",
-    "Motor",
-    "Passive",
     "Planar",
     "Prismatic",
     "RecursiveConnection",
@@ -143,7 +125,6 @@ __all__ = [
     "RigidBodySystemMetric",
     "SelectedForms",
     "Spherical",
-    "Spring",
     "TracedModel",
     "Universal",
     "Wheel",
@@ -163,17 +144,12 @@ __all__ = [
     "coriolis_matrix_rate",
     "coriolis_product",
     "coriolis_transpose_product",
-    "curvature",
-    "curvature_operator",
-    "curvature_with_torsion",
     "difference",
     "discrete_momentum",
     "displace",
     "example",
     "example_path",
     "examples",
-    "export_checks",
-    "extreme_sectional_curvatures",
     "finite_differences",
     "forward_dynamics",
     "forward_dynamics_derivatives",
@@ -185,7 +161,6 @@ __all__ = [
     "frame_pose",
     "from_mjcf",
     "from_urdf",
-    "generate_c",
     "get_num_threads",
     "gravity",
     "independent_forms",
@@ -200,21 +175,42 @@ __all__ = [
     "joint_forces",
     "linearize",
     "load",
-    "load_c",
-    "load_cuda",
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",
     "momentum_regressor",
     "nonlinear_effects",
     "regressor",
-    "ricci",
     "rolling_forms",
-    "scalar_curvature",
-    "sectional_curvature",
     "set_num_threads",
     "total_mass",
     "variational_step",
     "warm_up",
     "zero_order_hold",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "clusters": "LINEAR",
+    "definition": "spatial",
+    "definition.host_kinematics": "configuration",
+    "definition.kinematics": "Kinematics product_of_frames",
+    "description.files": "MOST_ASSETS",
+    "description.limited": "MEMORY SECONDS run_limited",
+    "description.mjcf": "mujoco_for",
+    "description.urdf_visuals": "Visual read_visuals",
+    "description.xml": "read_root",
+    "generation.identifiers": "identifier",
+    "generation.recording": "STEPS exported of_frames",
+    "inertia": "inertia_of inertia_of_matrix pseudo_inertia_basis",
+    "joints.coordinates": "CoordinateJoint",
+    "loops.closed_kinematics": "ClosedKinematics",
+    "loops.condition_rows": "FunctionCoupling FunctionLoop gather",
+    "model": "require_model",
+    "program": "warm_up",
+    "program.closure_conditions": "HostConditions",
+    "program.compiled_functions": "compiled description",
+    "program.table": "BODY_FACTORS",
+}
+
+keep_old_names(__name__)

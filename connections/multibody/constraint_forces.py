@@ -52,7 +52,7 @@ def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = No
     Parameters
     ----------
     model : the robot; without loops and couplings there are none.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
     tau : (..., nv) in place of a: forces of the motors, which are at the independent joints, N m and N.
@@ -97,7 +97,7 @@ def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     a : (..., nv) accelerations vdot, rad/s^2 and m/s^2.
     tau : (..., nv) in place of a: forces of the motors, which are at the independent joints, N m and N.

@@ -43,7 +43,7 @@ class CurvatureExtremes(NamedTuple):
     >>> import numpy as np
     >>> from connections import multibody as mb
     >>> robot = mb.example("arm")
-    >>> found = mb.extreme_sectional_curvatures(robot, [0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
+    >>> found = mb.curvatures.extreme_sectional_curvatures(robot, [0.3, -0.8, 1.2, 0.1, 0.5, 0.0])
     >>> bool(found.lower <= found.least <= found.greatest <= found.upper)
     True
     >>> found.greatest_plane.shape
@@ -72,7 +72,7 @@ def extreme_sectional_curvatures(model: Model, q: Any) -> CurvatureExtremes:
     Parameters
     ----------
     model : the robot, with two velocities or more.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
 
     Returns
     -------
@@ -92,7 +92,7 @@ def extreme_sectional_curvatures(model: Model, q: Any) -> CurvatureExtremes:
     --------
     >>> from connections import multibody as mb
     >>> robot = mb.example("arm")
-    >>> found = mb.extreme_sectional_curvatures(robot, robot.neutral())
+    >>> found = mb.curvatures.extreme_sectional_curvatures(robot, robot.neutral())
     >>> bool(found.lower <= found.least < found.greatest <= found.upper)
     True
 

@@ -48,8 +48,8 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot; for closed chains, the differences are those of the independent joints.
-    q0, q1 : (..., nq) configurations, or a `Closed`; leading axes broadcast. q and -q of a quaternion are one
-        rotation.
+    q0, q1 : (..., nq) configurations, or `SolvedLoops`; leading axes broadcast. q and -q of a quaternion are
+        one rotation.
 
     Raises
     ------
@@ -88,7 +88,7 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot; for closed chains, the independent joints are displaced, and loops are not checked.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
     xi : (..., nv) displacements in the model's frame, rad and m; leading axes broadcast.
 
     Raises
@@ -131,7 +131,7 @@ def finite_differences(
     ----------
     model : the robot.
     function : (k, nq) configurations -> (k, ...).
-    q : (nq,) a configuration, or a `Closed`.
+    q : (nq,) a configuration, or `SolvedLoops`.
     step : h, rad and m.
     central : whether to step both ways.
 

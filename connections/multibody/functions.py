@@ -46,7 +46,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 _ARGUMENTS = {
     "model": "the robot.",
-    "q": "(..., nq) configurations, or a `Closed`, whose loops are solved.",
+    "q": "(..., nq) configurations, or `SolvedLoops`, whose loops are solved.",
     "v": "(..., nv) velocities in the model's frame, rad/s and m/s.",
     "w": "(..., nv) vectors in the model's frame, in the units of v; of Hessian products the weights.",
     "a": "(..., nv) accelerations vdot, rad/s^2 and m/s^2.",
@@ -115,7 +115,8 @@ def _example(name: str, function: Callable[P, R]) -> str:
     required = [
         key for key, value in signature(function).parameters.items() if value.default is Signature.empty
     ]
-    call = f"mb.{name}({', '.join(values.get(key, 'v') for key in required)})"
+    room = "mb.curvatures" if "curvature" in name else "mb"
+    call = f"{room}.{name}({', '.join(values.get(key, 'v') for key in required)})"
     shape = RECURSIONS[name].core(6, 6)
     if "tuple" in str(signature(function).return_annotation):  # matrices, one by one
         shown = f">>> [matrix.shape for matrix in {call}]\n{[shape[1:]] * shape[0]}"

@@ -70,7 +70,7 @@ from connections.multibody.joints.limits import Limits
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.model import Model, close_loops, require_model, total_mass
 from connections.multibody.momenta import centroidal_momentum_matrix_rate
-from connections.multibody.program.closed import Closed, coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 
 CENTER_OF_MASS = "center_of_mass"  # in place of a frame
 SOLVED, CLOSEST, STEPS = "solved", "closest", "steps"
@@ -158,8 +158,8 @@ def inverse_kinematics(
     targets : {frame: (..., 4, 4) its pose, (..., 3, 3) its rotation, or (..., 3) where its origin is to be},
         in the world, m. For another point of a body, add a frame by ``model.with_frames``. It may be empty
         if there is a `center_of_mass`.
-    q0 : (..., nq) where the search starts, or a `Closed`; leading axes broadcast with those of the targets,
-        so that several starts, or many targets, are one call.
+    q0 : (..., nq) where the search starts, or `SolvedLoops`; leading axes broadcast with those of the
+        targets, so that several starts, or many targets, are one call.
     weights : {frame: a number, or one for each component}, not negative, of the squares of the residuals, 1
         by default: [log R_d^T R; R_d^T (p - p_d)] of a pose (6,), log R_d^T R of a rotation (3,), p - p_d of
         a point (3,). They matter if not all targets can be reached; a component of weight zero is free.
@@ -227,15 +227,15 @@ def inverse_kinematics(
     batch = batch_axes(names, arrays)
     bounds, placed = _Bounds.of(model, limits), [goal.rows(batch) for goal in goals]
     wishes = None if wish is None else as_rows(wish, batch)
-    search = _Search(model, placed, bounds, wishes, tolerance, max_steps)
-    guess = close_loops(model, q0) if isinstance(q0, Closed) and model.closed else None
+    search = _TargetSearch(model, placed, bounds, wishes, tolerance, max_steps)
+    guess = close_loops(model, q0) if isinstance(q0, SolvedLoops) and model.closed else None
     spanning = None if guess is None else as_rows(np.asarray(guess.spanning), batch)
     starts = as_rows(start, batch)
     found = search.from_starts(starts, spanning)
     led_astray = np.flatnonzero(found.status != SOLVED)
     if wish is not None and led_astray.size:  # what pulls to the posture may pull out of reach
         these = [goal._replace(flat=goal.flat[led_astray]) for goal in placed]
-        plain = _Search(model, these, bounds, None, tolerance, max_steps)
+        plain = _TargetSearch(model, these, bounds, None, tolerance, max_steps)
         again = plain.from_starts(starts[led_astray], None if spanning is None else spanning[led_astray])
         reached = again.status == SOLVED
         for array, other in zip(found, again, strict=True):
@@ -474,14 +474,14 @@ class _At(NamedTuple):
     rates: np.ndarray  #: (k, b, nv) of the bounded values
 
 
-class _Found(NamedTuple):
+class _FoundRows(NamedTuple):
     q: np.ndarray
     error: np.ndarray
     status: np.ndarray
     steps: np.ndarray
 
 
-class _Search:
+class _TargetSearch:
     """The search for rows of targets."""
 
     def __init__(
@@ -508,7 +508,7 @@ class _Search:
         columns[_independent(model)[1]] = np.arange(model.nv)
         self._units = np.eye(model.nv)[columns]
 
-    def from_starts(self, q: np.ndarray, spanning: np.ndarray | None) -> _Found:
+    def from_starts(self, q: np.ndarray, spanning: np.ndarray | None) -> _FoundRows:
         """Where the search ends that starts at these rows (k, nq), near spanning configurations (k, nq_s)."""
         count, nv, bounds = len(q), self._model.nv, self._bounds
         q = q.copy() if self._model.closed else bounds.within(q)
@@ -527,7 +527,7 @@ class _Search:
             status[(status == "") & (steps >= self._most)] = STEPS
             left = np.flatnonzero(status == "")
             if not left.size:
-                return _Found(q, at.error, status, steps)
+                return _FoundRows(q, at.error, status, steps)
             steps[left] += 1
             H, g, merit = self._quadratic(q[left], at, left, pull[left])
             D[left] = np.maximum(D[left], np.einsum("knn->kn", H))
@@ -649,7 +649,7 @@ class _Search:
         lower, upper = np.where(room * [[[-1.0]], [[1.0]]] > 0.0, _SHARE * room, room)
         motion = np.einsum("kbn,kn->kb", rates, x)
         for row in np.flatnonzero(~((motion >= lower) & (motion <= upper)).all(axis=1)):
-            bounded = quadratic_programs.Program(A[row], g[row], rates[row], upper[row], lower[row])
+            bounded = quadratic_programs.QuadraticProgram(A[row], g[row], rates[row], upper[row], lower[row])
             found = quadratic_programs.solved(bounded, _WHAT)
             if found is None:  # limits of dependent joints that no step reaches: no further away from them
                 low, up = np.minimum(lower[row], 0.0), np.maximum(upper[row], 0.0)

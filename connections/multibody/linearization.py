@@ -105,7 +105,7 @@ def linearize(
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`.
+    q : (..., nq) configurations, or `SolvedLoops`.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
     tau : (..., nv) generalized forces, N m and N.
     step : s; if given, the result is `zero_order_hold` over this step.

@@ -65,7 +65,7 @@ from connections.multibody.joints.limits import Limits
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.passive_forces import passive_forces, passive_slopes, passive_slopes_at
-from connections.multibody.program.closed import Closed, coordinates_of, with_numpy_arrays
+from connections.multibody.program.closed import SolvedLoops, coordinates_of, with_numpy_arrays
 from connections.multibody.program.program import Program
 from connections.multibody.program.regularity import require_semidefinite
 from connections.multibody.traced_model import TracedModel, placement_of_joint
@@ -258,15 +258,15 @@ class Model(ByContent):
         return self.kinematics.random(rng)
 
     def spanning_configuration(
-        self, q: Any, guess: Mapping[str, Any] | Closed | None = None
+        self, q: Any, guess: Mapping[str, Any] | SolvedLoops | None = None
     ) -> dict[str, Array]:
         """The configuration of every joint by name, dependent joints of closed loops included.
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         guess : {joint name: configuration} of all joints, as this function returns it for one point, or a
-            `Closed`, from which loops are followed to q; the model's reference if None.
+            `SolvedLoops`, from which loops are followed to q; the model's reference if None.
 
         Returns
         -------
@@ -340,9 +340,9 @@ class Model(ByContent):
         """The centre of mass (3,), m, of all bodies in the world, at q (nq,)."""
         return first_moment_at(self.kinematics, q) / total_mass(self)
 
-    def potential_at(self, q: jax.Array | Closed) -> jax.Array:
-        """Potential energy of gravity, J, at q (nq,), or a `Closed`: -sum_b g . (m_b p_b + R_b h_b)."""
-        if isinstance(q, Closed):
+    def potential_at(self, q: jax.Array | SolvedLoops) -> jax.Array:
+        """Potential energy of gravity, J, at q (nq,), or `SolvedLoops`: -sum_b g . (m_b p_b + R_b h_b)."""
+        if isinstance(q, SolvedLoops):
             coordinates_of(q, self.kinematics)
             return self.spanning_tree.potential_at(q.spanning)
         return -jnp.asarray(self.gravity) @ first_moment_at(self.kinematics, q)
@@ -359,7 +359,7 @@ class Model(ByContent):
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`. Without loops and motors on frames, B is constant.
+        q : (..., nq) configurations, or `SolvedLoops`. Without loops and motors on frames, B is constant.
 
         Raises
         ------
@@ -384,7 +384,7 @@ class Model(ByContent):
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
         Raises
@@ -410,7 +410,7 @@ class Model(ByContent):
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
         Raises
@@ -443,13 +443,13 @@ class Model(ByContent):
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
 
         Raises
         ------
         ShapeError, NonFiniteError, PointError, ClosureError.
         """
-        if isinstance(q, Closed):
+        if isinstance(q, SolvedLoops):
             coordinates_of(q, self.kinematics)
             return self.spanning_tree.potential(q.spanning)
         return evaluate(self, self.potential_at, Argument("q", q, (self.nq,)))
@@ -836,20 +836,20 @@ def require_model(name: str, model: Any) -> None:
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
 
 
-def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
-    """q with its loops solved, a `Closed`, which every function of the robot takes in place of q.
+def close_loops(model: Model, q: Any, guess: Any = None) -> SolvedLoops:
+    """q with its loops solved, `SolvedLoops`, which every function of the robot takes in place of q.
 
     Parameters
     ----------
     model : the robot; without loops, there is nothing to solve.
     q : (..., nq) configurations.
-    guess : a `Closed` at a configuration near q, or (..., nq_s) configurations of all joints, as in
+    guess : `SolvedLoops` at a configuration near q, or (..., nq_s) configurations of all joints, as in
         ``closed.spanning``. The loops are followed from there, instead of from the reference, so the branch
         is that of the guess; near it, Newton's method takes a step or two.
 
     Raises
     ------
-    ShapeError, NonFiniteError; PointError : also a `Closed` of another robot; ClosureError naming the loop
+    ShapeError, NonFiniteError; PointError : also `SolvedLoops` of another robot; ClosureError naming the loop
     that cannot close or is singular; TypeError : an argument of another kind, or a guess for a robot without
     loops.
 
@@ -874,7 +874,7 @@ def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
     directly = model.program.close_directly(q, guess)
     if directly is not None:
         return directly
-    if isinstance(q, Closed) and guess is None:
+    if isinstance(q, SolvedLoops) and guess is None:
         coordinates_of(q, kinematics)
         return q
     at, start = coordinates_of(q, kinematics), coordinates_of(guess, kinematics, "guess")
@@ -883,8 +883,8 @@ def close_loops(model: Model, q: Any, guess: Any = None) -> Closed:
     return as_given(model.program.close(at, guess), at, start)
 
 
-def solved(model: Model, q: Any) -> Closed:
-    """q as a `Closed`, for functions that ask several recursions; in NumPy, unless JAX traces it."""
+def solved(model: Model, q: Any) -> SolvedLoops:
+    """q as `SolvedLoops`, for functions that ask several recursions; in NumPy, unless JAX traces it."""
     closed = close_loops(model, q)
     return closed if is_traced(closed) else with_numpy_arrays(closed)
 

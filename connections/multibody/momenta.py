@@ -40,7 +40,7 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
     Raises
@@ -77,7 +77,7 @@ def centroidal_momentum(model: Model, q: Any, v: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
     Raises
@@ -111,7 +111,7 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
 
     Raises
     ------
@@ -145,7 +145,7 @@ def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
     Parameters
     ----------
     model : the robot.
-    q : (..., nq) configurations, or a `Closed`, whose loops are solved.
+    q : (..., nq) configurations, or `SolvedLoops`, whose loops are solved.
     v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
     Raises

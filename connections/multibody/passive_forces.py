@@ -18,12 +18,12 @@ from connections.evaluation.content import ByContent
 from connections.evaluation.parameters import PytreePartial
 from connections.multibody.applied_forces import PassiveLaw, passive_forces_at
 from connections.multibody.definition.host_kinematics import configuration
-from connections.multibody.program.closed import Closed, coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 from connections.multibody.program.solution_layout import Solution
 
 
 def passive_forces(model: Any, q: Any, v: Any) -> Any:
-    """tau (..., nv), N m and N, at q (..., nq), or a `Closed`, and v (..., nv)."""
+    """tau (..., nv), N m and N, at q (..., nq), or `SolvedLoops`, and v (..., nv)."""
     if is_traced(q, v):
         return evaluate(model, model.passive_forces_at, *_arguments(model, q, v))
     at, x, batch = _real(model, q, v)
@@ -120,13 +120,13 @@ def _arguments(model: Any, q: Any, v: Any) -> tuple[Argument, Argument]:
 
 
 def _real(model: Any, q: Any, v: Any) -> tuple[Any, np.ndarray, tuple[int, ...]]:
-    """q, of a robot with loops a `Closed`, and v, both checked, and their batch axes."""
+    """q, of a robot with loops `SolvedLoops`, and v, both checked, and their batch axes."""
     v = np.asarray(as_array("v", v, (model.nv,)), dtype=np.float64)
     require_finite("v", v)
     points = coordinates_of(q, model.kinematics)
     if not model.closed:
         q = points = configuration(model.kinematics, "q", points)
-    elif not isinstance(q, Closed):
+    elif not isinstance(q, SolvedLoops):
         q = model.program.close(points)
         points = q.q
     return q, v, batch_axes(("q", "v"), (points, v))
@@ -134,4 +134,4 @@ def _real(model: Any, q: Any, v: Any) -> tuple[Any, np.ndarray, tuple[int, ...]]
 
 def _arrays(q: Any, v: Any) -> tuple[Any, Any]:
     """The arrays that say of which kind a result is."""
-    return (q.q if isinstance(q, Closed) else q), v
+    return (q.q if isinstance(q, SolvedLoops) else q), v

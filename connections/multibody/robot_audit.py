@@ -8,8 +8,10 @@ from connections.checks import require_function
 from connections.coriolis import AuditReport
 from connections.coriolis import audit_coriolis as audit_black_boxes
 from connections.coriolis.audit.measurements import BlackBoxCoriolis
-from connections.multibody.functions import mass_matrix
+from connections.coriolis.of_robots import register
+from connections.multibody.functions import coriolis_matrix, mass_matrix
 from connections.multibody.model import Model, require_model
+from connections.multibody.traced_model import TracedModel
 
 
 def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:
@@ -25,7 +27,7 @@ def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> 
 
     Returns
     -------
-    AuditReport, as by `connections.audit_coriolis`.
+    AuditReport, as by `connections.audit_coriolis`, which takes a robot, too.
 
     Raises
     ------
@@ -49,3 +51,8 @@ def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> 
     require_model("audit_coriolis", model)
     require_function("coriolis", coriolis, "(q, v) -> C (nv, nv)")
     return audit_black_boxes(coriolis, lambda point: mass_matrix(model, point), model.frame, q, v)
+
+
+# `connections.coriolis_matrix` and `connections.audit_coriolis` hand robots over to these.
+register(Model, coriolis_matrix=coriolis_matrix, audit_coriolis=audit_coriolis)
+register(TracedModel, coriolis_matrix=coriolis_matrix)

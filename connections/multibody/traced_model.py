@@ -117,8 +117,8 @@ class TracedModel:
     `with_motors` and `with_passive` return it where JAX traces what they are given. Every recursion takes it
     in place of the model. Its derivatives by inertias, gravity and armature are those of the recursions,
     which are linear in the inertias: no definition is differentiated. If placements of joints are data,
-    everything is computed by the robot's definition in JAX, which costs more; loops close again there. Map over
-    robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)`` is one
+    everything is computed by the robot's definition in JAX, which costs more; loops close again there. Map
+    over robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)`` is one
     with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
 
     Nothing about traced numbers is checked but shapes and names. A body without mass but with a first moment,
@@ -233,7 +233,7 @@ class TracedModel:
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq), or a `Closed` in its place, and then vectors (..., nv).
+        given : q (..., nq), or `SolvedLoops` in its place, and then vectors (..., nv).
         out : None.
         chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
 
@@ -301,8 +301,8 @@ class TracedModel:
     def with_placements(self, placements: Mapping[str, Any]) -> TracedModel:
         """The robot with joints that are elsewhere, as by `Model.with_placements`.
 
-        Loops close at the reference with its independent joints, and are followed from there; where they do not
-        close, results are NaN.
+        Loops close at the reference with its independent joints, and are followed from there; where they do
+        not close, results are NaN.
 
         Parameters
         ----------
@@ -401,7 +401,7 @@ class TracedModel:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
 
         Raises
         ------
@@ -433,7 +433,7 @@ class TracedModel:
 
         Parameters
         ----------
-        q : (..., nq) configurations, or a `Closed`.
+        q : (..., nq) configurations, or `SolvedLoops`.
         v : (..., nv) velocities in the model's frame, rad/s and m/s.
 
         Raises
@@ -467,7 +467,7 @@ class TracedModel:
         return both[..., 0, :, :], both[..., 1, :, :]
 
     def potential_at(self, q: Any) -> jax.Array:
-        """Potential energy of gravity, J, at q (nq,), or a `Closed`: -m g . c, c the centre of mass."""
+        """Potential energy of gravity, J, at q (nq,), or `SolvedLoops`: -m g . c, c the centre of mass."""
         center = self.evaluate("center_of_mass", (q,), None)
         return -jnp.sum(self.parameters[:, 0]) * (self.gravity @ center)
 
@@ -542,7 +542,7 @@ class TracedModel:
     def _over_batch(
         self, function: Callable[..., jax.Array], names: Sequence[str], given: Sequence[Any]
     ) -> jax.Array:
-        """A function of one point over all batch axes of q (..., nq), or a `Closed`, and v (..., nv)."""
+        """A function of one point over all batch axes of q (..., nq), or `SolvedLoops`, and v (..., nv)."""
         given = coordinates_of(given[0], self.kinematics), *given[1:]
         sizes = [(self.nq,), *[(self.nv,)] * (len(given) - 1)]
         arrays = [as_array(*item) for item in zip(names, given, sizes, strict=True)]

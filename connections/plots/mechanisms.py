@@ -19,10 +19,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from connections._shown import as_label
+from connections.multibody import Model
 from connections.multibody.clusters import LINEAR
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.multibody.loops.condition_rows import FunctionCoupling, FunctionLoop
-from connections.multibody.model import Model, require_model
+from connections.multibody.model import require_model
 from connections.plots.canvas import BLACK, BLUE, GREY, RED, color, new_figure
 
 _LETTER, _LINE, _MARGIN, _FONT = 0.085, 0.18, 0.12, 9.0  # inches, and points

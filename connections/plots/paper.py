@@ -38,7 +38,7 @@ from connections.control.tracking_example import (
     table,
 )
 from connections.plots.canvas import BLACK, BLUE, GREEN, GREY, RED, color, new_figure
-from connections.plots.transport import figure_3
+from connections.plots.transport import figure_transport
 
 STYLES = ("-", "--", ":", "-.")
 FIRST_MOMENTS = 3.0  # s, shown enlarged in Fig. 6
@@ -93,7 +93,7 @@ def figure_states(result: TrackingResult, title: str) -> Figure:
     return figure
 
 
-def figure_6(results: Sequence[TrackingResult]) -> Figure:
+def figure_trajectories(results: Sequence[TrackingResult]) -> Figure:
     """Trajectories in space for several beta; the first moments on the right. Source: [W] Fig. 6.
 
     Parameters
@@ -104,7 +104,7 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     --------
     >>> from connections import plots
     >>> from connections.control import tracking_example
-    >>> figure = plots.figure_6(tracking_example.explore([0.0, -5.0]))
+    >>> figure = plots.figure_trajectories(tracking_example.explore([0.0, -5.0]))
     >>> figure.savefig("trajectories.png")
     >>> [text.get_text() for text in figure.legends[0].get_texts()]
     ['C = 0 (torsion-free)', 'C = -5 (v x)', 'desired', 'start']
@@ -130,7 +130,7 @@ def figure_6(results: Sequence[TrackingResult]) -> Figure:
     return figure
 
 
-def figure_7(results: Sequence[TrackingResult]) -> Figure:
+def figure_lyapunov(results: Sequence[TrackingResult]) -> Figure:
     """Lyapunov functions for several beta. Source: [W] Fig. 7.
 
     Parameters
@@ -141,7 +141,7 @@ def figure_7(results: Sequence[TrackingResult]) -> Figure:
     --------
     >>> from connections import plots
     >>> from connections.control import tracking_example
-    >>> figure = plots.figure_7(tracking_example.explore([0.0, -5.0]))
+    >>> figure = plots.figure_lyapunov(tracking_example.explore([0.0, -5.0]))
     >>> figure.savefig("lyapunov.png")
     >>> [axes.get_yscale() for axes in figure.axes]
     ['linear', 'log']
@@ -318,8 +318,8 @@ def write_exploration(
     _require_place(directory, pdf)
     results, sweep = _explored(betas)
     figures = {
-        "exploration_trajectories": figure_6(results),
-        "exploration_lyapunov": figure_7(results),
+        "exploration_trajectories": figure_trajectories(results),
+        "exploration_lyapunov": figure_lyapunov(results),
         **_sweep_figures(results, sweep),
     }
     return [*_write(directory, figures, pdf), *_write_tables(directory, results)], results
@@ -380,11 +380,11 @@ def _paper_figures(results: Sequence[TrackingResult]) -> dict[str, Figure]:
     """Figs 3 to 7 from the results for the paper's beta."""
     free, torsion = results[0], results[1]
     return {
-        "figure_3_four_connections": figure_3(),
+        "figure_3_four_connections": figure_transport(),
         "figure_4_torsion_free": figure_states(free, "Torsion-free: C = 0"),
         "figure_5_torsion": figure_states(torsion, f"With torsion: C = {torsion.beta:g} (v x)"),
-        "figure_6_trajectories": figure_6(results),
-        "figure_7_lyapunov": figure_7(results),
+        "figure_6_trajectories": figure_trajectories(results),
+        "figure_7_lyapunov": figure_lyapunov(results),
     }
 
 

@@ -96,14 +96,14 @@ def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.nda
     return y[..., :3], y[..., 3:].reshape(*y.shape[:2], 3, 3)
 
 
-def figure_3() -> Figure:
+def figure_transport() -> Figure:
     """Four connections on R^3: three vectors transported along a geodesic each. Source: [W] Fig. 3.
 
     Examples
     --------
     >>> from connections import plots
-    >>> figure = plots.figure_3()
-    >>> figure.savefig("figure_3.png")
+    >>> figure = plots.figure_transport()
+    >>> figure.savefig("transport.png")
     >>> len(figure.axes)
     4
     """

@@ -33,3 +33,8 @@ __all__ = [
     "robot",
     "robots",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "other_python": "audits_of",
+}

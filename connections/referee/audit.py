@@ -28,15 +28,15 @@ from connections.checks import (
 )
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.frames import FrameField
+from connections.geometry import FrameField
 from connections.referee.black_boxes import BlackBoxes, in_float32
 from connections.referee.corpus_robots import CorpusRobot, robot_named
 from connections.referee.layouts import Layout, LayoutFrame
 from connections.referee.measurements import (
     TOLERANCES,
-    Found,
-    Reference,
-    Sample,
+    LargestError,
+    RefereeSample,
+    ReferenceValues,
     differences_of,
 )
 from connections.referee.report import MEANING, RefereeReport, Row
@@ -170,7 +170,7 @@ def audit_robot(
     if samples is not None:
         require_positive_int("samples", samples)
     q, v = known.q_in(layout)[:samples], known.v_in(layout)[:samples]
-    references = [Reference(*values) for values in known.reference_in(layout)][: len(q)]
+    references = [ReferenceValues(*values) for values in known.reference_in(layout)][: len(q)]
     subject = f"{known.name}, {layout.name}"
     return audit_samples(functions, frame, q, v, tolerance, precision, subject, references)
 
@@ -183,7 +183,7 @@ def audit_samples(
     tolerance: float | None,
     precision: str | None,
     subject: str,
-    references: list[Reference] | None = None,
+    references: list[ReferenceValues] | None = None,
 ) -> RefereeReport:
     """The report over all samples, in float64; where functions are called, JAX is as the caller has it."""
     if not getattr(jax.config, "jax_enable_x64", False):
@@ -197,13 +197,13 @@ def audit_samples(
         raise ValueError(f"tolerance: expected a number between 0 and 1, got {tolerance!r}")
     q_samples, v_samples = _samples(frame, q, v)
     q_samples, structures = _points(frame, q_samples)
-    found: dict[str, list[tuple[int, Found]]] = {}
+    found: dict[str, list[tuple[int, LargestError]]] = {}
     dynamics, linear, notes = [], True, dict[str, None]()
     for number, (point, velocity) in enumerate(zip(q_samples, v_samples, strict=True)):
         boxes = BlackBoxes(functions, frame.dim, number, point)
         if precision is None:
             precision = _precision_of(boxes, point, velocity)
-        sample = Sample(
+        sample = RefereeSample(
             boxes,
             frame,
             differences_of(frame, precision),
@@ -283,7 +283,7 @@ def _precision_of(boxes: BlackBoxes, q: Array, v: Array) -> str:
     return "float32" if single else "float64"
 
 
-def _row(name: str, found: list[tuple[int, Found]], functions: Mapping[str, Any], linear: bool) -> Row:
+def _row(name: str, found: list[tuple[int, LargestError]], functions: Mapping[str, Any], linear: bool) -> Row:
     """The worst sample: one that fails, else one in doubt, else the largest residual of those that tell."""
     meaning = MEANING.get(name, "")
     if not found:

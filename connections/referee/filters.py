@@ -389,7 +389,7 @@ def audit_filter(filter: BlackBoxFilter, tolerance: float = 1e-6, subject: str =
 
 
 @dataclass(frozen=True)
-class _Found:
+class _Measurement:
     """A measurement: verdict, and residual, tolerance, control, noise."""
 
     verdict: str
@@ -408,7 +408,7 @@ class _Sample:
         self.filter, self.state, self.number, self.tolerance = filter, filter.state, number, tolerance
         self.x, self.P, self.kind = filter.x[number], filter.P, "filter"
         self.rng = np.random.default_rng([number, *b"filter"])
-        self.found = {name: _Found("not given") for name in MEANINGS}
+        self.found = {name: _Measurement("not given") for name in MEANINGS}
         self.notes: list[str] = []
         self.states: list[Array] = []
         self.covariances: list[Array] = []
@@ -471,7 +471,7 @@ class _Sample:
             verdict = "unknown"
         else:
             verdict = "empty" if control < 10.0 * max(limit, 10.0 * noise) else "holds"
-        self.found[name] = _Found(verdict, (residual, max(limit, 10.0 * noise), control, noise))
+        self.found[name] = _Measurement(verdict, (residual, max(limit, 10.0 * noise), control, noise))
         return verdict
 
     def _explain(self, name: str, gap: Callable[[Any], float], reasons: dict[str, Any]) -> None:
@@ -596,7 +596,7 @@ class _Sample:
         """P after a measurement that is not as expected; of an extended and of an iterated filter."""
         x, state = self.x, self.state
         if not state.turns().any():
-            self.found["reset"] = _Found("not applicable")
+            self.found["reset"] = _Measurement("not applicable")
             return
         z = self.measured(state.moved(x, 1.5 * L @ self.rng.choice([-1.0, 1.0], state.dim)))
         end, P_end = self.update(x, self.P, z)
@@ -660,7 +660,9 @@ class _Sample:
             asymmetry = max(asymmetry, _largest(correlation - correlation.T))
             least = min(least, float(np.linalg.eigvalsh(0.5 * (correlation + correlation.T)).min()))
         self._say("symmetric", asymmetry, np.nan, floor=1e-9)
-        self.found["definite"] = _Found("holds" if least > 0.0 else "fails", (-least, 0.0, np.nan, np.nan))
+        self.found["definite"] = _Measurement(
+            "holds" if least > 0.0 else "fails", (-least, 0.0, np.nan, np.nan)
+        )
         self._say("point", max(map(self.state.off, self.states)), np.nan)
 
 

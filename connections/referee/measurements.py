@@ -26,7 +26,7 @@ from connections.coriolis.audit.differences import (
     function_noise,
 )
 from connections.coriolis.audit.measurements import MARGIN, nonlinearity, residuals, terms_of
-from connections.geometry.frames import FrameField
+from connections.geometry import FrameField
 from connections.referee.black_boxes import BlackBoxes
 from connections.referee.layouts import LayoutFrame
 
@@ -66,7 +66,7 @@ def differences_of(frame: FrameField | LayoutFrame, precision: str) -> Differenc
 
 
 @dataclass(frozen=True, eq=False)
-class Reference:
+class ReferenceValues:
     """The right values of the functions at a sample, in the frame that is judged.
 
     Parameters
@@ -82,7 +82,7 @@ class Reference:
 
 
 @dataclass(frozen=True, eq=False)
-class Found:
+class LargestError:
     """The component with the largest error at a sample; all numbers are relative to its scale."""
 
     residual: float
@@ -97,7 +97,7 @@ class Found:
         return self.residual / self.tolerance if self.tolerance > 0.0 else np.inf * (self.residual > 0.0)
 
 
-def judged(residual: Any, scale: Any, noise: Any, control: Any, tolerance: float) -> Found:
+def judged(residual: Any, scale: Any, noise: Any, control: Any, tolerance: float) -> LargestError:
     """The worst component and its verdict.
 
     Parameters
@@ -124,7 +124,7 @@ def judged(residual: Any, scale: Any, noise: Any, control: Any, tolerance: float
         verdict = "unknown" if np.any(moving & (control > tolerance * scale)) else "empty"
     else:
         verdict = "holds"
-    return Found(
+    return LargestError(
         float(residual[place] / unit[place]),
         float(allowed[place] / unit[place]),
         float(control[witness] / unit[witness]),
@@ -137,7 +137,7 @@ def judged(residual: Any, scale: Any, noise: Any, control: Any, tolerance: float
 DERIVATIVES = {"mass_matrix": 3, "bias_q": 2, "bias_v": 2, "gravity_q": 2}
 
 
-class Sample:
+class RefereeSample:
     """Everything measured at one sample.
 
     Parameters
@@ -164,7 +164,7 @@ class Sample:
         seed: int,
         precision: str,
         tolerance: float | None,
-        reference: Reference | None,
+        reference: ReferenceValues | None,
     ) -> None:
         self.boxes, self.frame, self.differences, self.structure = boxes, frame, differences, structure
         self.q, self.v, self.reference = q, v, reference
@@ -174,10 +174,10 @@ class Sample:
         self.values, self.slopes = (tolerance or values), (tolerance or slopes)
         self.round_off = 8.0 * len(v) * self.eps
         self.linear = True
-        self.dynamics: Found | None = None
+        self.dynamics: LargestError | None = None
         self.notes: list[str] = []
 
-    def rows(self) -> Iterator[tuple[str, Found]]:
+    def rows(self) -> Iterator[tuple[str, LargestError]]:
         """(name, measurement) for what was given."""
         H = self.boxes.raw_mass_matrix(self.q)
         yield from self._matrix(H)
@@ -209,10 +209,10 @@ class Sample:
         if self.boxes.has("current"):
             yield "galilean", self._galilean()
 
-    def _value(self, residual: Any, scale: Any, noise: Any, control: Any) -> Found:
+    def _value(self, residual: Any, scale: Any, noise: Any, control: Any) -> LargestError:
         return judged(residual, scale, noise, control, self.values)
 
-    def _slope(self, residual: Any, scale: Any, noise: Any, control: Any) -> Found:
+    def _slope(self, residual: Any, scale: Any, noise: Any, control: Any) -> LargestError:
         return judged(residual, scale, noise, control, self.slopes)
 
     def _unless_still(self, scale: Array) -> Array:
@@ -221,7 +221,7 @@ class Sample:
 
     # --- H ----------------------------------------------------------------------------------------
 
-    def _matrix(self, H: Array) -> Iterator[tuple[str, Found]]:
+    def _matrix(self, H: Array) -> Iterator[tuple[str, LargestError]]:
         lengths = np.sqrt(np.maximum(np.abs(np.diag(H)), np.finfo(np.float64).tiny))
         areas = np.outer(lengths, lengths)
         upper = np.triu(np.ones_like(H), 1) if len(H) > 1 else np.ones_like(H)
@@ -236,7 +236,7 @@ class Sample:
         residual = 1.0 if singular and least >= -self.values else max(-least, 0.0)
         yield "definite", self._value(residual, 1.0, 0.1 * self.round_off, _PLANTED)
 
-    def _same(self, reference: Reference, H: Array) -> Iterator[tuple[str, Found]]:
+    def _same(self, reference: ReferenceValues, H: Array) -> Iterator[tuple[str, LargestError]]:
         right, speeds = reference.mass_matrix, np.abs(self.v)
         lengths = np.sqrt(np.diag(right))
         areas = np.outer(lengths, lengths)
@@ -259,7 +259,7 @@ class Sample:
 
     # --- the bias ---------------------------------------------------------------------------------
 
-    def _bias(self) -> Iterator[tuple[str, Found]]:
+    def _bias(self) -> Iterator[tuple[str, LargestError]]:
         terms, bias, q, v = self.terms, self.boxes.bias, self.q, self.v
         here = bias(q, v)
         scale = self._unless_still(np.maximum(self.forces, np.abs(here)))
@@ -276,7 +276,7 @@ class Sample:
         noise: Array = function_noise(values / unit) * unit
         return noise
 
-    def _quadratic(self, here: Array, scale: Array) -> Found:
+    def _quadratic(self, here: Array, scale: Array) -> LargestError:
         bias, q, v = self.boxes.bias, self.q, self.v
         w = self.rng.standard_normal(len(v)) * self.terms.speeds
         rest = bias(q, np.zeros_like(v))
@@ -305,7 +305,7 @@ class Sample:
 
     # --- C ----------------------------------------------------------------------------------------
 
-    def _coriolis(self) -> Iterator[tuple[str, Found]]:
+    def _coriolis(self) -> Iterator[tuple[str, LargestError]]:
         terms, C, v = self.terms, self.terms.C, self.v
         tried = nonlinearity(self.boxes, self.q, terms, self.rng, self.eps)
         wrong, sizes, doubt = (np.stack(part) for part in zip(*tried, strict=True))
@@ -344,7 +344,7 @@ class Sample:
 
     # --- gravity ----------------------------------------------------------------------------------
 
-    def _gravity(self) -> Iterator[tuple[str, Found]]:
+    def _gravity(self) -> Iterator[tuple[str, LargestError]]:
         slopes, noise = self._differences(self.boxes.gravity)
         g = self.boxes.gravity(self.q)
         pull = np.einsum("kij,k->ij", self.structure, g)
@@ -372,7 +372,7 @@ class Sample:
 
     # --- derivatives ------------------------------------------------------------------------------
 
-    def _derivatives(self) -> Iterator[tuple[str, Found]]:
+    def _derivatives(self) -> Iterator[tuple[str, LargestError]]:
         n, terms = len(self.v), self.terms
         shapes = {name: (n,) * power for name, power in DERIVATIVES.items()}
         given = self.boxes.derivatives(self.q, self.v, shapes)
@@ -394,7 +394,7 @@ class Sample:
         if not self.boxes.has(of):
             raise ValueError(f"derivatives: {name!r} is given, but not {of}, whose derivative it is")
 
-    def _by_velocity(self, given: Array) -> Found:
+    def _by_velocity(self, given: Array) -> LargestError:
         """The check of slopes by v against central differences, which are exact for a quadratic function."""
         speeds = self.terms.speeds
         steps = speeds * np.eye(len(speeds))
@@ -404,7 +404,7 @@ class Sample:
         noise = (self.round_off * sizes + self.floor[:, None]) / speeds
         return self._value(given - slopes, sizes / speeds, noise, 0.5 * given - slopes)
 
-    def _by_configuration(self, given: Array, of: str) -> Found:
+    def _by_configuration(self, given: Array, of: str) -> LargestError:
         call = self.boxes.gravity if of == "gravity" else lambda q: self.boxes.bias(q, self.v)
         slopes, noise = self._differences(call)
         speeds, here, lengths = self.terms.speeds, np.abs(call(self.q)), self.terms.lengths
@@ -418,7 +418,7 @@ class Sample:
 
     # --- currents ---------------------------------------------------------------------------------
 
-    def _galilean(self) -> Found:
+    def _galilean(self) -> LargestError:
         frame, boxes, q, v = self.frame, self.boxes, self.q, self.v
         if not isinstance(frame, LayoutFrame) or not frame.rates:
             raise TypeError("current: give a layout of a base that moves: planar, floating or euler")

@@ -12,8 +12,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from connections._shown import shown
+from connections.interop import LibraryError
 from connections.interop.adaptors import QUANTITIES
-from connections.interop.libraries import LibraryError
 from connections.interop.other_python import TIMEOUT, NotGivenError, OtherPython, OtherRobot
 from connections.referee.audit import audit_robot
 from connections.referee.black_boxes import BlackBoxError

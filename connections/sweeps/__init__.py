@@ -34,3 +34,8 @@ __all__ = [
     "run_sweep",
     "table_sweep",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "sweeps_from_files": "sweep_from_file",
+}

@@ -17,7 +17,7 @@ import numpy as np
 
 from connections import multibody as mb
 from connections.checks import ShapeError, as_array, require_choice, require_names, require_path, require_type
-from connections.multibody.joints import Free, Spherical
+from connections.multibody import Free, Spherical
 from connections.multibody.joints.coordinates import CoordinateJoint
 from connections.multibody.model import require_model
 from connections.multibody.program.table import BODY_FACTORS
@@ -88,7 +88,7 @@ def christoffel_bounds(model: mb.Model, q: Any, *, body_factor: str = "christoff
 
 
 def _extremes_of(model: mb.Model, q: np.ndarray) -> dict[str, np.ndarray]:
-    found = mb.extreme_sectional_curvatures(model, q)
+    found = mb.curvatures.extreme_sectional_curvatures(model, q)
     return {f"sectional_{name}": array for name, array in found._asdict().items() if name != "scalar"} | {
         "scalar_curvature": found.scalar
     }

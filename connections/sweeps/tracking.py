@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from connections.checks import as_number
-from connections.control.laws.passivity import PassivityController
+from connections.control import PassivityController
 from connections.control.tracking_example import high_frequency_fraction
 from connections.integration.driver import follow
 from connections.integration.solver import Settings

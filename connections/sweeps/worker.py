@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from connections.engines.threads import set_num_threads
+from connections.multibody import set_num_threads
 from connections.sweeps.errors import SweepError
 from connections.sweeps.fingerprint import versions
 from connections.sweeps.store import Store, open_inputs

@@ -26,7 +26,7 @@ Values = Mapping[sympy.Symbol, float]
 
 
 @dataclass(frozen=True, eq=False)
-class Code:
+class LambdifiedCode:
     """Source code of one system's arrays of expressions; each array is translated once.
 
     Parameters
@@ -56,7 +56,7 @@ class Code:
         if strange:
             raise ValueError(f"{min(map(str, strange))} is neither a coordinate nor a parameter")
         fixed = tuple(np.float64(values[symbol]) for symbol in self.parameters)
-        return _Translated(self, array, fixed).expressions
+        return _TranslatedArray(self, array, fixed).expressions
 
     def translated(self, array: np.ndarray) -> Callable[..., jax.Array]:
         """A JAX-traceable function (q, values of parameters) -> floats of the shape of `array`."""
@@ -66,13 +66,13 @@ class Code:
         return self.cache[key]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Code, (self.coordinates, self.parameters)  # translated again
+        return LambdifiedCode, (self.coordinates, self.parameters)  # translated again
 
 
-class _Translated:
+class _TranslatedArray:
     """An array of expressions, whose code is not pickled."""
 
-    def __init__(self, code: Code, array: np.ndarray, fixed: tuple[np.float64, ...]) -> None:
+    def __init__(self, code: LambdifiedCode, array: np.ndarray, fixed: tuple[np.float64, ...]) -> None:
         self._given, self._fixed, self._at = (code, array, fixed), fixed, code.translated(array)
 
     def expressions(self, q: jax.Array) -> jax.Array:
@@ -80,10 +80,10 @@ class _Translated:
         return self._at(q, self._fixed)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _Translated, self._given
+        return _TranslatedArray, self._given
 
 
-def numeric_metric(code: Code, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:
+def numeric_metric(code: LambdifiedCode, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:
     """The numeric metric; a `ConstantMetric` if its expressions are constant.
 
     Parameters

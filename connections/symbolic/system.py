@@ -293,8 +293,8 @@ class SymbolicSystem(SymbolicConnection):
         return distributions.null_basis(self.forms)
 
     @cached_property
-    def _code(self) -> lambdified.Code:
-        return lambdified.Code(self.coordinates, tuple(self.parameters))
+    def _code(self) -> lambdified.LambdifiedCode:
+        return lambdified.LambdifiedCode(self.coordinates, tuple(self.parameters))
 
     def _in_numbers(self, values: lambdified.Values, basis: str) -> NonholonomicSystem | MechanicalSystem:
         """The numeric system for values of all parameters (`numeric`)."""

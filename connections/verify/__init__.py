@@ -45,3 +45,11 @@ __all__ = [
     "system_subject",
     "verify_subject",
 ]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS = {
+    "propositions": "CONTROL_FLOOR Proposition Sample catalogue",
+    "python_files": "Wanted explained object_from_file",
+    "report": "excluded_by_torsion measured",
+    "robots": "robot_subject",
+}

@@ -209,7 +209,7 @@ def ricci_identity(subject: Subject, sample: Sample, wrong: bool) -> tuple[float
 
 
 def _bending(subject: Subject, q: Array, v: Array) -> Array:
-    """R(., v) v, (n, n): for a robot by `multibody.curvature_operator`, else from the library's R."""
+    """R(., v) v, (n, n): for a robot by `curvatures.curvature_operator`, else from the library's R."""
     if subject.bodies is not None and subject.bodies.curvature_operator is not None:
         return np.linalg.solve(subject.H(q), subject.bodies.curvature_operator(q, v))
     R = np.asarray(subject.compiled(_curvature_at)(q, np.zeros((subject.n,) * 3)))

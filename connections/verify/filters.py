@@ -17,12 +17,11 @@ from scipy.stats import multivariate_normal
 from connections._jax import solve
 from connections.affine import AffineConnection, CartanSchoutenConnection, CoefficientConnection
 from connections.coriolis import MechanicalSystem
+from connections.estimation import Estimate, Sensor
 from connections.estimation.displacements import GeodesicDisplacements, GroupDisplacements
-from connections.estimation.estimate import Estimate
 from connections.estimation.predictions import predicted_at
-from connections.estimation.sensor import Sensor
 from connections.estimation.spaces import Phase, Points, linearized_at
-from connections.estimation.updates import Settings, updated_at
+from connections.estimation.updates import UpdateSettings, updated_at
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry import CoordinateFrame, MatrixFrame
 from connections.geometry.group_maps import adjoint_of_exponential_at, logarithm_at, require_group
@@ -429,7 +428,7 @@ def _kalman_at(
     space = Points(nabla, PytreePartial(_linear_velocity_at, E, F), Q, 2)
     predicted = predicted_at(space, Estimate(x, P), u, _TIME, _SHORT_PARTS)[0]
     sensor = Sensor(PytreePartial(_linear_sensor_at, C), N)
-    settings = Settings("exact", 4, geodesic_steps=2)
+    settings = UpdateSettings("exact", 4, geodesic_steps=2)
     (estimate, innovation, _), _ = updated_at(space, settings, sensor, predicted, y, None)
     return estimate.q, estimate.P, jnp.asarray(innovation.log_likelihood)
 

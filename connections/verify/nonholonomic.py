@@ -1,8 +1,8 @@
 """Checks of [Z] section 3: the constrained connection, its equations of motion, its tensors.
 
-One side of every row is the library's; the other is a `Jet`: differences on the manifold, the block system
-with multipliers, and SciPy's integrator. Round-off of a difference is relative to the values of a field, not
-to its derivative, so the scales contain fields and their derivatives.
+One side of every row is the library's; the other is a `StencilValues`: differences on the manifold, the block
+system with multipliers, and SciPy's integrator. Round-off of a difference is relative to the values of a
+field, not to its derivative, so the scales contain fields and their derivatives.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from connections.affine import ConstrainedConnection
 from connections.coriolis import NonholonomicSystem
 from connections.geometry.frames import PointFunction
 from connections.verify.measurement import Proposition, Sample, stated
-from connections.verify.nonholonomic_subjects import Jet, NonholonomicSubject
+from connections.verify.nonholonomic_subjects import NonholonomicSubject, StencilValues
 from connections.verify.numerics import (
     Array,
     differences,
@@ -61,7 +61,7 @@ def _unit_velocity(subject: NonholonomicSubject, sample: Sample) -> Array:
     return np.linalg.solve(np.linalg.cholesky(Hbar).T, signs / np.sqrt(subject.m))
 
 
-def _raised(jet: Jet) -> Array:
+def _raised(jet: StencilValues) -> Array:
     """The terms of H^-1 H over a unit of length, (n, n), the scale of round-off of its differences."""
     terms: Array = np.abs(np.linalg.inv(jet["H"])) @ np.abs(jet["H"])
     return terms
@@ -124,7 +124,7 @@ def power_balance(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> 
 @_row("Z moving", "forward dynamics on constraints that move, against the block system with multipliers")
 def moving_constraints(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: the constraints of a system without a drift."""
-    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _Moved(subject, sample)
+    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _DriftingMotion(subject, sample)
     V, W_dot = moved.V, np.tensordot(moved.V, jet.slope("W"), axes=1)
     moved_by = np.zeros(len(W_dot)) if wrong else W_dot @ moved.drift + jet["W"] @ moved.drift_rate
     bottom = moved_by - W_dot @ V
@@ -137,7 +137,7 @@ def moving_constraints(subject: NonholonomicSubject, sample: Sample, wrong: bool
 @_row("Z moving power", "the rate of the energy is <R, v_0> and the power of forces, rates by differences")
 def moving_power(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: without the power of the constraint force."""
-    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _Moved(subject, sample)
+    jet, (_, F), moved = subject.jet(sample.q), _acting(subject, sample), _DriftingMotion(subject, sample)
     V, a, H = moved.V, moved.acceleration, jet["H"]
     H_dot = np.tensordot(V, jet.slope("H"), axes=1)
     worked = -float(moved.power) * (not wrong)
@@ -145,7 +145,7 @@ def moving_power(subject: NonholonomicSubject, sample: Sample, wrong: bool) -> t
     return abs(float(np.sum(terms))), largest(terms, np.abs(V) @ np.abs(H) @ np.abs(a))
 
 
-class _Moved:
+class _DriftingMotion:
     """The library's motion with a drift: the subject's own, or a random one.
 
     The rates of basis and drift are by differences: acceleration = A vbardot + Adot vbar + v_0dot.
@@ -251,7 +251,7 @@ class _OrthogonalBasis:
         K = np.swapaxes(np.linalg.inv(np.linalg.cholesky(base.values("Hbar"))), 1, 2)
         B = K * sizes[:, None, :]
         values = {name: base.values(name) for name in ("H", "X")}
-        self.jet = Jet(subject.n, values | {"E": base.values("A") @ B, "B": B})
+        self.jet = StencilValues(subject.n, values | {"E": base.values("A") @ B, "B": B})
         self.E, self.B = self.jet["E"], self.jet["B"]
         self.norms = np.einsum("ak,ab,bk->k", self.E, self.jet["H"], self.E)
 

@@ -1,6 +1,6 @@
 """Nonholonomic systems as subjects: the system under test, and its derivatives by differences.
 
-A `Jet` holds metric, frame, basis, forms and potential at a point and on the stencil around it. The
+A `StencilValues` holds metric, frame, basis, forms and potential at a point and on the stencil around it. The
 quantities that the propositions compare with the library are computed from it in NumPy, by differences and by
 the block system with multipliers, without any connection, projection or bracket of the library.
 """
@@ -17,8 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import null_space
 
-from connections.affine import ConstrainedConnection, SpannedDistribution
-from connections.affine.symmetry import GroupAction
+from connections.affine import ConstrainedConnection, GroupAction, SpannedDistribution
 from connections.checks import (
     ShapeError,
     as_array,
@@ -41,7 +40,7 @@ from connections.verify.numerics import (
 from connections.verify.subjects import compiled_of, generator, shared
 
 
-class Jet:
+class StencilValues:
     """Values at a point and on the stencil around it, in the frame of the ambient metric.
 
     Parameters
@@ -237,15 +236,15 @@ class NonholonomicSubject:
         """*arguments -> function(system, *things, *arguments), compiled once for the system."""
         return shared(compiled_of, self.system, function, *things)
 
-    def jet(self, q: Array) -> Jet:
+    def jet(self, q: Array) -> StencilValues:
         """The jet at a sample, cached."""
         key = np.asarray(q).tobytes()
         if key not in self._memory:
             self._memory[key] = self.fresh_jet(q)
-        jet: Jet = self._memory[key]
+        jet: StencilValues = self._memory[key]
         return jet
 
-    def fresh_jet(self, q: Array) -> Jet:
+    def fresh_jet(self, q: Array) -> StencilValues:
         """The jet at a point (nq,)."""
         points = np.concatenate([np.asarray(q)[None], self.numerics.retract(q, stencil(self.n))])
         flat, values, start = self._values(points), {}, 0
@@ -260,7 +259,7 @@ class NonholonomicSubject:
         raised = np.linalg.solve(H, Wt)
         values["P_perp"] = raised @ np.linalg.solve(W @ raised, W)
         values["Hbar"] = np.swapaxes(A, 1, 2) @ H @ A
-        return Jet(self.n, values)
+        return StencilValues(self.n, values)
 
     def derivative_near(self, function: Any, q: Array) -> Array:
         """L_{X_i} of a function of the jet at a point, (n, ...), by differences, which may be nested."""
@@ -301,7 +300,7 @@ def _batch_of_values(system: NonholonomicSystem) -> Batch:
 
 
 def _values_at(system: NonholonomicSystem, q: jax.Array) -> jax.Array:
-    """The values of a `Jet` at one point, flattened."""
+    """The values of a `StencilValues` at one point, flattened."""
     nabla = system.connection
     parts = [nabla.ambient_metric.matrix_at(q), nabla.ambient.frame.matrix_at(q), nabla.basis_at(q)]
     parts += [system.inputs_at(q), system.potential_at(q)]

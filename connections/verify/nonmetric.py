@@ -16,12 +16,13 @@ import numpy as np
 
 from connections.affine import (
     ContorsionConnection,
+    Decomposition,
     FisherMetric,
     StatisticalConnection,
     StatisticalModel,
     WeylConnection,
 )
-from connections.affine.decomposition import Decomposition, decompose_at
+from connections.affine.decomposition import decompose_at
 from connections.coriolis import MechanicalSystem
 from connections.verify.families import FLOW_TIME, _flow_time, _unit_velocity
 from connections.verify.measurement import Proposition, Sample, stated

@@ -18,7 +18,7 @@ from scipy.integrate import solve_ivp
 
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.frames import FrameField
+from connections.geometry import FrameField
 
 Array = NDArray[Any]
 BatchFunction = Callable[[Array], Array]

@@ -37,7 +37,7 @@ class Wanted(NamedTuple):
     options: tuple[str, ...] = ()  #: arguments that functions may have without a default
 
 
-class Found(NamedTuple):
+class NamedObject(NamedTuple):
     """An object that a name in a file stands for."""
 
     thing: Any
@@ -47,7 +47,7 @@ class Found(NamedTuple):
 
 def object_from_file(
     path: Path, attribute: str, wanted: Wanted, given: Mapping[str, Any] | None = None
-) -> Found:
+) -> NamedObject:
     """The object that a Python file defines, or that its function returns.
 
     The file is run as a module with a private name. Its folder is put first in ``sys.path``, as
@@ -77,7 +77,7 @@ def object_from_file(
         raise SubjectError(f"{name} is no function that {names} could be given to\n{wanted.expected}")
     if not wanted.accepts(thing):
         raise SubjectError(f"{name} is {with_article(type(thing).__name__)}\n{wanted.expected}")
-    return Found(thing, name, module)
+    return NamedObject(thing, name, module)
 
 
 @contextmanager

@@ -18,8 +18,8 @@ from connections.checks import ModelError
 from connections.control import CentroidalCoordinates
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.compilation import compiled
-from connections.multibody import Model, curvature_operator
-from connections.multibody.definition.rigid_bodies import RigidBodySystemConnection
+from connections.multibody import Model, RigidBodySystemConnection
+from connections.multibody.curvatures import curvature_operator
 from connections.multibody.loops.closed_kinematics import ClosedKinematics
 from connections.verify.numerics import Array
 from connections.verify.subjects import Bodies, Subject, subject_of

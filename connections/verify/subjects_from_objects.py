@@ -10,11 +10,11 @@ import numpy as np
 from connections.affine import (
     AffineConnection,
     ConstrainedConnection,
+    GroupAction,
     StatisticalConnection,
     StatisticalModel,
     WeylConnection,
 )
-from connections.affine.symmetry import GroupAction
 from connections.checks import (
     NonFiniteError,
     ShapeError,

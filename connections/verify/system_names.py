@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 
 from connections._system_names import SYSTEM_NAMES, hyphened, no_system
-from connections.affine.symmetry import GroupAction
+from connections.affine import GroupAction
 from connections.checks import SubjectError, require_draws, require_text
 from connections.coriolis import MechanicalSystem, NonholonomicSystem
 from connections.verify.built_in import BUILT_IN, built_in_subject

@@ -36,7 +36,7 @@ GENERAL = cn.ContorsionConnection(systems.METRIC, with_torsion_and_nonmetricity)
 def test_covariant_and_left_trivialized(nabla, force, rng):
     """A_cov = (Mdot + M A) M^-1 along the motion."""
     q, v, t = 0.3 * rng.normal(size=3), rng.normal(size=3), 0.7
-    A = cn.linearization(nabla, q, v, force, t)
+    A = cn.linearize(nabla, q, v, force, t)
     M = cn.affine.deviation_map(nabla, q, v)
 
     def M_of(state):

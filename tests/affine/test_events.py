@@ -8,7 +8,7 @@ from cases import always
 import connections as cn
 from connections import control
 from connections import multibody as mb
-from connections.affine.motions.bracketing import Sample, lowest_between, root_between, stays_above
+from connections.affine.motions.bracketing import BracketSample, lowest_between, root_between, stays_above
 from connections.checks import NonFiniteError
 
 GRAVITY = 9.81
@@ -558,7 +558,7 @@ def test_tangents_that_meet_above_zero():
     for gap, above, low in ((1.3, True, None), (0.2, False, None), (0.0, False, 0.0), (-0.01, False, -0.01)):
 
         def sample(x, back=1e-9, gap=gap):
-            return Sample(x, x**2 + gap, 2.0 * x)
+            return BracketSample(x, x**2 + gap, 2.0 * x)
 
         a, b = sample(-0.5), sample(1.0)
         assert stays_above(a, b) == above

@@ -144,7 +144,7 @@ def test_constrained_motions_are_refused():
         lambda: cn.geodesic_stability(constrained, [0.0] * 3, [1.0, 0.0], TIMES),
         lambda: cn.geodesic_flow(constrained, [0.0] * 3, [1.0, 0.0], TIMES),
         lambda: cn.transport_flow(constrained, [0.0] * 3, [1.0, 0.0], [1.0, 0.0], TIMES),
-        lambda: cn.linearization(constrained, [0.0] * 3, [1.0, 0.0]),
+        lambda: cn.linearize(constrained, [0.0] * 3, [1.0, 0.0]),
         lambda: cn.affine.covariant_linearization(constrained, [0.0] * 3, [1.0, 0.0]),
     ):
         with pytest.raises(TypeError, match="full"):

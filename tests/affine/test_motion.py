@@ -14,12 +14,12 @@ from connections.control import (
     AdaptiveController,
     AdaptiveLoop,
     ClosedLoop,
-    ClosedLoopMotion,
     LinearlyParametrizedSystem,
     MomentumObserver,
     PassivityController,
     trajectory_reference,
 )
+from connections.control.results import ClosedLoopMotion
 
 FRAME = cn.CoordinateFrame(2)
 TIMES = np.linspace(0.0, 0.5, 4)

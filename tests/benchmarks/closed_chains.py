@@ -19,7 +19,7 @@ from core import CORES  # noqa: F401  # first: it pins the process before NumPy 
 import numpy as np
 from closed_growth import growth
 from closed_page import write_page
-from closed_pairs import Closed, from_plan, from_urdf_plus, plans
+from closed_pairs import SolvedLoops, from_plan, from_urdf_plus, plans
 from competitors import Call, medians
 from coriolis_oracles import ROUTES
 from recursions_page import Entry, heading
@@ -32,10 +32,10 @@ TREE_GOAL = 1.0 / 1.3  # C: at most 1.3 times the time of a tree with as many bo
 PROJECTION_GOAL = 3.0  # C: at least so many times faster than Pinocchio's spanning tree and NumPy
 
 
-def robots() -> dict[str, Callable[[], Closed]]:
+def robots() -> dict[str, Callable[[], SolvedLoops]]:
     """What is timed, by name."""
     files = ("mini_cheetah", "mit_humanoid", "revolute_rotor_chain")
-    found: dict[str, Callable[[], Closed]] = {name: partial(from_urdf_plus, name) for name in files}
+    found: dict[str, Callable[[], SolvedLoops]] = {name: partial(from_urdf_plus, name) for name in files}
     found["four-bar"] = partial(from_plan, "four-bar", plans.four_bar)
     found["six-bar"] = partial(from_plan, "six-bar", plans.six_bar)
     found["four-bar legs"] = partial(from_plan, "four-bar legs", partial(plans.legged_robot, 4))
@@ -43,7 +43,7 @@ def robots() -> dict[str, Callable[[], Closed]]:
     return found
 
 
-def single(robot: Closed, repeats: int) -> Iterator[Entry]:
+def single(robot: SolvedLoops, repeats: int) -> Iterator[Entry]:
     """C, Gamma, H and the dynamics at one configuration: beside the spanning tree's, and Pinocchio's way."""
     model, tree, way = robot.model, robot.spanning, robot.projection
     q, v, a, judged = robot.q, robot.v, robot.a, way is not None and model.nv >= 18
@@ -67,7 +67,7 @@ def single(robot: Closed, repeats: int) -> Iterator[Entry]:
             yield Entry(robot.name, f"{what}, Pinocchio", times[2], times[2] / times[0], least=against)
 
 
-def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
+def loops(robot: SolvedLoops, repeats: int) -> Iterator[Entry]:
     """The loops alone, as compiled code solves them from the reference: it is part of every time above."""
     loops, nowhere = robot.model.program.loops, np.empty(0)
     solution = np.empty(loops.size)
@@ -75,8 +75,8 @@ def loops(robot: Closed, repeats: int) -> Iterator[Entry]:
     yield Entry(robot.name, "loops alone", medians([solve], repeats)[0])
 
 
-def solved(robot: Closed, repeats: int) -> Iterator[Entry]:
-    """C with loops that are closed from a `mb.Closed` 0.005 rad or m away, and C of a `mb.Closed`."""
+def solved(robot: SolvedLoops, repeats: int) -> Iterator[Entry]:
+    """C with loops that are closed from others 0.005 rad or m away, and C of `mb.SolvedLoops`."""
     if robot.model.program.loops.linear:
         return
     model, rng = robot.model, np.random.default_rng(3)
@@ -108,7 +108,7 @@ def solved(robot: Closed, repeats: int) -> Iterator[Entry]:
     yield Entry(robot.name, f"{CONFIGURATIONS} C solved, each", solved_each, one_solved / 16 / solved_each)
 
 
-def routes(robot: Closed, repeats: int) -> Iterator[Entry]:
+def routes(robot: SolvedLoops, repeats: int) -> Iterator[Entry]:
     """The other routes to C, of the tests."""
     arguments = robot.model, robot.q, robot.v
     C = mb.coriolis_matrix(*arguments)
@@ -120,7 +120,7 @@ def routes(robot: Closed, repeats: int) -> Iterator[Entry]:
         yield Entry(robot.name, f"C by {name}", seconds, seconds / recursion)
 
 
-def batches(robot: Closed, repeats: int) -> Iterator[Entry]:
+def batches(robot: SolvedLoops, repeats: int) -> Iterator[Entry]:
     """C and Gamma of many configurations, per configuration; the ratio is to the spanning tree's batch."""
     model, rng = robot.model, np.random.default_rng(3)
     few = np.stack([model.random(rng) for _ in range(16)])  # random points of loops take long to find
@@ -145,7 +145,7 @@ def batches(robot: Closed, repeats: int) -> Iterator[Entry]:
         yield Entry(robot.name, f"{count} {what}, spanning tree", tree / count, tree / batch)
 
 
-def require_equal(robot: Closed, one: np.ndarray, other: np.ndarray, tol: float = 1e-9) -> None:
+def require_equal(robot: SolvedLoops, one: np.ndarray, other: np.ndarray, tol: float = 1e-9) -> None:
     """Stop unless two ways to a matrix give the same."""
     if not np.allclose(one, other, rtol=0.0, atol=tol * np.max(np.abs(other))):
         raise SystemExit(f"{robot.name}: values that should be the same differ; nothing is timed")

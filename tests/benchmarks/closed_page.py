@@ -29,7 +29,7 @@ way over ours; **missed** stands beside a target that was missed.
   the batch of the spanning tree; in brackets, its time over ours.
 - *From guesses, and solved*: 16 random configurations, one call after the other, by paths from the
   reference, from guesses 0.005 rad or m away (`close_loops` and C), and with loops that have been solved, a
-  `mb.Closed`; the ratio to the first is in brackets. And many in a batch, with the time of one after the
+  `mb.SolvedLoops`; the ratio to the first is in brackets. And many in a batch, with the time of one after the
   other over it. For the first column the batch in brackets begins at the reference. Target in brackets: 4.
   A processor that takes an instruction on eight numbers in two halves, as AMD's Zen 4 does, gains 4 times
   where such instructions follow each other without a gap (measured: fused products 4.2, loads 3.9, stores

@@ -44,7 +44,7 @@ def rows() -> Iterator[str]:
             model = mb.from_urdf(robot_path(robot), floating_base=robot == "anymal")
         with tempfile.TemporaryDirectory() as place:
             folder = Path(place)
-            mb.generate_c(model, FUNCTIONS, folder, name="robot", dtype="float")
+            mb.codegen.generate_c(model, FUNCTIONS, folder, name="robot", dtype="float")
             for function in FUNCTIONS:
                 file = f"robot_{function}.c"
                 run(folder, *OPTIONS, *STRICT, "-fstack-usage", "-c", file, "-o", "robot.o")

@@ -107,7 +107,7 @@ def columns(cupy: Any, rows: np.ndarray, count: int) -> Any:
 
 def on_gpu(cupy: Any, case: Case, place: Path) -> list[list[str]]:
     """For loops from the reference, loops from nearby, and C: millions in a second, and the error."""
-    mb.generate_c(case.model, ["coriolis_matrix"], place, name="robot", cuda=True)
+    mb.codegen.generate_c(case.model, ["coriolis_matrix"], place, name="robot", cuda=True)
     options = ("-std=c++17", f"-I{place.resolve()}")
     module = cupy.RawModule(code=(place / "robot.cuh").read_text(), options=options)
     start, close, C = (

@@ -42,7 +42,7 @@ def measured(model: mb.Model, function: str, dtype: str) -> str:
     """Registers, spilled bytes, and the time of the compiler."""
     with tempfile.TemporaryDirectory() as place:
         folder = Path(place)
-        mb.generate_c(model, [function], folder, name="robot", dtype=dtype, cuda=True)
+        mb.codegen.generate_c(model, [function], folder, name="robot", dtype=dtype, cuda=True)
         start = time.process_time()
         text = (folder / "robot.cuh").read_text()
         ptx, log = compiled(text, folder, "-arch=sm_90", "--ptxas-options=-v")

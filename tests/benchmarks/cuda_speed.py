@@ -1,9 +1,9 @@
 """How fast generated CUDA is on a GPU, with CuPy: `python tests/benchmarks/cuda_speed.py`.
 
-Kernels are compiled by `mb.load_cuda`, and their results are compared with this library's before anything is
-timed. The time of a kernel is that between two events of CUDA, by the number of launches between them; arrays
-are on the GPU. Processor times are those of batches of this library on the same machine, with arrays for the
-results. --markdown PATH writes the section of docs/benchmarks_generated.md.
+Kernels are compiled by `mb.codegen.load_cuda`, and their results are compared with this library's before
+anything is timed. The time of a kernel is that between two events of CUDA, by the number of launches between
+them; arrays are on the GPU. Processor times are those of batches of this library on the same machine, with
+arrays for the results. --markdown PATH writes the section of docs/benchmarks_generated.md.
 """
 
 from __future__ import annotations
@@ -212,7 +212,9 @@ def kernel_of(cupy: Any, case: Case, folder: Path) -> Any:
 def generated(case: Case, place: Path) -> Path:
     """The folder with a function."""
     folder = place / f"{case.robot}_{FUNCTIONS[case.what]}_{case.dtype}"
-    mb.generate_c(case.model, [FUNCTIONS[case.what]], folder, name="robot", dtype=case.dtype, cuda=True)
+    mb.codegen.generate_c(
+        case.model, [FUNCTIONS[case.what]], folder, name="robot", dtype=case.dtype, cuda=True
+    )
     return folder
 
 
@@ -323,7 +325,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as place:
         for case in cases(options.robots, options.functions, max(COUNTS)):
             folder = generated(case, options.folder or Path(place))
-            loaded = mb.load_cuda(folder)
+            loaded = mb.codegen.load_cuda(folder)
             error = checked(cupy, case, loaded)
             head = f"| {case.robot} | {case.what} | {case.dtype} |"
             millions = on_gpu(cupy, case, kernel_of(cupy, case, folder), bandwidth)

@@ -23,6 +23,7 @@ import jax
 import numpy as np
 
 from connections import multibody as mb
+from connections.multibody import functions
 from connections.multibody.definition.recursions import DEFINITIONS
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "support"))
@@ -117,7 +118,10 @@ def gaps(robot: mb.Model, motions: int, rng: np.random.Generator) -> np.ndarray:
         for name, reference in expected(robot, q, x):
             column, given = list(COLUMNS).index(name), x[: COLUMNS[name][0]]
             for row, point in enumerate((q, aside)):
-                found = gap(getattr(mb, name)(robot, point, *given), reference)
+                found = gap(
+                    getattr(functions, name)(robot, point, *given),
+                    reference,
+                )
                 best[row, column] = min(best[row, column], found)
         worst = np.maximum(worst, np.where(np.isinf(best), 0.0, best))
     return worst
@@ -141,7 +145,7 @@ def by_definition(robot: mb.Model, rng: np.random.Generator) -> None:
         reference = jax.jit(lambda *y, n=name, c=chosen: DEFINITIONS[n](robot, *y, *c))(q, *given)
         reference = tuple(map(np.asarray, reference)) if len(reference) == 4 else (np.asarray(reference),)
         seconds = time.process_time() - start
-        found = gap(getattr(mb, name)(robot, q, *given), reference)
+        found = gap(getattr(functions, name)(robot, q, *given), reference)
         print(f"  {name}: {found:.0e}, compiled in {seconds:.0f} CPU-s", flush=True)
 
 

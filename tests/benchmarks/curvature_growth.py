@@ -27,7 +27,7 @@ from alone import alone  # noqa: E402
 from competitors import binary_tree, built, chain, medians  # noqa: E402
 from recursions_page import GROWTH, heading, write_part  # noqa: E402
 
-from connections import multibody as mb  # noqa: E402
+from connections.multibody import functions  # noqa: E402
 from connections.multibody.program.table import RECURSIONS  # noqa: E402
 
 FIGURE = "curvature_growth.png"
@@ -150,7 +150,16 @@ def measure(recursion: str, machine: str, repeats: int) -> Curve:
         if not loop(1):
             raise SystemExit("the recursion refuses its input")
         times = max(1, round(ALONE / medians([partial(loop, 1)], 3)[0]))
-        calls = [partial(loop, times), partial(getattr(mb, recursion), model, q, *vectors, out=out)]
+        calls = [
+            partial(loop, times),
+            partial(
+                getattr(functions, recursion),
+                model,
+                q,
+                *vectors,
+                out=out,
+            ),
+        ]
         inner, public = medians(calls, repeats)
         written = row.nonzero(model.kinematics.moves, model.kinematics.body_of).sum()
         cached = model.program.memory.nbytes + 8 * written <= CACHE

@@ -26,7 +26,7 @@ for body in range(7):
 model = mechanism.build()
 arguments = [np.full((*batch, 7), 0.5) for _ in range(1 + vectors)]
 start = time.perf_counter()
-getattr(mb, name)(model, *arguments)
+getattr(mb.curvatures if "curvature" in name else mb, name)(model, *arguments)
 print(time.perf_counter() - start)
 """
 

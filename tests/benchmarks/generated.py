@@ -71,7 +71,7 @@ double loop(int count, {given}double *out)
 """
 _INTRODUCTION = """# Benchmarks of generated C
 
-What [`mb.generate_c`](generated_c.md) writes, compiled by gcc ({options})
+What [`mb.codegen.generate_c`](generated_c.md) writes, compiled by gcc ({options})
 and called {calls} times by a loop in C: microseconds of processor time, on one core. *Python* is our own
 call with the same arguments, and *Pinocchio* its Python call, both validated and warm, in the same run;
 *without entrance* is Pinocchio's call less its call for a model of one joint, an estimate of its time in C++.
@@ -165,7 +165,7 @@ def rows(pair: Pair, repeats: int) -> Iterator[Row]:
         with tempfile.TemporaryDirectory() as folder:
             start = processor_time()
             try:
-                made = mb.generate_c(model, [function], folder, name="robot").functions[function]
+                made = mb.codegen.generate_c(model, [function], folder, name="robot").functions[function]
             except ValueError as error:
                 print(f"{pair.name}, {what}: {error}", flush=True)
                 continue
@@ -185,7 +185,9 @@ def rows(pair: Pair, repeats: int) -> Iterator[Row]:
         theirs = pair.theirs(pin.computeCoriolisMatrix, pair.v_other)
         if what == "forward dynamics":
             theirs = pair.theirs(pin.aba, pair.v_other, pair.a_other)
-        ours = partial(getattr(mb, function), model, pair.q, *vectors)
+        ours = partial(
+            getattr(mb.curvatures if function == "curvature" else mb, function), model, pair.q, *vectors
+        )
         python, other = medians([ours, theirs], repeats)
         count = n if what == "Gamma" else 1
         yield Row(
@@ -206,14 +208,14 @@ def rows(pair: Pair, repeats: int) -> Iterator[Row]:
 
 def long_functions() -> Iterator[str]:
     """Rows about functions with much text."""
-    for robot, functions in LONG.items():
+    for robot, names in LONG.items():
         pair = robots()[robot]()
-        for function in functions:
+        for function in names:
             exported = exported_function(function)
             given = states(pair.model, exported, 1, 3)[0]
             with tempfile.TemporaryDirectory() as folder:
                 start = processor_time()
-                made = mb.generate_c(pair.model, [function], folder, name="robot").functions[function]
+                made = mb.codegen.generate_c(pair.model, [function], folder, name="robot").functions[function]
                 middle = processor_time()
                 time_of = built(Path(folder), function, exported.row.vectors, 300)
                 end = processor_time()
@@ -223,7 +225,16 @@ def long_functions() -> Iterator[str]:
             gap = np.abs(out - expected).max() / np.abs(expected).max()
             if not gap <= 1e-10:
                 raise SystemExit(f"{robot}: {function} differs by {gap:.1e}: nothing is timed")
-            (python,) = medians([partial(getattr(mb, function), pair.model, *given)], 5)
+            (python,) = medians(
+                [
+                    partial(
+                        getattr(mb.curvatures if function == "curvature" else mb, function),
+                        pair.model,
+                        *given,
+                    )
+                ],
+                5,
+            )
             text, stack = made["text"] / 1e6, made["stack"] / 1000
             cells = [robot, function, made["operations"], f"{text:.1f}", made["pieces"], f"{stack:.0f}"]
             cells += [
@@ -274,11 +285,11 @@ def float_errors(pair: Pair) -> Iterator[str]:
     for what in ("C", "C w", "forward dynamics"):
         function = exported_function(FUNCTIONS[what])
         with tempfile.TemporaryDirectory() as folder:
-            mb.generate_c(pair.model, [function.name], folder, name="robot", dtype="float")
-            single = getattr(mb.load_c(folder, flags=("-O1",)), function.name)
+            mb.codegen.generate_c(pair.model, [function.name], folder, name="robot", dtype="float")
+            single = getattr(mb.codegen.load_c(folder, flags=("-O1",)), function.name)
         with tempfile.TemporaryDirectory() as folder:
-            mb.generate_c(pair.model, [function.name], folder, name="robot")
-            double = getattr(mb.load_c(folder, flags=("-O1",)), function.name)
+            mb.codegen.generate_c(pair.model, [function.name], folder, name="robot")
+            double = getattr(mb.codegen.load_c(folder, flags=("-O1",)), function.name)
         given = [np.stack(x) for x in zip(*states(pair.model, function, POSTURES, 5), strict=True)]
         exact, found = double(*given), single(*given)
         axes = tuple(range(1, exact.ndim))
@@ -320,8 +331,8 @@ def agreement(repeats: int) -> Iterator[str]:
         for name in ("mass_matrix", "coriolis_matrix", "coriolis_transpose_product", "forward_dynamics"):
             function = exported_function(name)
             with tempfile.TemporaryDirectory() as folder:
-                mb.generate_c(model, [name], folder, name="robot")
-                call = getattr(mb.load_c(folder, flags=("-O1",)), name)
+                mb.codegen.generate_c(model, [name], folder, name="robot")
+                call = getattr(mb.codegen.load_c(folder, flags=("-O1",)), name)
             errors = []
             for state in states(model, function, repeats, 7):
                 expected = computed(model, function, state)

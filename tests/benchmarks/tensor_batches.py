@@ -16,6 +16,7 @@ import numpy as np
 from kinematics import least
 
 from connections import multibody as mb
+from connections.multibody import functions
 
 BATCH = 64
 FUNCTIONS = {  # and the number of their vectors
@@ -28,7 +29,11 @@ FUNCTIONS = {  # and the number of their vectors
 
 def row(robot: mb.Model, name: str) -> str:
     """The times of one function, and single calls over the batch."""
-    n, rng, function = robot.nv, np.random.default_rng(0), partial(getattr(mb, name), robot)
+    n, rng, function = (
+        robot.nv,
+        np.random.default_rng(0),
+        partial(getattr(functions, name), robot),
+    )
     q = np.stack([robot.random(rng) for _ in range(BATCH)])
     vectors = rng.standard_normal((FUNCTIONS[name], BATCH, n))
     out = np.empty((BATCH, *((n,) * 4 if not FUNCTIONS[name] else (4, n, n, n))))

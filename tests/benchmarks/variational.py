@@ -202,8 +202,8 @@ def elsewhere() -> None:
     q, v = robot.random(rng), rng.normal(size=robot.nv)
     P, none = mb.mass_matrix(robot, q) @ v, np.zeros(robot.nv)
     with tempfile.TemporaryDirectory() as folder:
-        mb.generate_c(robot, ["variational_step", "forward_dynamics"], folder, name="ur5")
-        loaded = mb.load_c(folder, flags=("-O3", "-march=native"))
+        mb.codegen.generate_c(robot, ["variational_step", "forward_dynamics"], folder, name="ur5")
+        loaded = mb.codegen.load_c(folder, flags=("-O3", "-march=native"))
     rows = [np.repeat(x[None], 10_000, axis=0) for x in (q, P, none)]
     length = np.full((10_000, 1), h)
     _, step = timed(lambda: loaded.variational_step(*rows, length), 10)

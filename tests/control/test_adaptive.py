@@ -10,10 +10,10 @@ from connections.checks import FrameError, NonFiniteError, ShapeError
 from connections.control import (
     AdaptiveController,
     AdaptiveLoop,
-    GainError,
     LinearlyParametrizedSystem,
     trajectory_reference,
 )
+from connections.control.errors import GainError
 
 TRUE = np.array([3.2, 0.9, 1.1, 14.0, 6.0])
 GUESS = np.array([2.0, 0.3, 0.8, 8.0, 9.0])

@@ -10,7 +10,8 @@ from scipy.optimize import linprog
 
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError, ShapeError
-from connections.control import ContactError, Contacts, PointContact, SurfaceContact
+from connections.control import Contacts, PointContact, SurfaceContact
+from connections.control.errors import ContactError
 from connections.geometry.rigid.placements import turn_to
 
 FEET = ("LF_FOOT", "RF_FOOT", "LH_FOOT", "RH_FOOT")

@@ -11,8 +11,8 @@ import underactuated as U
 from cases import always, further
 
 import connections as cn
-from connections import control
 from connections.checks import CheckError, FrameError, NonFiniteError, ShapeError
+from connections.control import controllability
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.symmetric_products import ControlSystem, symmetric_words
 from connections.control.controllability.taylor import taylor_algebra
@@ -34,8 +34,8 @@ BOARD_INPUTS = U.covectors(U.SNAKEBOARD, *U.SNAKEBOARD_INPUTS)
 
 @each_case
 def test_verdicts_from_the_literature(case):
-    report = control.configuration_controllability(case.nabla, case.inputs, case.q)
-    kinematic = control.kinematic_controllability(case.nabla, case.inputs, case.q)
+    report = controllability.configuration_controllability(case.nabla, case.inputs, case.q)
+    kinematic = controllability.kinematic_controllability(case.nabla, case.inputs, case.q)
     assert (report.accessible, report.controllable) == (case.accessible, case.controllable), f"{report}"
     assert kinematic.controllable is case.kinematic, f"{kinematic}"
     assert report.clear
@@ -53,7 +53,7 @@ def test_there_are_verdicts_of_both_kinds():
 @pytest.mark.further
 def test_snakeboard():
     """[Z] section 6.1: rank of Sym(Y) 3, of its involutive closure 5, controllable where cos(phi) != 0."""
-    report = control.configuration_controllability(
+    report = controllability.configuration_controllability(
         U.SNAKEBOARD, BOARD_INPUTS, U.SNAKEBOARD_POINT, names=("psi", "phi")
     )
     assert report.accessible and report.controllable
@@ -61,7 +61,7 @@ def test_snakeboard():
     assert report.symmetric.names == ("psi", "phi", "<psi:psi>", "<psi:phi>", "<phi:phi>")
     np.testing.assert_allclose(report.symmetric.values[:, [2, 4]], 0, atol=1e-13)
     assert "controllable: yes" in str(report) and "rank 5 of 5" in str(report)
-    kinematic = control.kinematic_controllability(U.SNAKEBOARD, BOARD_INPUTS, U.SNAKEBOARD_POINT)
+    kinematic = controllability.kinematic_controllability(U.SNAKEBOARD, BOARD_INPUTS, U.SNAKEBOARD_POINT)
     assert kinematic.controllable and kinematic.decoupling.complete and not kinematic.decoupling.every
     assert [each.name for each in kinematic.decoupling.fields] == ["Y0", "Y1"]
     assert "kinematically controllable: yes" in str(kinematic)
@@ -71,10 +71,12 @@ def test_snakeboard():
 def test_roller_racer():
     """[Z] section 6.2: accessible everywhere, also where the printed basis is singular; not controllable."""
     for psi in (0.7, 0.0, -1.9, np.arccos(-U.RACER["l_2"] / U.RACER["l_1"])):
-        report = control.configuration_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(psi))
+        report = controllability.configuration_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(psi))
         assert (report.accessible, report.controllable, report.obstruction) == (True, False, "<Y0:Y0>")
         assert report.symmetric.order == 2 and report.clear
-    assert not control.kinematic_controllability(U.RACER_FORMS, RACER_INPUT, U.racer_point(0.7)).controllable
+    assert not controllability.kinematic_controllability(
+        U.RACER_FORMS, RACER_INPUT, U.racer_point(0.7)
+    ).controllable
 
 
 @pytest.mark.further
@@ -89,14 +91,16 @@ def test_roller_racer():
 def test_roller_racer_where_the_first_product_degenerates(nabla, cosine):
     """The third product restores the rank; the bad second one is parallel to the input, and harmless."""
     inputs, q = U.covectors(nabla, U.RACER_INPUTS), U.racer_point(np.arccos(cosine))
-    second = control.symmetric_closure(nabla, inputs, q, 2)
+    second = controllability.symmetric_closure(nabla, inputs, q, 2)
     assert second.rank.value == 1 and not second.settled
-    report = control.configuration_controllability(nabla, inputs, q)
+    report = controllability.configuration_controllability(nabla, inputs, q)
     assert report.symmetric.names[-1] == "<Y0:<Y0:Y0>>" and report.symmetric.rank.full
     assert report.accessible and report.controllable
-    early = control.configuration_controllability(nabla, inputs, q, 2)
+    early = controllability.configuration_controllability(nabla, inputs, q, 2)
     assert early.accessible is None and early.controllable is None
-    near = control.configuration_controllability(nabla, inputs, U.racer_point(np.arccos(cosine) + 1e-7))
+    near = controllability.configuration_controllability(
+        nabla, inputs, U.racer_point(np.arccos(cosine) + 1e-7)
+    )
     assert not near.clear and "not clear" in str(near)
 
 
@@ -107,8 +111,8 @@ def test_round_off_of_a_computed_basis_moves_no_coordinate():
         U.racer_point(np.arccos(U.RACER["l_2"] * U.RACER["I_1"] / (U.RACER["l_1"] * U.RACER["I_2"])))
     )
     q = np.array([0.0, 0.0, 0.0, q[3]])
-    inputs = control.input_fields(U.RACER_FORMS, lambda p: jnp.eye(4)[3:])
-    report = control.configuration_controllability(U.RACER_FORMS, inputs, q)
+    inputs = controllability.input_fields(U.RACER_FORMS, lambda p: jnp.eye(4)[3:])
+    report = controllability.configuration_controllability(U.RACER_FORMS, inputs, q)
     assert report.symmetric.rank.full and report.controllable
 
 
@@ -118,12 +122,12 @@ def test_input_fields_are_the_accelerations_by_covectors(rng):
     H = np.asarray(U.RACER_FORMS.distribution.metric.matrix(q))
     free = np.linalg.solve(H, F.T)
     nabla, covectors = cn.LeviCivita(U.RACER_FORMS.distribution.metric), lambda p: jnp.asarray(F)
-    np.testing.assert_allclose(control.input_fields(nabla, covectors)(q), free, atol=1e-12)
+    np.testing.assert_allclose(controllability.input_fields(nabla, covectors)(q), free, atol=1e-12)
     np.testing.assert_allclose(nabla.input_coefficients(covectors, q), free, atol=1e-12)
     W = np.asarray(U.RACER_FORMS.forms(q))
     lost = np.linalg.solve(H, W.T)  # H^-1 W^T lambda, by which W v = 0
     expected = free - lost @ np.linalg.solve(W @ lost, W @ free)
-    found = control.input_fields(U.RACER_FORMS, covectors)(q)
+    found = controllability.input_fields(U.RACER_FORMS, covectors)(q)
     np.testing.assert_allclose(U.RACER_FORMS.basis(q) @ found, expected, atol=1e-12)
     assert np.abs(expected - free).max() > 1e-2  # control: without constraint forces
 
@@ -155,10 +159,10 @@ def test_one_input_may_control_two_dimensions():
 
     nabla = cn.CoefficientConnection(cn.CoordinateFrame(2), coefficients)
     inputs = lambda q: jnp.array([[1.0], [0.0]])  # noqa: E731
-    assert control.configuration_controllability(nabla, inputs, [0.0, 0.3]).controllable
-    beside = control.configuration_controllability(nabla, inputs, [0.2, 0.3])
+    assert controllability.configuration_controllability(nabla, inputs, [0.0, 0.3]).controllable
+    beside = controllability.configuration_controllability(nabla, inputs, [0.2, 0.3])
     assert beside.accessible and beside.controllable is False
-    at = control.symmetric_closure(nabla, inputs, [0.0, 0.3], 3)
+    at = controllability.symmetric_closure(nabla, inputs, [0.0, 0.3], 3)
     np.testing.assert_allclose(at.values, [[1, 0, 0], [0, 0, -2]], atol=1e-14)
 
 
@@ -169,17 +173,21 @@ def test_a_definite_form_obstructs_involutive_inputs_only(twist, verdict):
     Gamma = np.zeros((3, 3, 3))
     Gamma[2, 0, 0] = Gamma[2, 1, 1] = 1.0
     nabla = cn.CoefficientConnection(frame, lambda q: jnp.asarray(Gamma))
-    report = control.configuration_controllability(nabla, lambda q: jnp.eye(3)[:, :2], [0.1, 0.2, 0.3])
+    report = controllability.configuration_controllability(
+        nabla, lambda q: jnp.eye(3)[:, :2], [0.1, 0.2, 0.3]
+    )
     assert report.accessible and report.controllable is verdict and report.obstruction == "<Y0:Y0>"
 
 
 def test_basis_of_decoupling_directions():
     """The test depends on the inputs' basis: for this arm it fails in the one given and holds in another."""
     case = U.BY_NAME["arm PPR, last joint passive"]
-    report = control.configuration_controllability(case.nabla, case.inputs, case.q)
+    report = controllability.configuration_controllability(case.nabla, case.inputs, case.q)
     assert report.obstruction == "<Y0:Y0>" and report.controllable
     fixed = jnp.asarray(report.input_basis)
-    again = control.configuration_controllability(case.nabla, lambda q: case.inputs(q) @ fixed, case.q)
+    again = controllability.configuration_controllability(
+        case.nabla, lambda q: case.inputs(q) @ fixed, case.q
+    )
     assert again.obstruction is None and again.controllable
     np.testing.assert_allclose(again.input_basis, np.eye(2))
 
@@ -192,14 +200,14 @@ def test_products_of_the_snakeboard():
     m, J_r, length = U.BOARD["m"], U.BOARD["J_r"], U.BOARD["l"]
     phi, theta = U.SNAKEBOARD_POINT[4], U.SNAKEBOARD_POINT[2]
     inputs = lambda q: jnp.eye(3)[:, 1:]  # noqa: E731
-    found = control.symmetric_closure(U.SNAKEBOARD_BASIS, inputs, U.SNAKEBOARD_POINT)
+    found = controllability.symmetric_closure(U.SNAKEBOARD_BASIS, inputs, U.SNAKEBOARD_POINT)
     expected = np.zeros((3, 5))
     expected[[1, 2], [0, 1]] = 1
     expected[0, 3] = J_r * np.cos(phi) / (m * length**2)
     expected[1, 3] = -J_r * np.cos(phi) * np.sin(phi) / (m * length**2 - J_r * np.sin(phi) ** 2)
     np.testing.assert_allclose(found.values, expected, atol=1e-13)
     # [X_1, X_3] = l sin(phi) V_x + cos(phi) d_theta; from the products, as X_1 is one of them and X_2.
-    brackets = control.involutive_closure(
+    brackets = controllability.involutive_closure(
         U.SNAKEBOARD_BASIS, lambda q: jnp.eye(3)[:, ::2], U.SNAKEBOARD_POINT, symmetric=False
     )
     V_x = np.array([np.cos(theta), np.sin(theta), 0, 0, 0])
@@ -223,7 +231,7 @@ def test_products_of_the_leg():
     np.testing.assert_allclose(
         named["<<Y0:Y0>:<Y0:Y0>>"], [-24 / (m**4 * r**7), 0, 0], rtol=1e-12, atol=1e-11
     )
-    found = control.symmetric_closure(U.LEG, inputs, U.LEG_POINT, 6)
+    found = controllability.symmetric_closure(U.LEG, inputs, U.LEG_POINT, 6)
     assert found.settled and found.rank.value == 2 and found.order < 6
 
 
@@ -236,10 +244,10 @@ def test_products_of_a_satellite():
     def product(a, b):
         return np.linalg.solve(J, np.cross(a, J @ b) + np.cross(b, J @ a))
 
-    found = control.symmetric_closure(U.SATELLITE, inputs, U.ATTITUDE, 3)
+    found = controllability.symmetric_closure(U.SATELLITE, inputs, U.ATTITUDE, 3)
     named = dict(zip(found.names, found.values.T, strict=True))
     np.testing.assert_allclose(named["<Y0:Y1>"], product(xi, eta), atol=1e-13)
-    brackets = control.involutive_closure(U.SATELLITE, inputs, U.ATTITUDE, symmetric=False)
+    brackets = controllability.involutive_closure(U.SATELLITE, inputs, U.ATTITUDE, symmetric=False)
     frame = np.asarray(cn.SO3Frame().matrix(U.ATTITUDE))
     np.testing.assert_allclose(brackets.values[:, -1], frame @ np.cross(xi, eta), atol=1e-13)
     assert np.abs(brackets.values[:, -1] - frame @ np.cross(eta, xi)).max() > 0.1  # control: the other sign
@@ -264,15 +272,15 @@ def test_products_of_the_roller_racer():
 def test_products_by_nested_derivatives():
     """The same words as JAX functions, by `covariant_derivative_at` of each other."""
     case = U.BY_NAME["cart and pendulum, force"]
-    found = control.symmetric_closure(case.nabla, case.inputs, case.q, 3)
+    found = controllability.symmetric_closure(case.nabla, case.inputs, case.q, 3)
     assert found.names[-1] == "<Y0:Y0>"  # full already
     inputs = lambda q: jnp.stack([jnp.sin(q[1]), 1.0 + q[0] ** 2])[:, None] * jnp.ones((2, 1))  # noqa: E731
     chart = cn.CoordinateFrame(2)
     flat = cn.CoefficientConnection(chart, lambda q: jnp.zeros((2, 2, 2)).at[0, 0, 0].set(jnp.cos(q[0])))
-    found = control.involutive_closure(flat, inputs, case.q, symmetric=False)
+    found = controllability.involutive_closure(flat, inputs, case.q, symmetric=False)
     assert found.rank.value == 1 and found.settled
-    products = control.symmetric_closure(case.nabla, inputs, case.q, 2)
-    brackets = control.involutive_closure(case.nabla, inputs, case.q)
+    products = controllability.symmetric_closure(case.nabla, inputs, case.q, 2)
+    brackets = controllability.involutive_closure(case.nabla, inputs, case.q)
     for closure in (products, brackets):
         together = jax.jit(lambda q, f=closure.fields: jnp.stack([each(q) for each in f], axis=1))
         np.testing.assert_allclose(together(case.q), closure.values, atol=1e-12)
@@ -295,7 +303,7 @@ def test_a_bracket_of_symmetric_products_by_nested_derivatives():
     Gamma = jnp.zeros((3, 3, 3)).at[1, 0, 0].set(0.5).at[2, 0, 1].set(-0.5).at[2, 1, 0].set(-0.5)
     nabla = cn.CoefficientConnection(cn.CoordinateFrame(3), lambda q: Gamma)
     inputs, q = lambda q: jnp.stack([1.0 + 0.0 * q[0], 0.0 * q[0], q[1]])[:, None], np.array([0.4, -0.3, 0.2])
-    found = control.involutive_closure(nabla, inputs, q)
+    found = controllability.involutive_closure(nabla, inputs, q)
     assert found.names == ("Y0", "<Y0:Y0>", "[Y0, <Y0:Y0>]")
     expected = np.array([[1.0, 0.0, q[1]], [0.0, 1.0, 0.0], [0.0, 0.0, -1.0]]).T
     np.testing.assert_allclose(found.values, expected, atol=1e-14)
@@ -320,13 +328,13 @@ def test_change_of_frame(name):
     case = U.BY_NAME[name]
     changed = case.nabla.change(change)
     inputs = lambda q: jnp.linalg.solve(change(q), case.inputs(q))  # noqa: E731
-    before = control.configuration_controllability(case.nabla, case.inputs, case.q)
-    after = control.configuration_controllability(changed, inputs, case.q)
+    before = controllability.configuration_controllability(case.nabla, case.inputs, case.q)
+    after = controllability.configuration_controllability(changed, inputs, case.q)
     assert (after.accessible, after.controllable) == (before.accessible, before.controllable)
     A = Expansion(change, 3).value(case.q)
     np.testing.assert_allclose(A @ after.symmetric.values, before.symmetric.values, atol=1e-10)
     # negative control: inputs that keep their components are other inputs
-    other = control.symmetric_closure(changed, case.inputs, case.q)
+    other = controllability.symmetric_closure(changed, case.inputs, case.q)
     count = min(len(other.names), len(before.symmetric.names))
     assert np.abs(A @ other.values[:, :count] - before.symmetric.values[:, :count]).max() > 1e-2
 
@@ -340,7 +348,7 @@ def test_change_of_basis_of_the_distribution():
         (U.SNAKEBOARD_BASIS, printed),
         (U.SNAKEBOARD_BASIS.change(change), lambda q: jnp.linalg.solve(change(q), printed(q))),
     ]
-    reports = [control.configuration_controllability(*route, U.SNAKEBOARD_POINT) for route in routes]
+    reports = [controllability.configuration_controllability(*route, U.SNAKEBOARD_POINT) for route in routes]
     for report in reports:
         assert report.controllable and report.involutive.rank.value == 5
         assert report.involutive.names == reports[0].involutive.names
@@ -363,7 +371,7 @@ def percussion(q):
 def test_decoupling_fields_of_a_passive_link():
     """Translation along the link and rotation about its centre of percussion, at other points too."""
     case = U.BY_NAME["arm PPR, last joint passive"]
-    found = control.decoupling_fields(case.nabla, case.inputs, case.q)
+    found = controllability.decoupling_fields(case.nabla, case.inputs, case.q)
     assert len(found.fields) == 2 and found.complete and not found.isolated
     for q in (case.q, case.q + 0.02):
         X = np.stack([Expansion(each.field, 3).value(q) for each in found.fields], axis=1)
@@ -372,17 +380,19 @@ def test_decoupling_fields_of_a_passive_link():
             assert sines.min() < 1e-12 * np.linalg.norm(known) + 1e-13
     q = np.stack([case.q, case.q + 0.3, -case.q])
     for X in (translation, percussion):
-        assert control.is_decoupling(case.nabla, X, case.inputs, q).ok
+        assert controllability.is_decoupling(case.nabla, X, case.inputs, q).ok
     first = lambda p: case.inputs(p)[:, 0]  # noqa: E731
-    assert not control.is_decoupling(case.nabla, first, case.inputs, q).ok
-    assert not control.is_decoupling(case.nabla, lambda p: jnp.eye(3)[2], case.inputs, q).ok
-    assert not control.is_decoupling(case.nabla, lambda p: jnp.nan * jnp.eye(3)[0], case.inputs, q).ok
-    given = control.kinematic_controllability(case.nabla, case.inputs, case.q, [translation, percussion])
+    assert not controllability.is_decoupling(case.nabla, first, case.inputs, q).ok
+    assert not controllability.is_decoupling(case.nabla, lambda p: jnp.eye(3)[2], case.inputs, q).ok
+    assert not controllability.is_decoupling(case.nabla, lambda p: jnp.nan * jnp.eye(3)[0], case.inputs, q).ok
+    given = controllability.kinematic_controllability(
+        case.nabla, case.inputs, case.q, [translation, percussion]
+    )
     assert given.controllable and given.decoupling is None
-    alone = control.kinematic_controllability(case.nabla, case.inputs, case.q, [translation])
+    alone = controllability.kinematic_controllability(case.nabla, case.inputs, case.q, [translation])
     assert alone.controllable is None and alone.involutive.rank.value == 1
     with pytest.raises(CheckError, match="decoupling"):
-        control.kinematic_controllability(case.nabla, case.inputs, case.q, [translation, first])
+        controllability.kinematic_controllability(case.nabla, case.inputs, case.q, [translation, first])
 
 
 def test_double_root():
@@ -394,13 +404,13 @@ def test_double_root():
 
     nabla = cn.CoefficientConnection(cn.CoordinateFrame(3), coefficients)
     inputs = lambda q: jnp.eye(3)[:, :2]  # noqa: E731
-    found = control.decoupling_fields(nabla, inputs, [0.2, 0.1, -0.5])
+    found = controllability.decoupling_fields(nabla, inputs, [0.2, 0.1, -0.5])
     assert len(found.fields) == 1 and not found.fields[0].constant
     s = 0.3 + np.sin(-0.2)
     X = Expansion(found.fields[0].field, 3).value(np.array([0.4, 0.1, -0.6]))
     np.testing.assert_allclose(X[0] + s * X[1], 0, atol=1e-12)
     # the form is semidefinite only: neither test decides by it
-    assert control.configuration_controllability(nabla, inputs, [0.2, 0.1, -0.5]).accessible
+    assert controllability.configuration_controllability(nabla, inputs, [0.2, 0.1, -0.5]).accessible
 
 
 # --- the free algebra and Taylor arithmetic ---------------------------------------------------------------
@@ -564,18 +574,21 @@ def dependent(q):
 )
 def test_bad_input(call, error, message):
     with pytest.raises(error, match=message):
-        call(control.configuration_controllability)
+        call(controllability.configuration_controllability)
 
 
 def test_bad_input_of_the_search():
-    for function in (control.decoupling_fields, control.kinematic_controllability):
+    for function in (
+        controllability.decoupling_fields,
+        controllability.kinematic_controllability,
+    ):
         with pytest.raises(FrameError, match="dependent .1 of 2"):
             function(U.LEG, dependent, U.LEG_POINT)
 
 
 @pytest.mark.parametrize("order", [0, -1, 1.5, True])
 def test_orders_below_one(order):
-    for function in (control.symmetric_closure, control.involutive_closure):
+    for function in (controllability.symmetric_closure, controllability.involutive_closure):
         with pytest.raises(ShapeError, match="order"):
             function(U.LEG, U.BY_NAME["leg, torque"].inputs, U.LEG_POINT, order)
 
@@ -583,4 +596,4 @@ def test_orders_below_one(order):
 def test_a_field_of_the_wrong_shape():
     case = U.BY_NAME["leg, torque"]
     with pytest.raises(ShapeError, match="decoupling field"):
-        control.is_decoupling(case.nabla, lambda q: jnp.ones(2), case.inputs, case.q)
+        controllability.is_decoupling(case.nabla, lambda q: jnp.ones(2), case.inputs, case.q)

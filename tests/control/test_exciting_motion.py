@@ -88,12 +88,12 @@ def test_what_is_determined_worst_is_determined_better_than_by_sines():
 def test_torques_are_within_limits_and_seeds_decide():
     """A rod of 2 kg on a horizontal hinge, whose motor can hold it in all postures, and not much more."""
     robot = hinge()
-    limits = mb.Limits(-1.5, 1.5, velocity=20.0, effort=7.0)
+    limits = mb.joints.Limits(-1.5, 1.5, velocity=20.0, effort=7.0)
     motions = [control.exciting_motion(robot, limits, duration=2.0, seed=seed) for seed in (0, 0, 1)]
     q, v, a = motions[0].at(np.linspace(0.0, 2.0, 3001))
     tau = np.abs(mb.inverse_dynamics(robot, q, v, a)).max()
     assert 6.0 < tau <= 7.0
-    free = control.exciting_motion(robot, mb.Limits(-1.5, 1.5, velocity=20.0), duration=2.0)
+    free = control.exciting_motion(robot, mb.joints.Limits(-1.5, 1.5, velocity=20.0), duration=2.0)
     q, v, a = free.at(np.linspace(0.0, 2.0, 3001))
     assert np.abs(mb.inverse_dynamics(robot, q, v, a)).max() > 7.0  # negative control
     assert np.array_equal(motions[0].sines, motions[1].sines)
@@ -102,7 +102,7 @@ def test_torques_are_within_limits_and_seeds_decide():
 
 def test_a_closed_loop_moves_its_independent_joint():
     robot = mb.example("four_bar")
-    motion = control.exciting_motion(robot, mb.Limits(-0.5, 0.5, velocity=2.0))
+    motion = control.exciting_motion(robot, mb.joints.Limits(-0.5, 0.5, velocity=2.0))
     q, v, _ = motion.at(np.linspace(0.0, 10.0, 501))
     assert motion.rank == 8 and motion.condition <= motion.random[0]
     assert np.abs(q).max() <= 0.5 and np.abs(v).max() <= 2.0
@@ -112,13 +112,29 @@ BAD = {
     "a floating base": ({"model": lambda: mb.example("quadruped")}, ModelError, "quaternion"),
     "no robot": ({"model": lambda: "arm"}, TypeError, "model"),
     "limits that are numbers": ({"limits": lambda: 2.0}, TypeError, "limits"),
-    "no limits": ({"limits": mb.Limits}, ValueError, "joint 'hinge' has neither"),
-    "limits of two joints": ({"limits": lambda: mb.Limits(velocity=[1.0, 2.0])}, ShapeError, "velocity"),
-    "limits in the wrong order": ({"limits": lambda: mb.Limits(1.0, -1.0)}, ValueError, "'hinge' .* upper"),
-    "an angle without a ball": ({"limits": lambda: mb.Limits(-1.0, 1.0, angle=1.0)}, ValueError, "angle"),
-    "a joint that stands": ({"limits": lambda: mb.Limits(velocity=0.0)}, ValueError, "'hinge' .* velocity"),
+    "no limits": ({"limits": mb.joints.Limits}, ValueError, "joint 'hinge' has neither"),
+    "limits of two joints": (
+        {"limits": lambda: mb.joints.Limits(velocity=[1.0, 2.0])},
+        ShapeError,
+        "velocity",
+    ),
+    "limits in the wrong order": (
+        {"limits": lambda: mb.joints.Limits(1.0, -1.0)},
+        ValueError,
+        "'hinge' .* upper",
+    ),
+    "an angle without a ball": (
+        {"limits": lambda: mb.joints.Limits(-1.0, 1.0, angle=1.0)},
+        ValueError,
+        "angle",
+    ),
+    "a joint that stands": (
+        {"limits": lambda: mb.joints.Limits(velocity=0.0)},
+        ValueError,
+        "'hinge' .* velocity",
+    ),
     "a motor too weak": (
-        {"limits": lambda: mb.Limits(-0.5, 0.5, effort=1.0)},
+        {"limits": lambda: mb.joints.Limits(-0.5, 0.5, effort=1.0)},
         ValueError,
         "'hinge' .* weight",
     ),
@@ -133,6 +149,6 @@ BAD = {
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input_is_refused_by_name(name):
     changes, error, text = BAD[name]
-    given = {"model": hinge, "limits": lambda: mb.Limits(-0.5, 0.5, velocity=1.0)} | changes
+    given = {"model": hinge, "limits": lambda: mb.joints.Limits(-0.5, 0.5, velocity=1.0)} | changes
     with pytest.raises(error, match=text):
         control.exciting_motion(**{key: value() for key, value in given.items()})

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from connections.checks import NonFiniteError, ShapeError
-from connections.control import GainError, gain_matrix
+from connections.control import gain_matrix
+from connections.control.errors import GainError
 
 
 def test_scalar_vector_and_matrix_become_the_same_matrix():

@@ -307,7 +307,7 @@ def test_only_a_prior_that_is_given_draws_friction():
     """The damping of a file does not, nor does the weight of the bodies' prior, which is right."""
     q, v, tau = noisy_hinge()
     name = hinge().joint_names[0]
-    file = hinge().with_passive(mb.Passive(damping={name: 50.0}, friction={name: 1e-3}))
+    file = hinge().with_passive(mb.joints.Passive(damping={name: 50.0}, friction={name: 1e-3}))
     given = {"cutoff": CUTOFF, "friction": True}
     plain = control.identify(hinge(), q, v, tau, TIMES, **given)
     of_file = control.identify(file, q, v, tau, TIMES, **given)
@@ -353,7 +353,7 @@ def test_friction_of_a_joint_that_stands_still(still, consistent, noise):
     assert f"joint '{chain().joint_names[still]}'" in said and "its friction is not" in said
     assert ("stands still" in said) == (noise == 0.0) and said in repr(found)
     name = chain().joint_names[still]
-    believed = chain().with_passive(mb.Passive(damping={name: 0.7}))
+    believed = chain().with_passive(mb.joints.Passive(damping={name: 0.7}))
     kept = control.identify(believed, *recording, TIMES, cutoff=CUTOFF, friction=True, consistent=consistent)
     given = identified(
         recording, consistent=consistent, friction_prior=([0.4] * 3, [0.6] * 3), prior_weight=1e-4
@@ -470,11 +470,13 @@ def test_the_model_has_what_was_found():
     """Its torques are those of the recording: springs stay, and no dependent joint has damping of its own."""
     robot = mb.example("four_bar")
     driven, passive = robot.joint_names[0], [name for name in robot.armature if name not in robot.joint_names]
-    spring = mb.Spring("spring", {driven: 1.0}, stiffness=2.0)
-    file = mb.Passive((spring,), damping=dict.fromkeys([driven, *passive], 9.0), friction={driven: 8.0})
+    spring = mb.joints.Spring("spring", {driven: 1.0}, stiffness=2.0)
+    file = mb.joints.Passive(
+        (spring,), damping=dict.fromkeys([driven, *passive], 9.0), friction={driven: 8.0}
+    )
     robot = robot.with_passive(file)
     true = robot.with_armature(dict.fromkeys(robot.armature, 0.3)).with_passive(
-        mb.Passive((spring,), damping={driven: 0.4}, friction={driven: 0.2})
+        mb.joints.Passive((spring,), damping={driven: 0.4}, friction={driven: 0.2})
     )
     q, v, a = recorded(robot, 5, size=0.1)
     q = robot.neutral() + q

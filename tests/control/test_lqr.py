@@ -102,12 +102,12 @@ def test_what_cannot_be_reached(rng):
     B = np.array([[1.0, 0.0], [0.0, 0.0], [0.0, 0.0], [1.0, 1.0]])
     names = ["a", "b", "c", "d"]
     for discrete, pair in ((False, (A, B)), (True, (expm(A), B))):
-        with pytest.raises(control.StabilizabilityError, match=r"1 of 4 .*: 1 c$") as caught:
+        with pytest.raises(control.errors.StabilizabilityError, match=r"1 of 4 .*: 1 c$") as caught:
             control.lqr(*pair, 1.0, 1.0, discrete=discrete, names=names)
         assert np.isclose(caught.value.eigenvalues, np.exp(2.0) if discrete else 2.0).all()
     control.lqr(np.diag([0.5, -1.0, -2.0, 0.3]), B, 1.0, 1.0)
     turn = np.linalg.qr(rng.normal(size=(4, 4)))[0]
-    with pytest.raises(control.StabilizabilityError) as caught:
+    with pytest.raises(control.errors.StabilizabilityError) as caught:
         control.require_stabilizable(turn @ A @ turn.T, turn @ B)
     found = caught.value.directions[:, 0]
     np.testing.assert_allclose(np.abs(found @ turn), [0, 0, 1, 0], atol=1e-9)
@@ -119,7 +119,7 @@ def test_a_double_zero_out_of_reach():
     A, B = block_diag(DOUBLE[0], DOUBLE[0], -np.eye(2)), np.zeros((6, 1))
     B[1] = 1.0
     turn = np.linalg.qr(np.random.default_rng(0).normal(size=(6, 6)))[0]
-    with pytest.raises(control.StabilizabilityError, match="2 of 6 directions"):
+    with pytest.raises(control.errors.StabilizabilityError, match="2 of 6 directions"):
         control.lqr(turn @ A @ turn.T, turn @ B, 1.0, 1.0)
 
 
@@ -130,7 +130,7 @@ def test_underactuated_robots(flyer):
     names = control.state_names(flyer)
     assert names[0] == "eta[float, 0]" and names[6] == "eta[shoulder]" and names[-1] == "dv[shoulder]"
     with pytest.raises(
-        control.StabilizabilityError, match=r"12 of 14 .*0 \(12 times\).*dv\[float, "
+        control.errors.StabilizabilityError, match=r"12 of 14 .*0 \(12 times\).*dv\[float, "
     ) as caught:
         control.lqr(A, B[:, 6:], 1.0, 1.0, names=names)
     # The momentum p = (H v)[:6] is the combination that moves by itself.
@@ -138,7 +138,7 @@ def test_underactuated_robots(flyer):
     rows = np.concatenate([np.zeros((6, flyer.nv)), H[:6]], axis=1).T
     basis = caught.value.directions
     np.testing.assert_allclose(basis @ (basis.T @ rows), rows, atol=1e-9)
-    with pytest.raises(control.StabilizabilityError, match=r"2 of 14 .*dv\[shoulder"):
+    with pytest.raises(control.errors.StabilizabilityError, match=r"2 of 14 .*dv\[shoulder"):
         control.lqr(A, B[:, :6], 1.0, 1.0, names=names)  # at rest, one input too few to the first order
     heavy = flyer.with_gravity((0.0, 0.0, -9.81))
     A, B = mb.linearize(heavy, q, nothing, mb.gravity(heavy, q))
@@ -147,7 +147,7 @@ def test_underactuated_robots(flyer):
 
 
 def test_directions_without_cost():
-    with pytest.raises(control.StabilizabilityError, match=r"weight Q.*x\[0\]"):
+    with pytest.raises(control.errors.StabilizabilityError, match=r"weight Q.*x\[0\]"):
         control.lqr(*DOUBLE, np.array([0.0, 1.0]), 1.0)
     K, _ = control.lqr(np.diag([1.0, -1.0]), np.eye(2), 0.0, 1.0)  # what grows is stopped even so
     np.testing.assert_allclose(K, np.diag([2.0, 0.0]), atol=1e-12)
@@ -205,10 +205,10 @@ def test_samples_and_inputs(flyer, rng):
         ((np.ones((2, 3)), np.eye(2), 1.0, 1.0), cn.checks.ShapeError, "A"),
         ((np.eye(2) * np.nan, np.eye(2), 1.0, 1.0), cn.checks.NonFiniteError, "A"),
         ((np.eye(2), np.eye(2), np.ones(3), 1.0), cn.checks.ShapeError, "weight Q"),
-        ((np.eye(2), np.eye(2), np.diag([1.0, -1.0]), 1.0), control.GainError, "semidefinite"),
-        ((np.eye(2), np.eye(2), [[1.0, 0.5], [0.0, 1.0]], 1.0), control.GainError, "symmetric"),
-        ((np.eye(2), np.eye(2), 1.0, 0.0), control.GainError, "weight R"),
-        ((np.eye(2), np.eye(2), 1.0, [[1.0, 0.5], [0.0, 1.0]]), control.GainError, "weight R"),
+        ((np.eye(2), np.eye(2), np.diag([1.0, -1.0]), 1.0), control.errors.GainError, "semidefinite"),
+        ((np.eye(2), np.eye(2), [[1.0, 0.5], [0.0, 1.0]], 1.0), control.errors.GainError, "symmetric"),
+        ((np.eye(2), np.eye(2), 1.0, 0.0), control.errors.GainError, "weight R"),
+        ((np.eye(2), np.eye(2), 1.0, [[1.0, 0.5], [0.0, 1.0]]), control.errors.GainError, "weight R"),
         ((np.eye(2), np.eye(2), "much", 1.0), TypeError, "weight Q"),
     ],
 )

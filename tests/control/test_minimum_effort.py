@@ -18,13 +18,14 @@ from scipy.optimize import minimize
 import connections as cn
 from connections import multibody as mb
 from connections.checks import ConvergenceError, NonFiniteError, PointError, ShapeError
-from connections.control import GainError, minimum_effort_curve
+from connections.control import minimum_effort_curve
+from connections.control.errors import GainError
 from connections.control.splines import descent
 from connections.control.splines.descent import _times as times_of
 from connections.control.splines.descent import descend
 from connections.control.splines.integrand import Effort
 from connections.control.splines.minimum_effort import _spline
-from connections.control.splines.solutions import Task
+from connections.control.splines.solutions import CurveConditions
 from connections.geometry.rigid.rotations import rotation_matrix
 from tests.support.systems import BI_INVARIANT, SPHERE, TOP
 
@@ -337,7 +338,7 @@ def test_a_direct_search_finds_nothing_lower():
 
 
 def test_the_order_is_eight_where_pieces_meet():
-    task = Task(Effort(BALL, None, 0.0), np.array([0.0, 1.0, 2.0]), ON_BALL, (None, None), 1e-8)
+    task = CurveConditions(Effort(BALL, None, 0.0), np.array([0.0, 1.0, 2.0]), ON_BALL, (None, None), 1e-8)
     found = {n: descend(task.effort, task.pieces(_spline(task), n))[0] for n in (4, 8, 16, 64)}
     ends = {n: each.pieces.instants(task.effort, np.array([0.5, 1.0, 1.5])) for n, each in found.items()}
     for values in ((found[n].cost for n in (4, 8, 16, 64)), (ends[n][1] for n in (4, 8, 16, 64))):

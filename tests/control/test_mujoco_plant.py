@@ -255,7 +255,7 @@ def test_what_mujoco_has_not_is_refused():
     with pytest.raises(ModelError, match="'float'"):
         control.MuJoCoRobot.of(ball(), elastic=control.SeriesElastic(100.0, 1.0, 0.1))
     with pytest.raises(ModelError, match="hand"):
-        control.MuJoCoRobot.of(ball(), [control.Sphere("hand", 0.1)])
+        control.MuJoCoRobot.of(ball(), [control.SphereShape("hand", 0.1)])
 
 
 # --- motions ----------------------------------------------------------------------------------------------
@@ -439,7 +439,7 @@ def test_passive_forces_of_a_model_are_mujocos(tmp_path, rng):
         other = model.with_passive(dataclasses.replace(model.passive, lift=aside))
         control.MuJoCoRobot.of(other, passive=True)
     with pytest.raises(ModelError, match="joint 'ball' has springs of several rest orientations"):
-        control.MuJoCoRobot.of(model.with_passive(mb.Passive((ball, turned))), passive=True)
+        control.MuJoCoRobot.of(model.with_passive(mb.joints.Passive((ball, turned))), passive=True)
     control.MuJoCoRobot.from_mjcf(path, model, passive=True)
     less = dataclasses.replace(model.passive, damping={}, friction={"hinge": 0.5})
     with pytest.raises(ModelError, match=r"(?s)at joint 'hinge'.*dry friction differs"):
@@ -475,12 +475,12 @@ def test_a_ball_stays_on_the_floor_and_falls_without_it():
     """Contact holds the weight; without a floor the fall is an error that has the time of free fall."""
     model, start = ball(), ball().neutral()
     start[2] = 0.1
-    robot = control.MuJoCoRobot.of(model, [control.Sphere("ball", 0.1)], floor=True)
+    robot = control.MuJoCoRobot.of(model, [control.SphereShape("ball", 0.1)], floor=True)
     law = still_base
     q, v = control.MuJoCoPlant(robot, fallen={"ball": 0.05}).simulate(law, start, np.zeros(6), 1.0)
     assert abs(q[-1, 2] - 0.1) < 2e-3 and np.abs(v[-1]).max() < 1e-3
     falling = control.MuJoCoPlant(control.MuJoCoRobot.of(model), fallen={"ball": 0.05})
-    with pytest.raises(control.FallenError) as caught:
+    with pytest.raises(control.errors.FallenError) as caught:
         falling.simulate(law, start, np.zeros(6), 1.0)
     assert caught.value.body == "ball"
     assert caught.value.time == pytest.approx(np.sqrt(2.0 * 0.05 / 9.81), abs=2e-3)
@@ -497,7 +497,7 @@ def test_friction_and_boxes():
     push = control.Push("ball", (0.5 * 2.0 * 9.81, 0.0, 0.0), 0.2, 0.3)
     moved = []
     for friction in (0.8, 0.2):
-        box = control.Box("ball", (0.3, 0.3, 0.2), friction=friction)
+        box = control.BoxShape("ball", (0.3, 0.3, 0.2), friction=friction)
         plant = control.MuJoCoPlant(control.MuJoCoRobot.of(model, [box], floor=True))
         moved.append(plant.simulate(still_base, start, np.zeros(6), 0.5, [push]).q[-1, 0])
     assert abs(moved[0]) < 0.02 and moved[1] == pytest.approx(0.3 * 9.81 * 0.3**2 / 2, rel=0.1)
@@ -587,9 +587,9 @@ def test_wrong_motions():
     with pytest.raises(ShapeError, match="v0"):
         plant.simulate(still, [0.1], [0.0, 0.0], 0.1)
     with pytest.raises(ValueError, match="radius"):
-        control.Sphere("bob", 0.0)
+        control.SphereShape("bob", 0.0)
     with pytest.raises(ValueError, match="half_sizes"):
-        control.Box("bob", (0.1, 0.0, 0.1))
+        control.BoxShape("bob", (0.1, 0.0, 0.1))
     with pytest.raises(ValueError, match="stiffness"):
         control.SeriesElastic(0.0, 1.0, 1.0)
 

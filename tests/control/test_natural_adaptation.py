@@ -16,12 +16,12 @@ from connections.checks import ModelError, NonFiniteError, PointError, ShapeErro
 from connections.control import (
     AdaptiveController,
     AdaptiveLoop,
-    GainError,
     LinearlyParametrizedSystem,
     UnknownInertia,
     trajectory_reference,
     with_payload,
 )
+from connections.control.errors import GainError
 from connections.control.laws.inertia_cone import InertiaCone
 from connections.multibody.inertia import inertia_of
 

@@ -6,7 +6,8 @@ import pytest
 
 import connections as cn
 from connections.checks import FrameError, NonFiniteError, ShapeError
-from connections.control import GainError, MomentumObserver
+from connections.control import MomentumObserver
+from connections.control.errors import GainError
 
 PUSH, RATES = np.array([0.7, -0.4, 1.1]), np.array([2.0, 3.0, 5.0])
 TIMES = np.linspace(0.0, 3.0, 31)

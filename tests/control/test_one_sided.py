@@ -9,11 +9,11 @@ from cases import always
 from underactuated import accelerated, first
 
 import connections as cn
-from connections import control
+from connections.control import controllability
 
 
 def verdict(nabla, inputs, q):
-    return control.configuration_controllability(nabla, inputs, q)
+    return controllability.configuration_controllability(nabla, inputs, q)
 
 
 PUSHED = {(2, 0, 0): 1.0}
@@ -130,7 +130,7 @@ def test_a_mechanism_in_any_coordinates_and_units():
     point = np.array([0.6, 0.3, -0.4])
     for unit in (np.ones(3), np.array([1e3, 1e-6, 1e4])):
         nabla = U.mechanical(3, lambda q, c=unit: bead_with_slide(q / c) / jnp.outer(c, c))
-        inputs = control.input_fields(nabla, lambda q, c=unit: jax.jacobian(straight)(q / c)[1:] / c)
+        inputs = controllability.input_fields(nabla, lambda q, c=unit: jax.jacobian(straight)(q / c)[1:] / c)
         report = verdict(nabla, inputs, point * unit)
         assert report.accessible and report.controllable is False and "semidefinite" in report.reason
 
@@ -143,7 +143,7 @@ def test_with_rolling_constraints():
     H[2, 3] = H[3, 2] = 0.2
     forms = lambda q: jnp.pad(U.racer_forms(q[:4]), ((0, 0), (0, 1)))  # noqa: E731
     nabla = cn.ConstrainedConnection(cn.ConstantMetric(cn.CoordinateFrame(5), H), forms=forms)
-    inputs = control.input_fields(nabla, lambda q: jnp.eye(5)[3:])
+    inputs = controllability.input_fields(nabla, lambda q: jnp.eye(5)[3:])
     centre = np.arccos(U.RACER["l_2"] * U.RACER["I_1"] / (U.RACER["l_1"] * U.RACER["I_2"]))
     for psi, controllable in ((0.7, False), (centre, True)):
         report = verdict(nabla, inputs, np.append(U.racer_point(psi), 0.2))

@@ -11,11 +11,11 @@ from connections.control import (
     AccelerationReference,
     ClosedLoop,
     FieldReference,
-    GainError,
     PassivityController,
     submanifold_reference,
     trajectory_reference,
 )
+from connections.control.errors import GainError
 from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 TIMES, SPIN_TIMES = np.linspace(0.0, 6.0, 121), np.linspace(0.0, 12.0, 61)

@@ -13,13 +13,13 @@ from connections.control import (
     AccelerationReference,
     ClosedLoop,
     FieldReference,
-    GainError,
     PassivityController,
     configuration_error_at,
     submanifold_reference,
     task_reference,
     trajectory_reference,
 )
+from connections.control.errors import GainError
 from connections.geometry.rigid.rotations import quaternion_exponential, quaternion_product
 
 SO3, SE3 = cn.SO3Frame(), cn.SE3Frame()

@@ -196,7 +196,7 @@ def test_what_cannot_be_reached_is_named_in_any_units():
     A, B = np.diag([0.5, -1.0, 2.0]), np.array([[1.0], [1.0], [0.0]])
     for seed in range(8):
         x = 10.0 ** np.random.default_rng(seed).integers(-9, 10, 3)
-        with pytest.raises(control.StabilizabilityError, match=r"1 of 3 .* 2: 1 x\[2\]$"):
+        with pytest.raises(control.errors.StabilizabilityError, match=r"1 of 3 .* 2: 1 x\[2\]$"):
             control.lqr(A * x[:, None] / x, B * x[:, None], 1.0, 1.0)
 
 
@@ -211,7 +211,7 @@ def test_a_gain_that_is_not_known_is_not_returned():
 
 def test_a_closed_loop_that_is_not_finite_is_not_returned():
     """A gain of infinite entries; the weights between led there from a pair that no gain stabilizes."""
-    problem = riccati._Problem(
+    problem = riccati._RiccatiProblem(
         np.eye(2), np.eye(2), np.eye(2), np.eye(2), False, np.ones(2), np.zeros(2, bool)
     )
     riccati._require_decay(problem, -np.eye(2))

@@ -17,12 +17,12 @@ from connections.checks import ModelError, NonFiniteError, ShapeError
 from connections.control import (
     AdaptiveController,
     CentroidalCoordinates,
-    GainError,
     MomentumObserver,
     PassivityController,
     UnknownInertia,
     with_payload,
 )
+from connections.control.errors import GainError
 
 
 def place(x, y, z):

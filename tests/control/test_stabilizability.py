@@ -48,7 +48,7 @@ def reachable(A, B):
 def accepted(A, B, discrete=False):
     try:
         control.require_stabilizable(A, B, discrete=discrete)
-    except control.StabilizabilityError:
+    except control.errors.StabilizabilityError:
         return False
     return True
 

@@ -10,15 +10,14 @@ from connections.checks import ModelError, NonFiniteError, ShapeError
 from connections.control import (
     AngularMomentumTask,
     CenterOfMassTask,
-    GainError,
     OrientationTask,
     PointTask,
     PoseTask,
     PostureTask,
     RobotTask,
     Target,
-    TaskError,
 )
+from connections.control.errors import GainError, TaskError
 from connections.coriolis import induced_coriolis_matrix, task_space_coriolis_matrix
 
 SYMMETRIC = np.array([[3.0, 0.4, 0.0], [0.4, 2.0, -0.3], [0.0, -0.3, 1.0]])

@@ -7,7 +7,7 @@ import pytest
 from scipy.integrate import solve_ivp
 
 from connections.checks import NonFiniteError, ShapeError
-from connections.control import ClosedLoopMotion
+from connections.control.results import ClosedLoopMotion
 from connections.control.tracking_example import (
     MASS,
     PAPER_BETAS,

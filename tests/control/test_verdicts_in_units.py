@@ -13,7 +13,7 @@ from cases import always, further
 from underactuated import accelerated, first
 
 import connections as cn
-from connections import control
+from connections.control import controllability
 
 AWAY = np.array([0.3, -0.7, 0.4, 0.2])
 
@@ -35,7 +35,9 @@ def verdicts(nabla, inputs, q, rng, decades, count=5):
     factors = [np.ones(len(q) + a), *(10.0 ** rng.uniform(-decades, decades, (count, len(q) + a)))]
     found = []
     for c, b in (np.split(each, [len(q)]) for each in factors):
-        report = control.configuration_controllability(*in_units(nabla, inputs, c, b), np.asarray(q) * c)
+        report = controllability.configuration_controllability(
+            *in_units(nabla, inputs, c, b), np.asarray(q) * c
+        )
         found.append((report.accessible, report.controllable, report.clear))
     return found
 
@@ -75,7 +77,7 @@ def test_the_same_verdict_in_another_unit_of_time(time):
         nabla, inputs = in_units(
             accelerated(dim, terms), first(dim, count), np.ones(dim), np.full(count, time**2)
         )
-        report = control.configuration_controllability(nabla, inputs, q)
+        report = controllability.configuration_controllability(nabla, inputs, q)
         assert (report.accessible, report.controllable, report.clear) == (*expected, True)
 
 
@@ -116,7 +118,7 @@ def test_what_round_off_leaves_is_zero(size, controllable):
         return jnp.cos(q[0]) ** 2 + jnp.sin(q[0]) ** 2 - 1.0 - size
 
     nabla = accelerated(3, {(2, 0, 0): 1.0, (2, 1, 1): pull})
-    report = control.configuration_controllability(nabla, first(3, 2), AWAY[:3])
+    report = controllability.configuration_controllability(nabla, first(3, 2), AWAY[:3])
     assert report.accessible
     assert report.controllable is controllable or (0.0 < size < 1e-7 and report.controllable is None)
 
@@ -129,7 +131,7 @@ def test_a_metric_makes_components_comparable():
         inputs = lambda q: jnp.array([[1.0], [6e-17], [0.0]])  # noqa: E731
         if kind == "none":
             nabla, inputs = in_units(nabla, inputs, np.ones(3), np.ones(1))
-        report[kind] = control.configuration_controllability(nabla, inputs, U.LEG_POINT)
+        report[kind] = controllability.configuration_controllability(nabla, inputs, U.LEG_POINT)
     assert report["metric"].accessible is False and report["metric"].clear
     assert report["none"].controllable is not True
 
@@ -160,8 +162,8 @@ def test_a_car_with_complex_intermediate_values(turned):
     flat = cn.CoefficientConnection(cn.CoordinateFrame(3), lambda q: jnp.zeros((3, 3, 3)))
     q = [0.1, 0.2, 0.5]
     real = lambda p: car(p, lambda angle: (jnp.cos(angle), jnp.sin(angle)))  # noqa: E731
-    known = control.configuration_controllability(flat, real, q)
-    report = control.configuration_controllability(flat, lambda p: car(p, turned), q)
+    known = controllability.configuration_controllability(flat, real, q)
+    report = controllability.configuration_controllability(flat, lambda p: car(p, turned), q)
     assert known.accessible and known.controllable and known.clear
     assert (report.accessible, report.controllable, report.clear) == (True, True, True)
     for closure in (report.symmetric, report.involutive):
@@ -172,11 +174,11 @@ def test_a_car_with_complex_intermediate_values(turned):
 def test_complex_inputs_are_refused():
     flat = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: jnp.zeros((2, 2, 2)))
     with pytest.raises(TypeError, match="inputs"):
-        control.configuration_controllability(flat, lambda q: jnp.exp(1j * q)[:, None], [0.1, 0.2])
+        controllability.configuration_controllability(flat, lambda q: jnp.exp(1j * q)[:, None], [0.1, 0.2])
 
 
 def test_slopes_that_are_not_finite_are_refused():
     flat = cn.CoefficientConnection(cn.CoordinateFrame(2), lambda q: jnp.zeros((2, 2, 2)))
     inputs = lambda q: jnp.stack([1.0 + jnp.abs(q[0]) ** 1.5, q[1]])[:, None]  # noqa: E731
     with pytest.raises(cn.checks.NonFiniteError, match="derivatives"):
-        control.configuration_controllability(flat, inputs, [0.0, 0.2])
+        controllability.configuration_controllability(flat, inputs, [0.0, 0.2])

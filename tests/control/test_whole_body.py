@@ -17,7 +17,6 @@ from connections.control import (
     AngularMomentumTask,
     CenterOfMassTask,
     Contacts,
-    InfeasibleError,
     OrientationTask,
     PointContact,
     PointTask,
@@ -25,9 +24,9 @@ from connections.control import (
     PostureTask,
     SurfaceContact,
     Target,
-    TaskError,
     WholeBodyController,
 )
+from connections.control.errors import InfeasibleError, TaskError
 
 
 @pytest.fixture(scope="module")
@@ -207,8 +206,8 @@ def test_contacts_hold_and_forces_are_those_of_the_dynamics(quadruped, rng):
 def test_motors_give_what_springs_and_dampers_do_not(quadruped, rng):
     """With `passive`, the robot that has them moves as the law says; contacts and a free base, too."""
     knees = [name for name in quadruped.joint_names if "knee" in name]
-    springs = tuple(mb.Spring(name, {name: 1.0}, stiffness=5.0, rest=0.3) for name in knees)
-    robot = quadruped.with_passive(mb.Passive(springs, {name: 0.4 for name in knees}))
+    springs = tuple(mb.joints.Spring(name, {name: 1.0}, stiffness=5.0, rest=0.3) for name in knees)
+    robot = quadruped.with_passive(mb.joints.Passive(springs, {name: 0.4 for name in knees}))
     q = mb.displace(robot, robot.neutral(), 0.005 * rng.standard_normal(18))
     v, options = 0.02 * rng.standard_normal(18), {"torque_limits": np.inf, "limit_time": None}
     command = standing(robot, passive=True, **options).command(q, v, at_rest(robot))
@@ -545,7 +544,7 @@ def test_limits_of_all_joint_types_stop_motions(kind):
     for name in ("root", "body"):
         mechanism.add_body(name, mass=1.0, inertia=np.diag([0.1, 0.2, 0.3]))
     mechanism.add_joint("ball", "world", "root", mb.Spherical())
-    mechanism.add_joint("j", "root", "body", joint, limits=mb.Limits(**given))
+    mechanism.add_joint("j", "root", "body", joint, limits=mb.joints.Limits(**given))
     robot = mechanism.build(gravity=(0.0, 0.0, 0.0))
     own, of_v = robot.configuration_slice("j"), robot.velocity_slice("j")
     there = mb.displace(robot, robot.neutral(), np.concatenate([np.zeros(3), np.full(joint.nv, 1.0)]))
@@ -571,7 +570,7 @@ def test_limits_of_all_joint_types_stop_motions(kind):
 def test_limits_that_the_law_cannot_keep_are_refused():
     plan, task = mb.Mechanism(), OrientationTask("rod", damping=1.0, stiffness=1.0, name="upright")
     plan.add_body("rod", mass=1.0, center_of_mass=(0, 0, -1), inertia=np.eye(3))
-    plan.add_joint("socket", "world", "rod", mb.Spherical(), limits=mb.Limits(angle=1.0))
+    plan.add_joint("socket", "world", "rod", mb.Spherical(), limits=mb.joints.Limits(angle=1.0))
     with pytest.raises(ModelError, match="'socket'.*limit_time=None"):
         WholeBodyController(plan.build(), [task])
     WholeBodyController(plan.build(), [task], limit_time=None)
@@ -580,7 +579,7 @@ def test_limits_that_the_law_cannot_keep_are_refused():
         bars.add_body(name, mass=1.0, inertia=np.eye(3))
     z = mb.Revolute((0, 0, 1))
     bars.add_joint("first", "world", "a", z)
-    bars.add_joint("second", "a", "b", z, limits=mb.Limits(upper=1.0))
+    bars.add_joint("second", "a", "b", z, limits=mb.joints.Limits(upper=1.0))
     bars.add_coupling("gear", {"first": 1.0, "second": -2.0})
     robot, task = bars.build(independent=["first"]), PostureTask(damping=1.0, name="posture")
     with pytest.raises(ModelError, match="loops or couplings determine it"):

@@ -8,7 +8,7 @@ from scipy.spatial.transform import Rotation
 
 from connections.engines.inlined import elimination, vectors
 from connections.engines.inlined import householder as least_squares
-from connections.engines.inlined.records import Layout, bits, record
+from connections.engines.inlined.records import RecordLayout, bits, record
 from connections.engines.inlined.rows import are_above, read_numbers, read_rows, rows_are_above
 from connections.engines.inlined.simd import (
     LANES,
@@ -236,7 +236,7 @@ def test_twofold_numbers_have_32_digits(rng):
 # --- layouts and rows --------------------------------------------------------------------------------------
 
 PAIR = record("Pair", left=2, right=3)
-LAYOUT = Layout(
+LAYOUT = RecordLayout(
     "Things",
     sizes=("count", "width"),
     integers=("starts",),

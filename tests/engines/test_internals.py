@@ -525,7 +525,7 @@ def on_rows():
     function, rows = njit(products), types.float64[:, ::1]
     numba_names.compile_for(function, [rows, types.int64[::1], rows, rows, rows])
     numba_names.refuse_other_types(function)
-    before = [xla.Lanes(5), xla.Numbers(np.array([1, 2, 3]))]
+    before = [xla.LaneScratch(5), xla.Numbers(np.array([1, 2, 3]))]
     return lambda x, y: xla.operation("test_products", function, (3,), before, [x, y], rows=True)
 
 

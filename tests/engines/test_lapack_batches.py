@@ -192,7 +192,7 @@ OF_RIGID_MOTIONS = {
     "curvature": lambda v: LEFT.curvature_at(ORIGIN + 0.01 * v[0]),
     "filter": filtered,
     "geodesic": lambda v: cn.geodesic(LEFT, ORIGIN, v, [0.0, 1.0]).q,
-    "linearization": lambda v: cn.linearization(LEFT, ORIGIN, v),
+    "linearization": lambda v: cn.linearize(LEFT, ORIGIN, v),
     "logarithm": lambda v: cn.logarithm(LEFT, ORIGIN, RIGID.exponential(v)),
     "simulate": lambda v: cn.MechanicalSystem(LEFT.metric).simulate(ORIGIN, v, [0.0, 1.0], lambda *s: s[2]).v,
     "variational step": lambda v: (

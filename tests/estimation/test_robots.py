@@ -38,8 +38,8 @@ def test_the_covariance_of_a_damped_spring_at_rest():
     for parent, body in (("world", "one"), ("one", "two")):
         mechanism.add_body(body, mass=1.0, inertia=np.eye(3))
         mechanism.add_joint(body, parent, body, mb.Prismatic((1, 0, 0)))
-    spring = mb.Spring("spring", {"two": 1.0}, stiffness=k)
-    robot = mechanism.build().with_passive(mb.Passive((spring,), damping={"one": d[0], "two": d[1]}))
+    spring = mb.joints.Spring("spring", {"two": 1.0}, stiffness=k)
+    robot = mechanism.build().with_passive(mb.joints.Passive((spring,), damping={"one": d[0], "two": d[1]}))
     inverse = np.linalg.inv([[2.0, 1.0], [1.0, 1.0]])
     A = np.block([[np.zeros((2, 2)), np.eye(2)], [-inverse @ np.diag([0.0, k]), -inverse * d]])
     Q = np.kron(np.diag([0.0, 1.0]), inverse @ noise @ inverse)

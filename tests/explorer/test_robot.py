@@ -104,9 +104,9 @@ def test_the_turn_of_a_frame(motion: RobotMotion) -> None:
 def test_contraction_rates(arm: Robot, motion: RobotMotion) -> None:
     """Of the free motion, by its curvature alone; three neighbours grow no faster than the bound."""
     rates, model = arm.rates(motion), arm.model
-    K = mb.curvature_operator(model, motion.q, motion.v)
+    K = mb.curvatures.curvature_operator(model, motion.q, motion.v)
     np.testing.assert_allclose(rates.stiffness, K, atol=1e-12 * np.abs(K).max())
-    other = mb.curvature_operator(model, motion.q, 1.01 * motion.v)  # the control
+    other = mb.curvatures.curvature_operator(model, motion.q, 1.01 * motion.v)  # the control
     assert np.abs(rates.stiffness - other).max() > 1e-2 * np.abs(K).max()
     assert not rates.volume.any() and np.all(rates.bound >= 0.0)
     steps = np.diff(motion.times) * (rates.bound[1:] + rates.bound[:-1]) / 2.0

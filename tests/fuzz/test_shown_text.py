@@ -179,7 +179,7 @@ def test_generated_files(tmp_path: Path) -> None:
         "a*/ int evil; /*\\\n|<img src=x onerror=alert(1)>$\x1b[2J\u202e[x](y)`"  # short, as that of a file
     )
     model = robot(name)
-    made = mb.generate_c(model, ["gravity", f"frame_jacobian:{name} 2"], tmp_path / "c", name="r")
+    made = mb.codegen.generate_c(model, ["gravity", f"frame_jacobian:{name} 2"], tmp_path / "c", name="r")
     readme = (made.folder / "README.md").read_text()
     assert Tags(readme).found == set() and is_harmless(readme)
     rows = [line for line in readme.splitlines() if line.startswith("| `R_Q_")]

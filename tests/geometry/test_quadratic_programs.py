@@ -5,7 +5,7 @@ import pytest
 from cases import further
 from scipy.optimize import linprog, nnls
 
-from connections.geometry.numerics.quadratic_programs import Program, least_distance, optimal, solved
+from connections.geometry.numerics.quadratic_programs import QuadraticProgram, least_distance, optimal, solved
 
 
 def random_program(rng, shift):
@@ -17,7 +17,7 @@ def random_program(rng, shift):
     upper = G @ (0.3 * rng.standard_normal(n)) + shift * rng.uniform(-1.0, 1.0, k)
     lower = np.where(rng.random(k) < 0.5, -np.inf, upper - rng.uniform(0.1, 1.0, k))
     P = root.T @ root / np.linalg.norm(root, 2) ** 2 + 1e-3 * np.eye(n)
-    return Program(P, c, G, upper, lower)
+    return QuadraticProgram(P, c, G, upper, lower)
 
 
 def has_a_point(program):
@@ -73,7 +73,7 @@ def test_the_other_method(rng):
 
 def test_wrong_active_bounds_are_exchanged():
     """A bound that pulls is given up, one that is violated is taken in."""
-    program = Program(
+    program = QuadraticProgram(
         np.eye(2), np.array([-2.0, 0.5]), np.eye(2), np.array([1.0, 1.0]), np.array([-1.0, -1.0])
     )
     x, multipliers = optimal(program, np.array([0.0, 1.0]))
@@ -93,7 +93,9 @@ def test_multipliers_below_the_round_off_of_the_gradient(rng, count):
         P = (axes * np.repeat([1e-8, 1.0], n // 2)) @ axes.T
         least = axes[:, : n // 2] @ rng.normal(0.0, 0.5, n // 2)
         lower = rows @ least + np.where(rng.random(n) < 0.5, 3e-9 * rng.standard_normal(n), -0.1)
-        x, _ = solved(Program(0.5 * (P + P.T), -P @ least, rows, np.full(n, np.inf), lower), "a test")
+        x, _ = solved(
+            QuadraticProgram(0.5 * (P + P.T), -P @ least, rows, np.full(n, np.inf), lower), "a test"
+        )
         assert (rows @ x >= lower - 2e-11).all()
         # Round-off of the gradient over 1e-8, for each of a dozen bounds.
         np.testing.assert_allclose(x, least, rtol=0.0, atol=2e-6)

@@ -10,7 +10,7 @@ from connections.integration.solver import Settings
 from connections.integration.steps import judging, numpy_attempt, plain_layout
 from connections.integration.tolerances import (
     CHANGED,
-    Layout,
+    StateLayout,
     expected_rates,
     is_held,
     next_length,
@@ -153,14 +153,14 @@ def test_a_step_that_is_cut_does_not_shorten_the_next_ones():
 def test_rates_expected_of_a_motion_from_rest():
     """The largest of a group in its units; nothing is expected of a point, nor of what is not finite."""
     terms = np.array([[0.0, 0.0, 0.0, 0.0], [5.0, 0.3, 2.0, np.inf], [1.0, 0.1, 0.5, 1.0]])
-    layout = Layout(np.array([True, False, False, False]), (slice(0, 1), slice(1, 3), slice(3, 4)))
+    layout = StateLayout(np.array([True, False, False, False]), (slice(0, 1), slice(1, 3), slice(3, 4)))
     found = expected_rates(terms, np.array([1.0, 1.0, 0.5, 1.0]), layout)
     np.testing.assert_allclose(found / CHANGED, [0.0, 4.0, 4.0, 0.0])  # 2 / 0.5
 
 
 def test_what_is_held_by_terms_that_cancel():
     """A net rate below 1e-5 of its terms, in the units of its group; points do not count."""
-    layout = Layout(np.array([True, False, False, False]), (slice(0, 3), slice(3, 4)))
+    layout = StateLayout(np.array([True, False, False, False]), (slice(0, 3), slice(3, 4)))
     units, terms = np.array([1.0, 1.0, 1e-3, 0.0]), np.array([9.0, 2.0, 1e-3, 5.0])
     for rates, held in (
         ([0.0, 1.9e-5, 0.0, 0.0], True),

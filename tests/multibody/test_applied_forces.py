@@ -181,8 +181,8 @@ def test_slopes_where_columns_of_the_loops_do_not_commute(rng):
     """A free platform on six legs: L_j G_k is not L_k G_j, so that the order of indices counts."""
     model = stewart_platform().build()
     legs = {f"leg {k}": 3.0 + k for k in range(6)}
-    springs = [mb.Spring(name, {name: 1.0}, stiffness=40.0, rest=0.9) for name in legs]
-    model = model.with_passive(mb.Passive(tuple(springs), legs, legs, friction_speed=0.5))
+    springs = [mb.joints.Spring(name, {name: 1.0}, stiffness=40.0, rest=0.9) for name in legs]
+    model = model.with_passive(mb.joints.Passive(tuple(springs), legs, legs, friction_speed=0.5))
     q, v, h = model.random(rng), rng.standard_normal(6), 1e-5
     LG = model.program.solution(q).LG
     assert np.abs(LG - np.swapaxes(LG, 1, 2)).max() > 0.1
@@ -198,7 +198,7 @@ def test_lift_goes_with_its_body(rng):
     arm, point = mb.example("arm"), np.array([0.1, -0.2, 0.3])
     placement = np.eye(4)
     placement[:3, 3] = point
-    passive = mb.Passive(lift={"tool": [2.0, *(2.0 * point)]})
+    passive = mb.joints.Passive(lift={"tool": [2.0, *(2.0 * point)]})
     model = arm.with_frames({"hook": ("tool", placement)}).with_passive(passive)
     q, still = model.random(rng), np.zeros(6)
     J = mb.frame_jacobian(model, q, "hook", axes="world")
@@ -207,20 +207,22 @@ def test_lift_goes_with_its_body(rng):
     locked = model.with_locked({"twist": q[5]})
     np.testing.assert_allclose(locked.passive_forces(q[:5], still[:5]), want[:5], atol=1e-12)
     all_of_it = {name: row[:4] for name, row in zip(arm.body_names, mb.inertial_parameters(arm), strict=True)}
-    floats = arm.with_passive(mb.Passive(lift=all_of_it))
+    floats = arm.with_passive(mb.joints.Passive(lift=all_of_it))
     tau = mb.inverse_dynamics(floats, q, still, still, passive=True)
     np.testing.assert_allclose(tau, still, atol=1e-12)
     with pytest.raises(ModelError, match="lift: there is no frame 'tol'"):
-        arm.with_passive(mb.Passive(lift={"tol": [1.0, 0.0, 0.0, 0.0]}))
+        arm.with_passive(mb.joints.Passive(lift={"tol": [1.0, 0.0, 0.0, 0.0]}))
     with pytest.raises(ModelError, match="friction_speed"):
-        mb.Passive(friction={"lift": 1.0}, friction_speed=0.0)
+        mb.joints.Passive(friction={"lift": 1.0}, friction_speed=0.0)
 
 
 def test_motors_and_springs_of_code():
     robot = mb.example("arm")
     joint = robot.joint_names[1]
-    robot = robot.with_motors([mb.Motor("drive", {joint: 50.0})])
-    robot = robot.with_passive(mb.Passive((mb.Spring("coil", {joint: 1.0}, 3.0, 0.2, 0.5),), {joint: 0.1}))
+    robot = robot.with_motors([mb.joints.Motor("drive", {joint: 50.0})])
+    robot = robot.with_passive(
+        mb.joints.Passive((mb.joints.Spring("coil", {joint: 1.0}, 3.0, 0.2, 0.5),), {joint: 0.1})
+    )
     at = robot.velocity_slice(joint)
     q, v = robot.neutral() + 0.5, np.ones(robot.nv)
     B, tau = robot.motor_matrix(q), robot.passive_forces(q, v)
@@ -251,48 +253,63 @@ def test_of_joints_that_are_locked(load, rng):
 
 
 BAD = {
-    "twice": (lambda m: m.with_motors([mb.Motor("a", {"hinge": 1.0})] * 2), "there is a motor 'a' already"),
-    "no joint": (lambda m: m.with_motors([mb.Motor("a", {"hing": 1.0})]), "motor 'a': .*did you mean hinge"),
-    "no frame": (lambda m: m.with_motors([mb.Motor("a", frame="x")]), "motor 'a': there is no frame 'x'"),
-    "nothing": (lambda m: m.with_motors([mb.Motor("a")]), "motor 'a' acts on nothing; write Motor"),
+    "twice": (
+        lambda m: m.with_motors([mb.joints.Motor("a", {"hinge": 1.0})] * 2),
+        "there is a motor 'a' already",
+    ),
+    "no joint": (
+        lambda m: m.with_motors([mb.joints.Motor("a", {"hing": 1.0})]),
+        "motor 'a': .*did you mean hinge",
+    ),
+    "no frame": (
+        lambda m: m.with_motors([mb.joints.Motor("a", frame="x")]),
+        "motor 'a': there is no frame 'x'",
+    ),
+    "nothing": (lambda m: m.with_motors([mb.joints.Motor("a")]), "motor 'a' acts on nothing; write Motor"),
     "ratio": (
-        lambda m: m.with_motors([mb.Motor("a", {"ball": (1.0, 2.0)})]),
+        lambda m: m.with_motors([mb.joints.Motor("a", {"ball": (1.0, 2.0)})]),
         r"motor 'a': joint 'ball': its ratio: expected \(\) or \(3,\)",
     ),
     "not finite": (
-        lambda m: m.with_motors([mb.Motor("a", {"hinge": np.nan})]),
+        lambda m: m.with_motors([mb.joints.Motor("a", {"hinge": np.nan})]),
         "motor 'a': joint 'hinge': its ratio",
     ),
     "range": (
-        lambda m: m.with_motors([mb.Motor("a", {"hinge": 1.0}, force=(2, 1))]),
+        lambda m: m.with_motors([mb.joints.Motor("a", {"hinge": 1.0}, force=(2, 1))]),
         "'a': force: the least",
     ),
     "ball and hinge": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 1.0, "hinge": 1.0}),))),
+        lambda m: m.with_passive(mb.joints.Passive((mb.joints.Spring("s", {"ball": 1.0, "hinge": 1.0}),))),
         "spring 's': joint 'ball' has 4 coordinates, expected one",
     ),
     "ball's coefficient": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 2.0}),))),
+        lambda m: m.with_passive(mb.joints.Passive((mb.joints.Spring("s", {"ball": 2.0}),))),
         "spring 's': joint 'ball' is spherical, so its coefficient is 1",
     ),
     "ball's rest": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"ball": 1.0}, 2.0, (0.0, 0.0, 0.0, 2.0)),))),
+        lambda m: m.with_passive(
+            mb.joints.Passive((mb.joints.Spring("s", {"ball": 1.0}, 2.0, (0.0, 0.0, 0.0, 2.0)),))
+        ),
         "spring 's': rest: expected 0 or a unit quaternion",
     ),
     "a hinge's quaternion": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, 2.0, (0.0, 0.0, 0.0, 1.0)),))),
+        lambda m: m.with_passive(
+            mb.joints.Passive((mb.joints.Spring("s", {"hinge": 1.0}, 2.0, (0.0, 0.0, 0.0, 1.0)),))
+        ),
         "spring 's': rest: a quaternion is for a spherical joint",
     ),
     "negative": (
-        lambda m: m.with_passive(mb.Passive(friction={"hinge": -1.0})),
+        lambda m: m.with_passive(mb.joints.Passive(friction={"hinge": -1.0})),
         "joint 'hinge': friction is negative: -1",
     ),
     "stiffness": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, np.inf),))),
+        lambda m: m.with_passive(mb.joints.Passive((mb.joints.Spring("s", {"hinge": 1.0}, np.inf),))),
         "spring 's': stiffness",
     ),
     "rest": (
-        lambda m: m.with_passive(mb.Passive((mb.Spring("s", {"hinge": 1.0}, 2.0, (1.0, 0.0)),))),
+        lambda m: m.with_passive(
+            mb.joints.Passive((mb.joints.Spring("s", {"hinge": 1.0}, 2.0, (1.0, 0.0)),))
+        ),
         "spring 's': rest: the least length, 1, is above",
     ),
 }

@@ -20,9 +20,9 @@ from connections.checks import ConstraintError, NonFiniteError, ShapeError
 OTHERS = {
     "linearize": (mb.linearize, ("q", "v", "tau")),
     "linearize over a step": (lambda *x: mb.linearize(*x, step=0.1), ("q", "v", "tau")),
-    "curvature_with_torsion": (mb.curvature_with_torsion, ("q",)),
-    "ricci": (mb.ricci, ("q",)),
-    "scalar_curvature": (mb.scalar_curvature, ("q",)),
+    "curvature_with_torsion": (mb.curvatures.curvature_with_torsion, ("q",)),
+    "ricci": (mb.curvatures.ricci, ("q",)),
+    "scalar_curvature": (mb.curvatures.scalar_curvature, ("q",)),
     "body_jacobians": (mb.body_jacobians, ("q",)),
     "spanning_configuration": (mb.Model.spanning_configuration, ("q",)),
     "difference": (mb.difference, ("q0", "q1")),

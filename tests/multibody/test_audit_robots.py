@@ -1,5 +1,7 @@
 """`multibody.audit_coriolis`: ours, the factor with torsion, Pinocchio's, and wrong ones."""
 
+from functools import partial
+
 import numpy as np
 import pinocchio as pin
 import pytest
@@ -140,3 +142,24 @@ def test_pinocchio_s_universal_joint_is_found_out(rng):
     assert not mb.audit_coriolis(model, oracle.coriolis_matrix, q, v).admissible
     ours = mb.audit_coriolis(model, lambda p, w: mb.coriolis_matrix(model, p, w), q, v)
     assert ours.kind == "riemannian"
+
+
+def test_the_functions_for_connections_take_robots(rng: np.random.Generator) -> None:
+    """One name, one meaning: `cn.coriolis_matrix` and `cn.audit_coriolis` call a robot's own functions."""
+    robot = mb.example("arm")
+    q, v = robot.random(rng), rng.standard_normal(robot.nv)
+    np.testing.assert_array_equal(cn.coriolis_matrix(robot, q, v), mb.coriolis_matrix(robot, q, v))
+    by_connection = cn.coriolis_matrix(robot.connection, q, v)
+    np.testing.assert_allclose(cn.coriolis_matrix(robot, q, v), by_connection, atol=1e-12)
+    other = partial(mb.coriolis_matrix, robot, body_factor="force_cross")
+    reports = [
+        cn.audit_coriolis(robot, other, q, v),
+        cn.audit_coriolis(robot, other, q=q, v=v),
+        mb.audit_coriolis(robot, other, q, v),
+        cn.audit_coriolis(other, partial(mb.mass_matrix, robot), robot.frame, q, v),
+    ]
+    assert len({str(report) for report in reports}) == 1
+    christoffel = cn.audit_coriolis(robot, partial(mb.coriolis_matrix, robot), q, v)
+    assert christoffel.kind != reports[0].kind  # negative control
+    with pytest.raises(TypeError, match="metric: a robot has its own"):
+        cn.coriolis_matrix(robot, q, v, robot.metric)

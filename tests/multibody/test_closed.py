@@ -1,4 +1,4 @@
-"""`Closed`: loops that are solved once, for every function of a robot; where paths begin; inside JAX."""
+"""`SolvedLoops`: loops that are solved once, for every function of a robot; where paths begin; inside JAX."""
 
 import copy
 import pickle
@@ -88,11 +88,15 @@ def test_rows_of_vectors_at_each_of_several_configurations(rng):
 
 
 OTHERS = {
-    "curvature_with_torsion": lambda robot, q, v: mb.curvature_with_torsion(robot, q),
-    "sectional_curvature": lambda robot, q, v: mb.sectional_curvature(robot, q, v, np.arange(robot.nv) + 1.0),
-    "ricci": lambda robot, q, v: mb.ricci(robot, q),
-    "scalar_curvature": lambda robot, q, v: mb.scalar_curvature(robot, q),
-    "extreme_sectional_curvatures": lambda robot, q, v: mb.extreme_sectional_curvatures(robot, q).least,
+    "curvature_with_torsion": lambda robot, q, v: mb.curvatures.curvature_with_torsion(robot, q),
+    "sectional_curvature": lambda robot, q, v: mb.curvatures.sectional_curvature(
+        robot, q, v, np.arange(robot.nv) + 1.0
+    ),
+    "ricci": lambda robot, q, v: mb.curvatures.ricci(robot, q),
+    "scalar_curvature": lambda robot, q, v: mb.curvatures.scalar_curvature(robot, q),
+    "extreme_sectional_curvatures": lambda robot, q, v: (
+        mb.curvatures.extreme_sectional_curvatures(robot, q).least
+    ),
     "linearize": lambda robot, q, v: np.stack(mb.linearize(robot, q, v, v)[0]),
     "potential": lambda robot, q, v: np.asarray(robot.potential(q)),
     "displace": lambda robot, q, v: mb.displace(robot, q, v),
@@ -145,7 +149,7 @@ def test_loops_are_solved_once(names, rng, solving):
 def test_a_function_of_several_recursions_solves_loops_once(rng, solving):
     robot = model("planar robot")
     q, _ = configurations(robot, rng)
-    mb.ricci(robot, q)
+    mb.curvatures.ricci(robot, q)
     assert len(solving) == 1
 
 
@@ -179,7 +183,7 @@ def test_whole_body_control_solves_loops_once(rng, solving):
 
 
 def test_systems_and_laws_solve_loops_once(rng, solving):
-    """A law's force, H v and C^T v - g, the rates along a curve; from a `Closed`, none is solved."""
+    """A law's force, H v and C^T v - g, the rates along a curve; from `SolvedLoops`, none is solved."""
     robot = model("planar robot")
     system = robot.system(gamma=0.3)
     q, v = configurations(robot, rng)
@@ -271,7 +275,13 @@ def test_another_robot_is_an_error(rng):
     robot, other, tree = model("four-bar"), PLANS["four-bar"]().build(), model("tree")
     closed = mb.close_loops(robot, configurations(robot, rng)[0])
     of_tree = mb.close_loops(tree, tree.neutral())
-    for function in (mb.mass_matrix, mb.close_loops, mb.ricci, mb.displace, mb.curvature):
+    for function in (
+        mb.mass_matrix,
+        mb.close_loops,
+        mb.curvatures.ricci,
+        mb.displace,
+        mb.curvatures.curvature,
+    ):
         more = [np.zeros(1)] if function is mb.displace else []
         with pytest.raises(PointError, match="q: it is closed for another robot"):
             function(other, closed, *more)
@@ -285,13 +295,13 @@ def test_another_robot_is_an_error(rng):
         other.potential(closed)
     with pytest.raises(PointError, match="another robot"):
         jax.jit(partial(mb.mass_matrix, other))(closed)
-    with pytest.raises(TypeError, match="v: expected an array of real numbers, got a Closed"):
+    with pytest.raises(TypeError, match="v: expected an array of real numbers, got a SolvedLoops"):
         mb.coriolis_matrix(robot, closed, closed)
     with pytest.raises(ShapeError, match="q"):
         mb.mass_matrix(robot, closed.spanning)  # bare arrays are q
     with pytest.raises(TypeError, match="guess"):
         mb.mass_matrix(robot, closed.q, guess=closed)
-    with pytest.raises(TypeError, match="q: a Closed is not cut into blocks"):
+    with pytest.raises(TypeError, match="q: SolvedLoops are not cut into blocks"):
         mb.coriolis_matrix(robot, closed, da.zeros((3, 1)))
 
 
@@ -423,8 +433,8 @@ def test_curvature_at_a_closed(rng):
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     closed = mb.close_loops(robot, jnp.asarray(q))
-    assert isinstance(mb.ricci(robot, closed), type(closed.q))
-    same(mb.ricci(robot, closed), mb.ricci(robot, q))
+    assert isinstance(mb.curvatures.ricci(robot, closed), type(closed.q))
+    same(mb.curvatures.ricci(robot, closed), mb.curvatures.ricci(robot, q))
     same(mb.coriolis_matrix_rate(robot, closed, v, v), mb.coriolis_matrix_rate(robot, q, v, v))
 
 

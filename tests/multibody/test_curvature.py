@@ -25,7 +25,7 @@ import connections as cn
 from connections import multibody as mb
 from connections.checks import NonFiniteError, PointError, ShapeError
 from connections.evaluation import memory_chunks
-from connections.multibody import curvatures
+from connections.multibody import curvature_contractions, functions
 from connections.multibody.definition.recursions import DEFINITIONS, body_contorsion_at
 from connections.multibody.program.polarization import POLARIZED, _contorsion_change, polarized
 from connections.multibody.program.program import Program
@@ -125,7 +125,7 @@ def test_definition_by_automatic_differentiation(name, chosen, rng):
     given = (q, *vectors.get(name, ()))
     expected = jax.jit(lambda *x: DEFINITIONS[name](robot, *x, *chosen))(*given)
     named = dict(zip(("body_factor",), chosen, strict=False))
-    assert gap(getattr(mb, name)(robot, *given, **named), expected) < 1e-10
+    assert gap(getattr(functions, name)(robot, *given, **named), expected) < 1e-10
     if name == "coriolis_matrix_rate":  # controls: without a, and with torsion
         assert gap(mb.coriolis_matrix_rate(robot, q, v, np.zeros_like(v)), expected) > 1e-2
         torsion = mb.coriolis_matrix_rate(robot, q, v, vectors[name][1], body_factor="force_cross")
@@ -140,8 +140,8 @@ def test_torsion_by_automatic_differentiation(rng):
     contorsion = partial(body_contorsion_at, robot)
     nabla = cn.ContorsionConnection(robot.definition.metric, contorsion, "admissible")
     expected = np.einsum("im,mjkl->ijkl", mb.mass_matrix(robot, q), nabla.curvature(q))
-    assert gap(mb.curvature_with_torsion(robot, q), expected) < 1e-10
-    assert gap(jax.jit(partial(mb.curvature_with_torsion, robot))(q), expected) < 1e-10
+    assert gap(mb.curvatures.curvature_with_torsion(robot, q), expected) < 1e-10
+    assert gap(jax.jit(partial(mb.curvatures.curvature_with_torsion, robot))(q), expected) < 1e-10
 
 
 def test_every_joint_behind_every_joint(rng):
@@ -153,7 +153,7 @@ def test_every_joint_behind_every_joint(rng):
         C = partial(mb.coriolis_matrix, robot, body_factor=factor)
         expected = derivative_along(robot, lambda p, C=C: C(p, v), q, v, 3e-4) + C(q, a)
         assert gap(mb.coriolis_matrix_rate(robot, q, v, a, body_factor=factor), expected) < 1e-9
-    K = mb.curvature_operator(robot, q, v)
+    K = mb.curvatures.curvature_operator(robot, q, v)
     assert np.abs(K @ v).max() < 1e-9 * np.abs(K).max()
     assert np.array_equal(K, K.T)
 
@@ -169,10 +169,10 @@ def test_tensors_of_every_joint_behind_every_joint(rng):
             change, R, scale = from_differences(robot, q, 5e-4)
             size = max(np.abs(change).max(), scale)
             assert gap(mb.christoffel_derivatives(robot, q), change, size) < 1e-9
-            tensor = mb.curvature(robot, q)
+            tensor = mb.curvatures.curvature(robot, q)
             assert gap(tensor, R, size) < 1e-9
             K = np.einsum("ijkl,j,l->ik", tensor, v, v)
-            assert gap(mb.curvature_operator(robot, q, v), K, size * np.abs(v).max() ** 2) < 1e-11
+            assert gap(mb.curvatures.curvature_operator(robot, q, v), K, size * np.abs(v).max() ** 2) < 1e-11
 
 
 @pytest.mark.further
@@ -186,7 +186,7 @@ def test_torsion_behind_every_joint(rng):
             change, R, scale = from_differences(robot, q, 5e-4, "force_cross")
             size = max(np.abs(change).max(), scale)
             assert gap(mb.christoffel_derivatives(robot, q, body_factor="force_cross"), change, size) < 1e-9
-            assert gap(mb.curvature_with_torsion(robot, q), R, size) < 1e-9
+            assert gap(mb.curvatures.curvature_with_torsion(robot, q), R, size) < 1e-9
 
 
 @pytest.mark.further
@@ -197,21 +197,24 @@ def test_random_mechanisms(seed, bodies):
     robot = armed(random_mechanism(rng, bodies, MOVING, trees=2, massless=0.5, coincident=0.2), rng)
     q, v = sample(robot, rng, 9)
     change, R, _ = from_differences(robot, q[0], 5e-4)
-    derivatives, tensors = mb.christoffel_derivatives(robot, q), mb.curvature(robot, q)
+    derivatives, tensors = mb.christoffel_derivatives(robot, q), mb.curvatures.curvature(robot, q)
     assert gap(derivatives[0], change) < 1e-9
     assert gap(tensors[0], R, np.abs(change).max()) < 1e-9
-    assert gap(mb.curvature_operator(robot, q, v), np.einsum("bijkl,bj,bl->bik", tensors, v, v)) < 1e-11
+    assert (
+        gap(mb.curvatures.curvature_operator(robot, q, v), np.einsum("bijkl,bj,bl->bik", tensors, v, v))
+        < 1e-11
+    )
     for row in (0, 8):
         assert gap(mb.christoffel_derivatives(robot, q[row]), derivatives[row]) < 1e-13
-        assert gap(mb.curvature(robot, q[row]), tensors[row]) < 1e-12
+        assert gap(mb.curvatures.curvature(robot, q[row]), tensors[row]) < 1e-12
     turned, R, _ = from_differences(robot, q[0], 5e-4, "force_cross")
     twisted = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
-    bent = mb.curvature_with_torsion(robot, q)
+    bent = mb.curvatures.curvature_with_torsion(robot, q)
     assert gap(twisted[0], turned) < 1e-9
     assert gap(bent[0], R, np.abs(turned).max()) < 1e-9
     for row in (0, 8):
         assert gap(mb.christoffel_derivatives(robot, q[row], body_factor="force_cross"), twisted[row]) < 1e-13
-        assert gap(mb.curvature_with_torsion(robot, q[row]), bent[row]) < 1e-12
+        assert gap(mb.curvatures.curvature_with_torsion(robot, q[row]), bent[row]) < 1e-12
     assert gap(bent, tensors) > 1e-2  # control: the metric's own
     # control: the middle index of Gamma is the direction
     swapped = np.swapaxes(change, 1, 2)
@@ -225,13 +228,13 @@ def test_closed_chains_against_differences(name, rng):
     change, R, scale = from_differences(robot, q, factor="force_cross")
     twisted = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
     assert gap(twisted, change) < 1e-7
-    assert gap(mb.curvature_with_torsion(robot, q), R, scale) < 1e-7
+    assert gap(mb.curvatures.curvature_with_torsion(robot, q), R, scale) < 1e-7
     if robot.nv > 2:
         assert gap(twisted, mb.christoffel_derivatives(robot, q)) > 1e-2  # control
     change, R, scale = from_differences(robot, q)
     assert gap(mb.christoffel_derivatives(robot, q), change) < 1e-7
-    assert gap(mb.curvature(robot, q), R, scale) < 1e-7
-    K = mb.curvature_operator(robot, q, v)
+    assert gap(mb.curvatures.curvature(robot, q), R, scale) < 1e-7
+    K = mb.curvatures.curvature_operator(robot, q, v)
     assert gap(K, np.einsum("ijkl,j,l->ik", R, v, v), scale) < 1e-7
     assert gap(K @ v, 0.0 * v, scale) < 1e-11
     for factor in ("christoffel", "force_cross", "least"):
@@ -244,9 +247,9 @@ def test_ricci_of_many_velocities_is_the_trace_of_the_tensor(rng, monkeypatch):
     """A column at a time, by polarization, as of robots whose tensor is not formed."""
     robot = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
     q, _ = sample(robot, rng, 2)
-    H, R = mb.mass_matrix(robot, q), mb.curvature(robot, q)
-    monkeypatch.setattr(curvatures, "_LARGEST", 0)
-    found = mb.ricci(robot, q)
+    H, R = mb.mass_matrix(robot, q), mb.curvatures.curvature(robot, q)
+    monkeypatch.setattr(curvature_contractions, "_LARGEST", 0)
+    found = mb.curvatures.ricci(robot, q)
     assert gap(found, np.einsum("...ik,...ijkl->...jl", np.linalg.inv(H), R)) < 1e-10
     assert (
         np.abs(found - found * np.eye(robot.nv)).max() > 1e-2 * np.abs(found).max()
@@ -258,7 +261,10 @@ def test_tensors_of_a_tree_from_its_quadratic_forms(name, rng):
     """What closed chains have no kernel for, on a robot whose kernels know it; joints with brackets."""
     robot = random_mechanism(np.random.default_rng(6), 2, (mb.Spherical, mb.Helical))
     q, _ = sample(robot, rng, 2)
-    found, expected = polarized(robot.program, name, mb.close_loops(robot, q)), getattr(mb, name)(robot, q)
+    found, expected = (
+        polarized(robot.program, name, mb.close_loops(robot, q)),
+        getattr(functions, name)(robot, q),
+    )
     assert gap(found, expected) < 1e-10
     assert gap(np.swapaxes(found, 2, 3), expected) > 1e-2  # control
 
@@ -313,7 +319,7 @@ def test_closed_chains_against_the_definition(name, rng):
     q = near_reference(robot, rng)
     expected = jax.jit(partial(DEFINITIONS["curvature"], robot))(q)
     scale = from_differences(robot, q)[2]
-    assert gap(mb.curvature(robot, q), expected, scale) < 1e-9
+    assert gap(mb.curvatures.curvature(robot, q), expected, scale) < 1e-9
 
 
 # --- identities ---------------------------------------------------------------------------------------------
@@ -322,7 +328,7 @@ def test_closed_chains_against_the_definition(name, rng):
 def test_symmetries_and_the_first_bianchi_identity(rng):
     robot = random_mechanism(rng, 8, MOVING, trees=1)
     q, v = sample(robot, rng)
-    R = mb.curvature(robot, q)
+    R = mb.curvatures.curvature(robot, q)
     size = np.abs(R).max()
     assert np.array_equal(R, -np.swapaxes(R, 0, 1))
     assert np.array_equal(R, -np.swapaxes(R, 2, 3))
@@ -350,7 +356,7 @@ def test_the_first_bianchi_identity_with_torsion(rng):
     T = 2.0 * (Gamma - mb.christoffel_symbols(robot, q))
     change = mb.christoffel_derivatives(robot, q, body_factor="force_cross")
     change = 2.0 * (change - mb.christoffel_derivatives(robot, q))
-    R = mb.curvature_with_torsion(robot, q)
+    R = mb.curvatures.curvature_with_torsion(robot, q)
     up = np.einsum("ip,pjk->ijk", inverse, Gamma)
     for axes in ("pli,pjk->ijkl", "plj,ipk->ijkl", "plk,ijp->ijkl"):
         change -= np.einsum(axes, up, T)  # (nabla_l T)_ijk
@@ -389,7 +395,7 @@ def test_geodesic_deviation(rng):
         2.0 * h
     )
     twice = second + moved + raised(q, v, covariant)
-    expected = -np.linalg.solve(mb.mass_matrix(robot, q), mb.curvature_operator(robot, q, v) @ eta)
+    expected = -np.linalg.solve(mb.mass_matrix(robot, q), mb.curvatures.curvature_operator(robot, q, v) @ eta)
     assert gap(twice, expected) < 1e-7
     assert np.abs(twice).max() > 1e-2
 
@@ -402,12 +408,12 @@ def test_a_ball_turns_on_a_group_with_a_bi_invariant_metric(rng):
     robot = sphere((0.8, 0.8, 0.8))
     q, v = sample(robot, rng)
     u, w, z = rng.standard_normal((3, 3))
-    R = mb.curvature(robot, q)
+    R = mb.curvatures.curvature(robot, q)
     # R(u, w) z = -1/4 [[u, w], z], with <<., .>> = 0.8 times the inner product
     expected = -0.8 / 4.0 * np.cross(np.cross(u, w), z) @ v
     assert abs(np.einsum("ijkl,i,j,k,l", R, v, z, u, w) - expected) < 1e-12
     K = 0.8 / 4.0 * (v @ v * np.eye(3) - np.outer(v, v))
-    assert gap(mb.curvature_operator(robot, q, v), K) < 1e-12
+    assert gap(mb.curvatures.curvature_operator(robot, q, v), K) < 1e-12
 
 
 def test_a_ball_with_torsion(rng):
@@ -415,7 +421,7 @@ def test_a_ball_with_torsion(rng):
     robot = sphere((0.8, 0.8, 0.8))
     q, _ = sample(robot, rng)
     u, w, z, x = rng.standard_normal((4, 3))
-    R = mb.curvature_with_torsion(robot, q)
+    R = mb.curvatures.curvature_with_torsion(robot, q)
     expected = 0.8 * 2.0 * np.cross(np.cross(u, w), z) @ x
     assert abs(np.einsum("ijkl,i,j,k,l", R, x, z, u, w) - expected) < 1e-12
 
@@ -425,7 +431,7 @@ def test_a_body_with_three_moments_of_inertia(rng):
     moments = np.array([0.5, 0.7, 0.9])
     robot = sphere(moments)
     q, _ = sample(robot, rng)
-    R = mb.curvature(robot, q)
+    R = mb.curvatures.curvature(robot, q)
     a, b, c = moments
     # of the orthonormal frame e_i / sqrt(I_i): lambda_i = I_i / sqrt(I_1 I_2 I_3), mu_i = sum / 2 - lambda_i
     scaled = moments / np.sqrt(a * b * c)
@@ -452,7 +458,7 @@ def test_two_links_in_a_plane(rng):
     first = np.array([[-E_yy / 2.0, 0.0, -E_y / 2.0], [F_y, E, F], [0.0, F, G]])
     second = np.array([[0.0, E_y / 2.0, 0.0], [E_y / 2.0, E, F], [0.0, F, G]])
     expected = (np.linalg.det(first) - np.linalg.det(second)) / det**2
-    R = mb.curvature(robot, q)
+    R = mb.curvatures.curvature(robot, q)
     assert abs(R[0, 1, 0, 1] / det - expected) < 1e-12 * max(1.0, abs(expected))
     assert gap(mb.mass_matrix(robot, q), np.array([[E, F], [F, G]])) < 1e-14
 
@@ -463,7 +469,7 @@ def test_the_centre_of_mass_decouples(rng):
     q, _ = sample(robot, rng)
     H, J = mb.mass_matrix(robot, q), mb.center_of_mass_jacobian(robot, q)
     along = np.linalg.solve(H, J.T)  # fields whose momentum is linear: those of the centre of mass
-    R, K = mb.curvature(robot, q), mb.curvature_operator(robot, q, along[:, 0])
+    R, K = mb.curvatures.curvature(robot, q), mb.curvatures.curvature_operator(robot, q, along[:, 0])
     assert np.abs(np.einsum("ijkl,la->ijka", R, along)).max() < 1e-12 * np.abs(R).max() * np.abs(along).max()
     assert np.abs(K).max() < 1e-12 * np.abs(R).max() * np.abs(along).max() ** 2
     assert np.abs(np.einsum("ijkl,l->ijk", R, rng.standard_normal(robot.nv))).max() > 1e-2 * np.abs(R).max()
@@ -478,9 +484,9 @@ def test_a_sphere_has_constant_curvature(rng):
     for _ in range(5):
         q, u = sample(robot, rng)
         w = rng.standard_normal(3)
-        np.testing.assert_allclose(mb.sectional_curvature(robot, q, u, w), 1.0 / 3.2, rtol=1e-12)
-        np.testing.assert_allclose(mb.ricci(robot, q), np.eye(3) / 2.0, atol=1e-13)
-        np.testing.assert_allclose(mb.scalar_curvature(robot, q), 1.5 / 0.8, rtol=1e-12)
+        np.testing.assert_allclose(mb.curvatures.sectional_curvature(robot, q, u, w), 1.0 / 3.2, rtol=1e-12)
+        np.testing.assert_allclose(mb.curvatures.ricci(robot, q), np.eye(3) / 2.0, atol=1e-13)
+        np.testing.assert_allclose(mb.curvatures.scalar_curvature(robot, q), 1.5 / 0.8, rtol=1e-12)
 
 
 def test_a_spherical_pendulum(rng):
@@ -492,9 +498,9 @@ def test_a_spherical_pendulum(rng):
     robot = mechanism.build()
     q = np.array([0.4, 0.7])
     u, w = rng.standard_normal((2, 2))
-    assert abs(mb.sectional_curvature(robot, q, u, w) * m * L**2 - 1.0) < 1e-12
-    assert gap(mb.ricci(robot, q), mb.mass_matrix(robot, q) / (m * L**2)) < 1e-12
-    assert abs(mb.scalar_curvature(robot, q) * m * L**2 - 2.0) < 1e-12
+    assert abs(mb.curvatures.sectional_curvature(robot, q, u, w) * m * L**2 - 1.0) < 1e-12
+    assert gap(mb.curvatures.ricci(robot, q), mb.mass_matrix(robot, q) / (m * L**2)) < 1e-12
+    assert abs(mb.curvatures.scalar_curvature(robot, q) * m * L**2 - 2.0) < 1e-12
 
 
 @pytest.mark.further
@@ -503,23 +509,23 @@ def test_contractions_of_the_tensor(of, rng, monkeypatch):
     """Traces of R, sums of sectional curvatures over an orthonormal frame, and Ric without R."""
     robot = chain(of) if of in PLANS else random_mechanism(rng, 5, MOVING)
     q = near_reference(robot, rng) if robot.closed else sample(robot, rng)[0]
-    R, H = mb.curvature(robot, q), mb.mass_matrix(robot, q)
-    inverse, Ric = np.linalg.inv(H), mb.ricci(robot, q)
+    R, H = mb.curvatures.curvature(robot, q), mb.mass_matrix(robot, q)
+    inverse, Ric = np.linalg.inv(H), mb.curvatures.ricci(robot, q)
     E = np.linalg.cholesky(inverse)  # E^T H E = 1
     expected = np.einsum("ik,ijkl->jl", inverse, R)
     scale = np.abs(inverse).max() * np.abs(R).max()
     assert gap(Ric, expected, scale) < 1e-13
     assert gap(Ric, Ric.T, scale) < 1e-12
     n = robot.nv
-    planes = np.array([mb.sectional_curvature(robot, q, E[:, a], E[:, 0]) for a in range(1, n)])
+    planes = np.array([mb.curvatures.sectional_curvature(robot, q, E[:, a], E[:, 0]) for a in range(1, n)])
     sums = E[:, 0] @ Ric @ E[:, 0]
     assert abs(planes.sum() - sums) < 1e-9 * np.abs(planes).sum()
     assert abs(planes[1:].sum() - sums) > 1e-6 * np.abs(planes).sum()  # control: one plane is left out
     scalar = np.einsum("jk,jk", inverse, Ric)
-    assert abs(mb.scalar_curvature(robot, q) - scalar) < 1e-12 * np.abs(inverse * Ric).sum()
-    monkeypatch.setattr("connections.multibody.curvatures._LARGEST", 0)
-    assert gap(mb.ricci(robot, q), Ric, scale) < 1e-11
-    assert gap(mb.ricci(robot, np.stack([q, q]))[1], Ric, scale) < 1e-11
+    assert abs(mb.curvatures.scalar_curvature(robot, q) - scalar) < 1e-12 * np.abs(inverse * Ric).sum()
+    monkeypatch.setattr("connections.multibody.curvature_contractions._LARGEST", 0)
+    assert gap(mb.curvatures.ricci(robot, q), Ric, scale) < 1e-11
+    assert gap(mb.curvatures.ricci(robot, np.stack([q, q]))[1], Ric, scale) < 1e-11
 
 
 def test_parallel_vectors_span_no_plane(rng):
@@ -527,18 +533,18 @@ def test_parallel_vectors_span_no_plane(rng):
     q, u = sample(robot, rng)
     for w in (3.0 * u, 0.0 * u, -u + 1e-9 * np.eye(6)[0]):
         with pytest.raises(PointError, match=r"the angle between them is \S+ rad"):
-            mb.sectional_curvature(robot, q, u, w)
-    value = mb.sectional_curvature(robot, q, u, np.eye(6)[0])
-    near = mb.sectional_curvature(robot, q, u, 1e3 * u + 1e-2 * np.eye(6)[0])  # the same plane
+            mb.curvatures.sectional_curvature(robot, q, u, w)
+    value = mb.curvatures.sectional_curvature(robot, q, u, np.eye(6)[0])
+    near = mb.curvatures.sectional_curvature(robot, q, u, 1e3 * u + 1e-2 * np.eye(6)[0])  # the same plane
     assert abs(near - value) < 1e-6 * abs(value)
     with pytest.raises(ShapeError, match="u"):
-        mb.sectional_curvature(robot, q, u[:5], u)
+        mb.curvatures.sectional_curvature(robot, q, u[:5], u)
     with pytest.raises(NonFiniteError, match="w"):
-        mb.sectional_curvature(robot, q, u, np.nan * u)
+        mb.curvatures.sectional_curvature(robot, q, u, np.nan * u)
     many = np.stack([u, np.eye(6)[0]])
     with pytest.raises(PointError):
-        mb.sectional_curvature(robot, q, many, u)
-    traced = jax.jit(mb.sectional_curvature, static_argnums=0)
+        mb.curvatures.sectional_curvature(robot, q, many, u)
+    traced = jax.jit(mb.curvatures.sectional_curvature, static_argnums=0)
     assert abs(traced(robot, q, u, np.eye(6)[0]) - value) < 1e-12 * abs(value)
     assert np.isnan(traced(robot, q, u, 3.0 * u))
 
@@ -549,16 +555,16 @@ def test_a_batch_that_does_not_fit_is_refused_with_its_size(rng, monkeypatch):
     robot = mb.example("arm")
     q, _ = sample(robot, rng, 30)
     many = np.broadcast_to(q[0], (10**9, 6))
-    for function in (mb.curvature, mb.christoffel_derivatives):
+    for function in (mb.curvatures.curvature, mb.christoffel_derivatives):
         with pytest.raises(
             MemoryError, match=rf"{function.__name__} of 1000000000 conf.*: 9656.0 GiB are needed"
         ):
             function(robot, many)
-    expected = mb.ricci(robot, q)
+    expected = mb.curvatures.ricci(robot, q)
     monkeypatch.setattr(memory_chunks, "MEMORY", 8 * memory_chunks.TERMS * 7 * 6**4)
-    assert np.array_equal(mb.ricci(robot, q.reshape(5, 6, 6)), expected.reshape(5, 6, 6, 6))
+    assert np.array_equal(mb.curvatures.ricci(robot, q.reshape(5, 6, 6)), expected.reshape(5, 6, 6, 6))
     chained = chain("loop of wide joints")
     rows = np.stack([near_reference(chained, rng) for _ in range(3)])
-    whole = mb.curvature(chained, rows)
+    whole = mb.curvatures.curvature(chained, rows)
     monkeypatch.setattr(memory_chunks, "MEMORY", 1)
-    assert gap(mb.curvature(chained, rows), whole) < 1e-13
+    assert gap(mb.curvatures.curvature(chained, rows), whole) < 1e-13

@@ -18,7 +18,7 @@ from connections.engines.exported import TARGET
 from connections.engines.inlined.simd import LANES
 from connections.multibody.program.compiled_functions import compiled
 
-CHECKS = mb.export_checks()
+CHECKS = mb.codegen.export_checks()
 
 
 def written(function, *arguments, derivatives: int = 0) -> bytes:
@@ -120,7 +120,7 @@ xla.exported_call = recorded
 
 def written(function, *x):
     calls.clear()
-    return export.export(jax.jit(function), disabled_checks=mb.export_checks())(*x).serialize()
+    return export.export(jax.jit(function), disabled_checks=mb.codegen.export_checks())(*x).serialize()
 
 def outcome(content, *x):
     try:
@@ -304,7 +304,7 @@ from connections.engines.inlined.simd import LANES
 q = np.load(sys.argv[1] + "/q.npy")
 for name in ("mass_matrix", "christoffel_symbols"):
     function = jax.jit(jax.vmap(partial(getattr(mb, name), mb.example("arm"))))
-    exported = jax.export.export(function, disabled_checks=mb.export_checks())(q)
+    exported = jax.export.export(function, disabled_checks=mb.codegen.export_checks())(q)
     pathlib.Path(sys.argv[1], name).write_bytes(exported.serialize())
 print(LANES)
 """

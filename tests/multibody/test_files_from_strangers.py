@@ -282,6 +282,6 @@ def test_numbers_that_overflow_in_a_function_only_are_said_by_it(tmp_path: Path)
     with pytest.raises(NonFiniteError, match="gravity is not finite"):
         mb.gravity(model, [0.3, 0.3])
     with pytest.raises(ModelError, match="gravity: the robot's numbers are too large"):
-        mb.generate_c(model, ["gravity"], tmp_path / "c")
+        mb.codegen.generate_c(model, ["gravity"], tmp_path / "c")
     with pytest.raises(ModelError, match="body 'a'.*overflow"):
         model.with_inertial_parameters(np.array([[1e308] + [0.0] * 9] * 2))

@@ -234,8 +234,8 @@ def limited(**given):
     mechanism = mb.Mechanism()
     for name in ("a", "b"):
         mechanism.add_body(name, mass=1.0, inertia=np.eye(3))
-    mechanism.add_joint("ball", "world", "a", mb.Spherical(), limits=mb.Limits(velocity=2.0))
-    mechanism.add_joint("cylinder", "a", "b", mb.Cylindrical((0, 0, 1)), limits=mb.Limits(**given))
+    mechanism.add_joint("ball", "world", "a", mb.Spherical(), limits=mb.joints.Limits(velocity=2.0))
+    mechanism.add_joint("cylinder", "a", "b", mb.Cylindrical((0, 0, 1)), limits=mb.joints.Limits(**given))
     return mechanism
 
 
@@ -283,7 +283,7 @@ def test_limits_that_joints_do_not_have_are_refused_with_the_way_out(joint, wron
     mechanism = mb.Mechanism()
     mechanism.add_body("a", mass=1.0, inertia=np.eye(3))
     with pytest.raises(ModelError, match=f"joint 'socket': limits: .*{way}"):
-        mechanism.add_joint("socket", "world", "a", joint, limits=mb.Limits(**wrong))
+        mechanism.add_joint("socket", "world", "a", joint, limits=mb.joints.Limits(**wrong))
 
 
 def test_the_range_of_a_ball_joint_of_mjcf_is_an_angle():
@@ -305,7 +305,7 @@ def test_the_range_of_a_ball_joint_of_mjcf_is_an_angle():
 
 def test_limits_are_numbers():
     with pytest.raises(TypeError, match="^velocity: "):
-        mb.Limits(velocity="fast")
+        mb.joints.Limits(velocity="fast")
 
 
 def test_limits_of_closed_chains_are_those_of_independent_joints():

@@ -46,8 +46,8 @@ SCALES = {"mass_matrix_rate": "coriolis_matrix"}
 
 
 def generated(model: mb.Model, functions, folder: Path, **options):
-    mb.generate_c(model, functions, folder, name="robot", **options)
-    return mb.load_c(folder, flags=QUICK)
+    mb.codegen.generate_c(model, functions, folder, name="robot", **options)
+    return mb.codegen.load_c(folder, flags=QUICK)
 
 
 def largest_error(model: mb.Model, loaded, name: str, count: int = 10) -> float:
@@ -132,7 +132,7 @@ def test_variational_steps_without_a_form_in_c_are_refused(tmp_path) -> None:
         (mb.example("arm"), {"cuda": True}, "leave out cuda"),
     ):
         with pytest.raises(ModelError, match=f"variational_step: .*{words}"):
-            mb.generate_c(model, ["variational_step"], tmp_path, **options)
+            mb.codegen.generate_c(model, ["variational_step"], tmp_path, **options)
 
 
 @pytest.mark.further
@@ -208,7 +208,7 @@ int main(void)
 def test_loops_are_followed_as_by_the_library(tmp_path) -> None:
     """Over more than a turn of the crank, in small steps and in one call."""
     model = PLANS["four-bar"]().build()
-    mb.generate_c(model, ["gravity"], tmp_path, name="robot")
+    mb.codegen.generate_c(model, ["gravity"], tmp_path, name="robot")
     (tmp_path / "follow.c").write_text(LOOPS_IN_C)
     done = compiled(tmp_path, ["-std=c99", *SANITIZED], "follow.c")
     assert done.returncode == 0, (done.returncode, done.stderr)
@@ -275,12 +275,12 @@ def test_frames(rng, tmp_path, robot) -> None:
 def test_frames_that_are_not_there(tmp_path) -> None:
     model = mb.example("arm")
     with pytest.raises(ModelError, match="nowhere"):
-        mb.generate_c(model, ["frame_pose:nowhere"], tmp_path, name="robot")
+        mb.codegen.generate_c(model, ["frame_pose:nowhere"], tmp_path, name="robot")
     with pytest.raises(ValueError, match="frame_pose"):
-        mb.generate_c(model, ["frame_pose"], tmp_path, name="robot")
+        mb.codegen.generate_c(model, ["frame_pose"], tmp_path, name="robot")
     with pytest.raises(ModelError, match="same name in C"):
         both = model.with_frames({"a b": ("hand", np.eye(4)), "a-b": ("hand", np.eye(4))})
-        mb.generate_c(both, ["frame_pose:a b", "frame_pose:a-b"], tmp_path, name="robot")
+        mb.codegen.generate_c(both, ["frame_pose:a b", "frame_pose:a-b"], tmp_path, name="robot")
     assert not list(tmp_path.iterdir())
 
 
@@ -302,16 +302,18 @@ def sprung(model: mb.Model) -> mb.Model:
     tree = model.spanning_tree if model.closed else model
     one = [name for name in tree.joint_names if len(tree.neutral()[tree.configuration_slice(name)]) == 1]
     springs = (
-        mb.Spring("coil", {one[0]: 1.0}, 5.0, 0.2, 0.3),
-        mb.Spring("belt", {name: 0.7 - k for k, name in enumerate(one[:3])}, 7.0, (-0.2, 0.3)),
+        mb.joints.Spring("coil", {one[0]: 1.0}, 5.0, 0.2, 0.3),
+        mb.joints.Spring("belt", {name: 0.7 - k for k, name in enumerate(one[:3])}, 7.0, (-0.2, 0.3)),
     )
     balls = [name for name in tree.joint_names if len(tree.neutral()[tree.configuration_slice(name)]) == 4]
     rest = (0.6, 0.0, 0.0, 0.8)
-    springs += tuple(mb.Spring(f"of {name}", {name: 1.0}, 4.0 + k, rest, 0.1) for k, name in enumerate(balls))
+    springs += tuple(
+        mb.joints.Spring(f"of {name}", {name: 1.0}, 4.0 + k, rest, 0.1) for k, name in enumerate(balls)
+    )
     damping = {name: 0.2 + 0.1 * k for k, name in enumerate(tree.joint_names)}
     lift = {model.body_names[-1]: [0.7, 0.1, 0.2, -0.05]}
     return model.with_passive(
-        mb.Passive(springs, damping, dict.fromkeys(one, 0.5), friction_speed=0.3, lift=lift)
+        mb.joints.Passive(springs, damping, dict.fromkeys(one, 0.5), friction_speed=0.3, lift=lift)
     )
 
 
@@ -334,8 +336,8 @@ def test_passive_forces(tmp_path, name) -> None:
     model = sprung(plain)
     if name == "balls":
         model = model.with_locked({model.joint_names[3]: 0.1})
-    mb.generate_c(model, [*WITH_PASSIVE, "gravity"], tmp_path, name="robot", passive=True)
-    loaded, rng = mb.load_c(tmp_path, flags=QUICK), np.random.default_rng(5)
+    mb.codegen.generate_c(model, [*WITH_PASSIVE, "gravity"], tmp_path, name="robot", passive=True)
+    loaded, rng = mb.codegen.load_c(tmp_path, flags=QUICK), np.random.default_rng(5)
     for function in WITH_PASSIVE:
         q, (v, x) = model.random(rng), rng.standard_normal((2, model.nv))
         expected = np.stack(getattr(mb, function)(model, q, v, x, passive=True))
@@ -363,12 +365,12 @@ def test_passive_forces_without_a_form_in_c_are_refused(tmp_path) -> None:
     arm = sprung(mb.example("arm"))
     for function in ("variational_step", "forward_dynamics_hessian_product"):
         with pytest.raises(ModelError, match=f"{function}: passive forces have no form in C"):
-            mb.generate_c(arm, [function], tmp_path, name="robot", passive=True)
-    partly = arm.with_passive(mb.Passive(left_out=("the bushing 'b'",)))
+            mb.codegen.generate_c(arm, [function], tmp_path, name="robot", passive=True)
+    partly = arm.with_passive(mb.joints.Passive(left_out=("the bushing 'b'",)))
     with pytest.raises(ModelError, match="the bushing 'b'"):
-        mb.generate_c(partly, ["forward_dynamics"], tmp_path, name="robot", passive=True)
+        mb.codegen.generate_c(partly, ["forward_dynamics"], tmp_path, name="robot", passive=True)
     with pytest.raises(TypeError, match="passive"):
-        mb.generate_c(arm, ["forward_dynamics"], tmp_path, name="robot", passive=1)
+        mb.codegen.generate_c(arm, ["forward_dynamics"], tmp_path, name="robot", passive=1)
     assert not list(tmp_path.iterdir())
 
 
@@ -419,7 +421,7 @@ def compiled(folder: Path, flags: list[str], program: str) -> subprocess.Complet
 def test_clang_takes_it_without_a_warning(tmp_path, robot) -> None:
     """The linker is that of cc, because ziglang would build a C library first, for two minutes."""
     model, dtype = mb.example(robot.split()[0]), "float" if "float" in robot else "double"
-    mb.generate_c(model, ["gravity"], tmp_path, name="robot", dtype=dtype)
+    mb.codegen.generate_c(model, ["gravity"], tmp_path, name="robot", dtype=dtype)
     sources = [path.name for path in tmp_path.glob("*.c")]
     for source in sources:
         command = [*any_clang(), "-std=c99", *STRICTEST, "-c", source, "-o", f"{source}.o"]
@@ -432,7 +434,7 @@ def test_clang_takes_it_without_a_warning(tmp_path, robot) -> None:
 
 def test_a_microcontroller(tmp_path) -> None:
     """A Cortex-M7 without double precision: none of its functions is called, and the code is short."""
-    mb.generate_c(mb.example("quadruped"), ["coriolis_matrix"], tmp_path, name="robot", dtype="float")
+    mb.codegen.generate_c(mb.example("quadruped"), ["coriolis_matrix"], tmp_path, name="robot", dtype="float")
     command = [*zig_clang(), *CORTEX_M7, "-std=c99", "-O2", *STRICTEST, "-c", "robot_coriolis_matrix.c"]
     subprocess.run([*command, "-o", "robot.o"], cwd=tmp_path, check=True)
     elf = (tmp_path / "robot.o").read_bytes()
@@ -443,7 +445,7 @@ def test_a_microcontroller(tmp_path) -> None:
 @pytest.mark.parametrize("dtype", ["double", "float"])
 def test_its_own_test_passes_without_a_warning(tmp_path, dtype) -> None:
     names = ["mass_matrix", "gravity"]
-    mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", dtype=dtype)
+    mb.codegen.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", dtype=dtype)
     done = compiled(tmp_path, [*STRICT, *SANITIZED], "test_robot.c")
     assert done.returncode == 0 and done.stdout.endswith("all good\n"), done.stdout + done.stderr
     done = compiled(tmp_path, STRICT, "example.c")
@@ -452,7 +454,7 @@ def test_its_own_test_passes_without_a_warning(tmp_path, dtype) -> None:
 
 def test_its_own_test_notices_a_wrong_number(tmp_path) -> None:
     """One constant is changed in its eleventh digit."""
-    mb.generate_c(mb.example("arm"), ["mass_matrix"], tmp_path, name="robot")
+    mb.codegen.generate_c(mb.example("arm"), ["mass_matrix"], tmp_path, name="robot")
     file = tmp_path / "robot_mass_matrix.c"
     text = file.read_text()
     assert "0.42 * cosines" in text
@@ -462,7 +464,7 @@ def test_its_own_test_notices_a_wrong_number(tmp_path) -> None:
 
 
 def test_cmake_builds_it(tmp_path) -> None:
-    mb.generate_c(mb.example("arm"), ["coriolis_matrix"], tmp_path, name="robot")
+    mb.codegen.generate_c(mb.example("arm"), ["coriolis_matrix"], tmp_path, name="robot")
     build = str(tmp_path / "build")
     subprocess.run(["cmake", "-S", str(tmp_path), "-B", build], check=True, capture_output=True)
     subprocess.run(["cmake", "--build", build], check=True, capture_output=True)
@@ -473,11 +475,11 @@ def test_cmake_builds_it(tmp_path) -> None:
 def test_optimization_changes_no_bit(tmp_path) -> None:
     """If products are not fused with sums, every level of optimization gives the same bits."""
     model = mb.example("arm")
-    mb.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot")
+    mb.codegen.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot")
     rng = np.random.default_rng(0)
     q, v = rng.normal(size=(2, 50, 6))
     C = [
-        mb.load_c(tmp_path, flags=(level, "-ffp-contract=off")).coriolis_matrix(q, v)
+        mb.codegen.load_c(tmp_path, flags=(level, "-ffp-contract=off")).coriolis_matrix(q, v)
         for level in ("-O0", "-O1", "-O2", "-O3")
     ]
     assert all(np.array_equal(C[0], other) for other in C[1:])
@@ -493,8 +495,8 @@ def test_pieces(rng, tmp_path, monkeypatch, robot) -> None:
     found = []
     for folder, whole in ((tmp_path / "whole", 10**6), (tmp_path / "pieces", 1_000)):
         monkeypatch.setattr(function_text, "WHOLE", whole)
-        made = mb.generate_c(model, names, folder, name="robot")
-        loaded = mb.load_c(folder, flags=("-O1", "-ffp-contract=off"))
+        made = mb.codegen.generate_c(model, names, folder, name="robot")
+        loaded = mb.codegen.load_c(folder, flags=("-O1", "-ffp-contract=off"))
         found.append((loaded.forward_dynamics(*given), made.functions["forward_dynamics"]))
     assert np.array_equal(found[0][0], found[1][0])
     assert found[0][1]["pieces"] == 1 and found[1][1]["pieces"] > 3 and "in " in str(made)
@@ -513,7 +515,7 @@ def test_the_same_model_gives_the_same_bytes(tmp_path) -> None:
     names = ["coriolis_matrix", "gravity"]
     folders = [tmp_path / "a", tmp_path / "b", tmp_path / "c"]
     first, second, other = (
-        mb.generate_c(model, names, folder, name="robot")
+        mb.codegen.generate_c(model, names, folder, name="robot")
         for folder, model in zip(
             folders,
             (mb.example("arm"), mb.example("arm"), mb.example("arm").with_gravity((0.0, 0.0, -1.62))),
@@ -530,14 +532,14 @@ def test_files_of_an_earlier_call_are_gone(tmp_path) -> None:
     """But no other file, even if it is named like them."""
     (tmp_path / "robot_of_mine.c").write_text("/* mine */\n")
     for functions in (["coriolis_matrix", "gravity"], ["mass_matrix"]):
-        mb.generate_c(mb.example("arm"), functions, tmp_path, name="robot")
+        mb.codegen.generate_c(mb.example("arm"), functions, tmp_path, name="robot")
     found = {path.name for path in tmp_path.glob("*.c")}
     own = {"robot_mass_matrix.c", "robot_casadi.c", "example.c", "test_robot.c"}
     assert found == {*own, "robot_of_mine.c"}
 
 
 def test_cpp_takes_the_header(tmp_path) -> None:
-    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+    mb.codegen.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
     command = ["c++", "-Wall", "-Wextra", "-Werror", "-pedantic", "-fsyntax-only", "-x", "c++"]
     subprocess.run([*command, str(tmp_path / "robot.h")], check=True, capture_output=True)
 
@@ -545,7 +547,7 @@ def test_cpp_takes_the_header(tmp_path) -> None:
 @pytest.mark.parametrize("robot", ["arm", "four_bar"])
 def test_the_stack_is_bounded(tmp_path, robot) -> None:
     """By what is printed, without optimization, where it is largest; for loops the longest chain of calls."""
-    made = mb.generate_c(mb.example(robot), ["coriolis_matrix"], tmp_path, name="robot")
+    made = mb.codegen.generate_c(mb.example(robot), ["coriolis_matrix"], tmp_path, name="robot")
     used = {}
     for unit in ("coriolis_matrix", "close")[: 1 if robot == "arm" else 2]:
         command = ["cc", "-O0", "-fstack-usage", "-c", f"robot_{unit}.c", "-o", f"{unit}.o"]
@@ -565,7 +567,7 @@ def test_the_stack_is_bounded(tmp_path, robot) -> None:
 
 def test_zeros_and_unused_operations_are_gone(tmp_path) -> None:
     """The arm's gravity needs a tenth of the operations of its C, and no sine of the first joint."""
-    made = mb.generate_c(mb.example("arm"), ["coriolis_matrix", "gravity"], tmp_path, name="robot")
+    made = mb.codegen.generate_c(mb.example("arm"), ["coriolis_matrix", "gravity"], tmp_path, name="robot")
     counts = {name: about["operations"] for name, about in made.functions.items()}
     assert counts["gravity"] < 150 < 1200 < counts["coriolis_matrix"] < 1500
     text = (tmp_path / "robot_coriolis_matrix.c").read_text()
@@ -607,7 +609,7 @@ def test_the_interface_of_casadi(tmp_path, rng) -> None:
     """As it was tried with CasADi 3.8.2, whose Jacobians were these."""
     model = mb.example("arm")
     names = ["coriolis_matrix", "inverse_dynamics", "inverse_dynamics_derivatives"]
-    mb.generate_c(model, names, tmp_path, name="robot")
+    mb.codegen.generate_c(model, names, tmp_path, name="robot")
     q, v, a = rng.normal(size=(3, 6))
     (C,) = called_as_by_casadi(tmp_path, "casadi_robot_coriolis_matrix", [q, v], [(6, 6)])
     assert np.allclose(C, mb.coriolis_matrix(model, q, v), rtol=0.0, atol=1e-13)
@@ -621,10 +623,10 @@ def test_the_interface_of_casadi(tmp_path, rng) -> None:
 
 def test_casadi_gets_loops_and_no_jacobian_along_a_frame(tmp_path) -> None:
     names = ["inverse_dynamics", "inverse_dynamics_derivatives"]
-    mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot")
+    mb.codegen.generate_c(mb.example("quadruped"), names, tmp_path, name="robot")
     assert "jac_casadi" not in (tmp_path / "robot_casadi.c").read_text()
     model = PLANS["four-bar"]().build()
-    mb.generate_c(model, ["gravity"], tmp_path / "four_bar", name="robot")
+    mb.codegen.generate_c(model, ["gravity"], tmp_path / "four_bar", name="robot")
     q = np.array([0.7])
     (g,) = called_as_by_casadi(tmp_path / "four_bar", "casadi_robot_gravity", [q], [(1, 1)])
     assert np.allclose(g[0], mb.gravity(model, q), rtol=1e-12)
@@ -689,35 +691,35 @@ def test_page() -> None:
 def test_bad_arguments(tmp_path) -> None:
     model = mb.example("arm")
     with pytest.raises(ValueError, match="did you mean coriolis_matrix"):
-        mb.generate_c(model, ["coriolis_matrx"], tmp_path)
+        mb.codegen.generate_c(model, ["coriolis_matrx"], tmp_path)
     with pytest.raises(TypeError, match="sequence of names"):
-        mb.generate_c(model, "gravity", tmp_path)
+        mb.codegen.generate_c(model, "gravity", tmp_path)
     with pytest.raises(ValueError, match="at least one"):
-        mb.generate_c(model, [], tmp_path)
+        mb.codegen.generate_c(model, [], tmp_path)
     with pytest.raises(ValueError, match="dtype"):
-        mb.generate_c(model, ["gravity"], tmp_path, dtype="half")
+        mb.codegen.generate_c(model, ["gravity"], tmp_path, dtype="half")
     for name in ("7arm", "my arm", "for", ""):
         with pytest.raises(ValueError, match="identifier"):
-            mb.generate_c(model, ["gravity"], tmp_path, name=name)
+            mb.codegen.generate_c(model, ["gravity"], tmp_path, name=name)
     with pytest.raises(ValueError, match="folder's name"):
-        mb.generate_c(model, ["gravity"], tmp_path / "7")
+        mb.codegen.generate_c(model, ["gravity"], tmp_path / "7")
     with pytest.raises(TypeError, match="model"):
-        mb.generate_c("arm", ["gravity"], tmp_path)
+        mb.codegen.generate_c("arm", ["gravity"], tmp_path)
     with pytest.raises(OSError, match="cannot write"):
-        mb.generate_c(model, ["gravity"], Path("/proc/nothing"), name="robot")
+        mb.codegen.generate_c(model, ["gravity"], Path("/proc/nothing"), name="robot")
     assert not list(tmp_path.iterdir())  # nothing half-written
 
 
 def test_loops_without_a_form_in_c_are_refused(tmp_path) -> None:
     with pytest.raises(ModelError, match="'profile' is closed by a Python function"):
-        mb.generate_c(PLANS["cam"]().build(), ["gravity"], tmp_path, name="robot")
+        mb.codegen.generate_c(PLANS["cam"]().build(), ["gravity"], tmp_path, name="robot")
     with pytest.raises(ModelError, match="spherical or free joint is independent"):
-        mb.generate_c(PLANS["Stewart platform"]().build(), ["gravity"], tmp_path, name="robot")
+        mb.codegen.generate_c(PLANS["Stewart platform"]().build(), ["gravity"], tmp_path, name="robot")
     four_bar = mb.example("four_bar")
     with pytest.raises(ModelError, match="float has too few digits"):
-        mb.generate_c(four_bar, ["gravity"], tmp_path, name="robot", dtype="float")
+        mb.codegen.generate_c(four_bar, ["gravity"], tmp_path, name="robot", dtype="float")
     with pytest.raises(ModelError, match="no recursion for mechanisms with loops"):
-        mb.generate_c(four_bar, ["curvature"], tmp_path, name="robot")
+        mb.codegen.generate_c(four_bar, ["curvature"], tmp_path, name="robot")
     assert not list(tmp_path.iterdir())
 
 
@@ -725,7 +727,7 @@ def test_a_function_that_is_too_long_is_refused(tmp_path, monkeypatch) -> None:
     """Beyond 8 MB; here beyond 10 kB, which takes less time."""
     monkeypatch.setattr(generation_folder, "LARGEST", 10_000)
     with pytest.raises(ModelError, match="coriolis_matrix: its C would have 0.0 MB"):
-        mb.generate_c(mb.example("arm"), ["gravity", "coriolis_matrix"], tmp_path, name="robot")
+        mb.codegen.generate_c(mb.example("arm"), ["gravity", "coriolis_matrix"], tmp_path, name="robot")
     assert not list(tmp_path.iterdir())
 
 
@@ -738,14 +740,14 @@ def test_names_of_joints(tmp_path) -> None:
             mechanism.add_joint(name, above, f"body {number}", mb.Revolute([0.0, 1.0, 0.0]))
         return mechanism.build()
 
-    mb.generate_c(chain("Knie links", "épaule-2"), ["gravity"], tmp_path, name="robot")
+    mb.codegen.generate_c(chain("Knie links", "épaule-2"), ["gravity"], tmp_path, name="robot")
     header = (tmp_path / "robot.h").read_text()
     assert "#define ROBOT_Q_KNIE_LINKS 0\n" in header and "#define ROBOT_V_EPAULE_2 1\n" in header
     assert "| épaule-2 |" in (tmp_path / "README.md").read_text()
     with pytest.raises(ModelError, match="'a b' and 'a-b'"):
-        mb.generate_c(chain("a b", "a-b"), ["gravity"], tmp_path, name="robot")
+        mb.codegen.generate_c(chain("a b", "a-b"), ["gravity"], tmp_path, name="robot")
     with pytest.raises(ModelError, match="'関節'"):
-        mb.generate_c(chain("関節"), ["gravity"], tmp_path, name="robot")
+        mb.codegen.generate_c(chain("関節"), ["gravity"], tmp_path, name="robot")
 
 
 #: What a program does in place of compiling, and the error.
@@ -761,30 +763,30 @@ COMPILERS = [
 
 def test_bad_folders_and_compilers(tmp_path, monkeypatch) -> None:
     with pytest.raises(FileNotFoundError, match="generate_c"):
-        mb.load_c(tmp_path)
-    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+        mb.codegen.load_c(tmp_path)
+    mb.codegen.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
     with pytest.raises(FileNotFoundError, match="no-such-compiler"):
-        mb.load_c(tmp_path, compiler="no-such-compiler")
+        mb.codegen.load_c(tmp_path, compiler="no-such-compiler")
     with pytest.raises(RuntimeError, match="--no-such-option"):
-        mb.load_c(tmp_path, flags=("--no-such-option",))
+        mb.codegen.load_c(tmp_path, flags=("--no-such-option",))
     monkeypatch.setattr(loading, "_SECONDS", 0.3)
     program = tmp_path / "program"
     for text, why in COMPILERS:
         program.write_text(f"#!/bin/sh\n{text}\n")
         program.chmod(0o755)
         with pytest.raises(RuntimeError, match=f"program {why}"):
-            mb.load_c(tmp_path, compiler=str(program))
+            mb.codegen.load_c(tmp_path, compiler=str(program))
     program.write_bytes(b"\0\1\2")
     with pytest.raises(RuntimeError, match="cannot be started"):
-        mb.load_c(tmp_path, compiler=str(program))
+        mb.codegen.load_c(tmp_path, compiler=str(program))
     monkeypatch.delenv("CC", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(FileNotFoundError, match="cc, gcc, clang"):
-        mb.load_c(tmp_path)
+        mb.codegen.load_c(tmp_path)
 
 
 def test_a_description_that_was_changed_is_refused(tmp_path) -> None:
-    mb.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
+    mb.codegen.generate_c(mb.example("arm"), ["gravity"], tmp_path, name="robot")
     about = json.loads((tmp_path / "robot.json").read_text())
     row = about["functions"]["gravity"]
     wrong = ["", "[]", "1", "[" * 100_000, b"\xff", about | {"loops": None}]
@@ -795,7 +797,7 @@ def test_a_description_that_was_changed_is_refused(tmp_path) -> None:
         data = json.dumps(text) if isinstance(text, dict) else text
         (tmp_path / "robot.json").write_bytes(data if isinstance(data, bytes) else data.encode())
         with pytest.raises(ValueError, match="robot.json is not as generate_c wrote it"):
-            mb.load_c(tmp_path)
+            mb.codegen.load_c(tmp_path)
 
 
 def test_compilers_are_here() -> None:

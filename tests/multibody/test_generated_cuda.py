@@ -26,10 +26,10 @@ COLUMNS = 300  # of arrays: more than two blocks, and no multiple of a block's t
 
 @pytest.fixture
 def on_processor(monkeypatch):
-    """`mb.load_cuda` with the processor in the place of a GPU; a grid has two blocks at most."""
+    """`mb.codegen.load_cuda` with the processor in the place of a GPU; a grid has two blocks at most."""
     monkeypatch.setitem(sys.modules, "cupy", Cupy)
     monkeypatch.setattr(cuda_loading, "MOST_BLOCKS", 2)
-    return mb.load_cuda
+    return mb.codegen.load_cuda
 
 
 def states_of(model: mb.Model, rng, count: int = COLUMNS) -> list[np.ndarray]:
@@ -54,7 +54,7 @@ def error(found: np.ndarray, expected: np.ndarray) -> float:
 @pytest.mark.further
 def test_all_joint_types(rng, tmp_path, on_processor) -> None:
     model = random_mechanism(rng, len(MOVING), MOVING, trees=2, gravity=(1.0, 2.0, -9.0))
-    mb.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
+    mb.codegen.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
     q, v, tau = states_of(model, rng)
     found = on_processor(tmp_path).forward_dynamics(q, v, tau)
     assert error(found, one_by_one(mb.forward_dynamics, model, q, v, tau)) < 1e-13
@@ -63,7 +63,7 @@ def test_all_joint_types(rng, tmp_path, on_processor) -> None:
 def test_the_bodies_are_those_of_c(tmp_path) -> None:
     """Those of all functions, and of their pieces. Behind the first brace CUDA declares more."""
     names = ["forward_dynamics", "gravity"]
-    mb.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", cuda=True)
+    mb.codegen.generate_c(mb.example("quadruped"), names, tmp_path, name="robot", cuda=True)
     text = (tmp_path / "robot.cuh").read_text()
     for name, count in zip(names, (3, 1), strict=True):
         bodies = re.findall(r"\n\{\n.*?\n\}\n", (tmp_path / f"robot_{name}.c").read_text(), re.DOTALL)
@@ -73,7 +73,7 @@ def test_the_bodies_are_those_of_c(tmp_path) -> None:
 def test_arrays_have_a_column_for_each_configuration(rng, tmp_path, on_processor) -> None:
     """Broadcast batches; results are in the order of the kernel, and given to another one without a copy."""
     model = mb.example("arm")
-    mb.generate_c(
+    mb.codegen.generate_c(
         model, ["coriolis_matrix", "inverse_dynamics_derivatives"], tmp_path, name="robot", cuda=True
     )
     loaded = on_processor(tmp_path)
@@ -95,7 +95,7 @@ def test_pieces_of_long_functions(rng, tmp_path, on_processor, monkeypatch) -> N
     monkeypatch.setattr(function_text, "PIECE", 3_000)
     monkeypatch.setattr(cuda_text, "WHOLE", 20_000)
     model = mb.example("arm")
-    made = mb.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
+    made = mb.codegen.generate_c(model, ["forward_dynamics"], tmp_path, name="robot", cuda=True)
     assert made.functions["forward_dynamics"]["pieces"] > 3
     states = states_of(model, rng, 5)
     found = on_processor(tmp_path).forward_dynamics(*states)
@@ -107,7 +107,7 @@ def test_pieces_of_long_functions(rng, tmp_path, on_processor, monkeypatch) -> N
 @pytest.mark.further
 def test_float(rng, tmp_path, on_processor) -> None:
     model = mb.example("quadruped")
-    mb.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", dtype="float", cuda=True)
+    mb.codegen.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", dtype="float", cuda=True)
     q, v, _ = states_of(model, rng, 20)
     C = on_processor(tmp_path).coriolis_matrix(q, v)
     assert C.dtype == np.float32 and 1e-9 < error(C, one_by_one(mb.coriolis_matrix, model, q, v)) < 1e-5
@@ -116,7 +116,7 @@ def test_float(rng, tmp_path, on_processor) -> None:
 def test_zeros_are_set_where_nothing_else_is_written(tmp_path, on_processor) -> None:
     """Arrays are NaN before; the mass matrix of a quadruped has zeros between legs."""
     model = mb.example("quadruped")
-    mb.generate_c(model, ["mass_matrix"], tmp_path, name="robot", cuda=True)
+    mb.codegen.generate_c(model, ["mass_matrix"], tmp_path, name="robot", cuda=True)
     q = model.random(0)
     H = mb.mass_matrix(model, q)
     assert error(on_processor(tmp_path).mass_matrix(q), H) < 1e-13
@@ -133,7 +133,7 @@ def test_zeros_are_set_where_nothing_else_is_written(tmp_path, on_processor) -> 
 def test_loops(rng, tmp_path, on_processor, name) -> None:
     """The C that closes loops runs inside a thread, from the reference."""
     model = PLANS[name]().build()
-    mb.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", cuda=True)
+    mb.codegen.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", cuda=True)
     q, v, _ = states_of(model, rng, 10)
     loaded = on_processor(tmp_path)
     assert error(loaded.coriolis_matrix(q, v), one_by_one(mb.coriolis_matrix, model, q, v)) < 1e-11
@@ -145,7 +145,7 @@ def test_loops(rng, tmp_path, on_processor, name) -> None:
 def test_statuses(tmp_path, on_processor) -> None:
     """One configuration of many is bad: the others are computed, and the error says what is bad."""
     model = mb.example("quadruped")
-    mb.generate_c(model, ["gravity"], tmp_path / "quadruped", name="robot", cuda=True)
+    mb.codegen.generate_c(model, ["gravity"], tmp_path / "quadruped", name="robot", cuda=True)
     loaded, q = on_processor(tmp_path / "quadruped"), np.tile(model.neutral(), (5, 1))
     assert loaded.gravity(q).shape == (5, 18)
     bad = q.copy()
@@ -167,7 +167,7 @@ def test_statuses(tmp_path, on_processor) -> None:
     with pytest.raises(TypeError, match="q: expected an array of real numbers"):
         loaded.gravity(q + 1j)
     open_loop = PLANS["closed by: distance"]().build()
-    mb.generate_c(open_loop, ["gravity"], tmp_path / "open", name="robot", cuda=True)
+    mb.codegen.generate_c(open_loop, ["gravity"], tmp_path / "open", name="robot", cuda=True)
     with pytest.raises(ClosureError):
         on_processor(tmp_path / "open").gravity([3.0, 3.0])
 
@@ -189,7 +189,7 @@ extern "C" int in_a_thread(const double *q, const double *v, double *C)
 def test_levels(rng, tmp_path) -> None:
     """From the host, and inside a thread with arrays of its own."""
     model = mb.example("arm")
-    mb.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", cuda=True)
+    mb.codegen.generate_c(model, ["coriolis_matrix"], tmp_path, name="robot", cuda=True)
     (tmp_path / "levels.cpp").write_text(NAMES + '#include "robot.cuh"\n' + LEVELS)
     command = [*COMPILER, "-fPIC", "-shared", "levels.cpp", "-o", "levels.so"]
     subprocess.run(command, cwd=tmp_path, check=True)
@@ -221,7 +221,7 @@ def to_ptx(folder: Path, text: str) -> tuple[str, str]:
 @pytest.mark.parametrize("robot", always(["arm", "quadruped", "four_bar"], "arm"))
 def test_nvrtc_compiles_it_to_ptx(tmp_path, robot) -> None:
     dtype = "float" if robot == "quadruped" else "double"
-    mb.generate_c(
+    mb.codegen.generate_c(
         mb.example(robot), ["coriolis_matrix", "gravity"], tmp_path, name="robot", dtype=dtype, cuda=True
     )
     text = (tmp_path / "robot.cuh").read_text()
@@ -240,13 +240,15 @@ def test_nvrtc_compiles_it_to_ptx(tmp_path, robot) -> None:
 def test_bad_folders_and_no_cupy(tmp_path, monkeypatch) -> None:
     model = mb.example("arm")
     with pytest.raises(FileNotFoundError, match="generate_c"):
-        mb.load_cuda(tmp_path)
-    mb.generate_c(model, ["gravity"], tmp_path, name="robot", cuda=True)
+        mb.codegen.load_cuda(tmp_path)
+    mb.codegen.generate_c(model, ["gravity"], tmp_path, name="robot", cuda=True)
     monkeypatch.setitem(sys.modules, "cupy", None)
     with pytest.raises(ImportError, match="pip install cupy"):
-        mb.load_cuda(tmp_path)
-    mb.generate_c(model, ["gravity"], tmp_path, name="robot")  # the header of the earlier call is gone
+        mb.codegen.load_cuda(tmp_path)
+    mb.codegen.generate_c(
+        model, ["gravity"], tmp_path, name="robot"
+    )  # the header of the earlier call is gone
     with pytest.raises(FileNotFoundError, match="robot.cuh"):
-        mb.load_cuda(tmp_path)
+        mb.codegen.load_cuda(tmp_path)
     with pytest.raises(TypeError, match="cuda"):
-        mb.generate_c(model, ["gravity"], tmp_path, name="robot", cuda="yes")
+        mb.codegen.generate_c(model, ["gravity"], tmp_path, name="robot", cuda="yes")

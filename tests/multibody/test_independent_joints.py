@@ -16,7 +16,7 @@ from units import Units, in_units
 
 from connections import multibody as mb
 from connections.checks import ModelError
-from connections.multibody.assembly.independence import GOOD, Choice
+from connections.multibody.assembly.independence import GOOD, IndependentChoice
 from connections.multibody.program.closure_conditions import HostConditions
 
 
@@ -28,7 +28,7 @@ def chosen(K, widths=None, declared=None, near=(), motors=None, units=None):
     none, rank = np.zeros(len(widths), dtype=bool), int(np.linalg.matrix_rank(K))
     motors = none if motors is None else np.isin(np.arange(len(widths)), motors)
     units, geared = np.ones(K.shape[1]) if units is None else units, np.zeros(K.shape[1], dtype=bool)
-    found = Choice(K, joints, declared, rank, near, units, geared, motors).independent()
+    found = IndependentChoice(K, joints, declared, rank, near, units, geared, motors).independent()
     return None if found is None else tuple(map(int, np.flatnonzero(found)))
 
 

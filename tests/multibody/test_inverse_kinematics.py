@@ -160,7 +160,7 @@ def test_steps_end_and_say_so():
 
 def test_limits_hold_and_what_is_closest_within_them_is_scipys(rng):
     """The same problems by SciPy's bounded least squares, from where the search ended: it goes no further."""
-    robot = planar_arm(3, mb.Limits(lower=-0.6, upper=0.9))
+    robot = planar_arm(3, mb.joints.Limits(lower=-0.6, upper=0.9))
     q, start = rng.uniform(-2.5, 2.5, (40, 3)), rng.uniform(-0.5, 0.8, (40, 3))
     points = mb.frame_pose(robot, q, "tip")[:, :3, 3]
     found = mb.inverse_kinematics(robot, {"tip": points}, start)
@@ -180,7 +180,7 @@ def test_limits_hold_and_what_is_closest_within_them_is_scipys(rng):
 
 
 def test_a_start_beyond_the_limits_is_brought_within():
-    robot = planar_arm(2, mb.Limits(lower=-1.0, upper=2.0))
+    robot = planar_arm(2, mb.joints.Limits(lower=-1.0, upper=2.0))
     found = mb.inverse_kinematics(robot, {"tip": [0.5, 0.6, 0.0]}, [-3.0, 2.5]).require()
     assert (found.q >= -1.0).all() and (found.q <= 2.0).all()
 
@@ -199,7 +199,7 @@ def one_body(*joints, limits=None):
 @pytest.mark.parametrize("before", [(), (mb.Prismatic((0, 0, 1)),)], ids=["alone", "behind a slide"])
 def test_the_angle_of_a_ball_joint_stops_a_turn(rng, before):
     """The nearest rotation within an angle of the identity is on the way there, and so is a direction."""
-    robot = one_body(*before, mb.Spherical(), limits=mb.Limits(angle=0.8))
+    robot = one_body(*before, mb.Spherical(), limits=mb.joints.Limits(angle=0.8))
     axis = rng.standard_normal((5, 3))
     axis /= np.linalg.norm(axis, axis=1)[:, None]
     wanted = Rotation.from_rotvec(1.3 * axis).as_matrix()
@@ -237,7 +237,7 @@ def test_the_angle_of_a_ball_joint_stops_a_loop():
     mechanism.add_body("slider", mass=1.0, inertia=np.eye(3))
     mechanism.add_joint("motor", "world", "crank", mb.Revolute((0, 0, 1)))
     mechanism.add_joint(
-        "ball", "crank", "bar", mb.Spherical(), placed(0.5, 0, 0), limits=mb.Limits(angle=0.9)
+        "ball", "crank", "bar", mb.Spherical(), placed(0.5, 0, 0), limits=mb.joints.Limits(angle=0.9)
     )
     mechanism.add_joint("slide", "world", "slider", mb.Prismatic((1, 0, 0)))
     mechanism.add_loop("loop", "bar", "slider", mb.Universal((0, 1, 0), (0, 0, 1)), placed(1.0, 0, 0))
@@ -265,7 +265,7 @@ SEVERAL = {
 def test_limits_of_several_coordinates_hold_for_each(kind, before, rng):
     """As by SciPy's bounded least squares in the coordinates of the joint."""
     joint, lower, upper = SEVERAL[kind]
-    robot = one_body(*before, joint, limits=mb.Limits(lower, upper))
+    robot = one_body(*before, joint, limits=mb.joints.Limits(lower, upper))
     own, start = robot.configuration_slice(f"joint {len(before)}"), robot.neutral()
     wanted = start.copy()
     wanted[own] = 2.5 * np.array(upper)
@@ -303,7 +303,7 @@ def floating_arm(*limits):
 
 def test_limits_behind_a_quaternion_are_those_of_their_joints():
     """The base is held by its target; the middle joint alone has limits, and the others do its part."""
-    robot = floating_arm(None, mb.Limits(-0.4, 0.4), None)
+    robot = floating_arm(None, mb.joints.Limits(-0.4, 0.4), None)
     start = robot.neutral()
     start[7:] = 1.0, 0.1, 0.9
     wanted = start.copy()
@@ -358,7 +358,7 @@ def test_a_posture_behind_a_quaternion_is_that_of_its_joints():
 
 
 def test_without_daqp_limits_that_bind_say_what_to_install(monkeypatch):
-    robot = planar_arm(2, mb.Limits(lower=-0.1, upper=0.1))
+    robot = planar_arm(2, mb.joints.Limits(lower=-0.1, upper=0.1))
     monkeypatch.setattr(quadratic_programs, "_daqp", lambda: None)
     with pytest.raises(ImportError, match="inverse_kinematics with limits needs DAQP: .*whole-body"):
         mb.inverse_kinematics(robot, {"tip": [0.0, 1.0, 0.0]}, [0.0, 0.0])
@@ -369,9 +369,10 @@ def test_arrays_in_any_order_are_the_same_program():
     """DAQP reads an array that is not contiguous as if it were."""
     P, c, G = np.diag([1.0, 2.0]), np.array([-3.0, -4.0]), np.array([[1.0, 0.5], [0.0, 1.0]])
     upper, lower = np.array([1.0, 0.5]), np.array([-1.0, -0.5])
-    plain = quadratic_programs.solved(quadratic_programs.Program(P, c, G, upper, lower), "a test")
+    plain = quadratic_programs.solved(quadratic_programs.QuadraticProgram(P, c, G, upper, lower), "a test")
     other = quadratic_programs.solved(
-        quadratic_programs.Program(P, c, np.asfortranarray(G), np.stack([upper] * 2)[::2][0], lower), "a test"
+        quadratic_programs.QuadraticProgram(P, c, np.asfortranarray(G), np.stack([upper] * 2)[::2][0], lower),
+        "a test",
     )
     np.testing.assert_array_equal(plain[0], other[0])
     np.testing.assert_allclose(plain[0], [0.75, 0.5], atol=1e-9)
@@ -517,7 +518,7 @@ def test_a_four_bar_follows_its_own_coupler():
 def test_limits_of_a_dependent_joint_stop_a_loop():
     """The crank is to lead the rocker to 1.9, which may turn to 1.5."""
     turned = np.array([1.1 + 0.8 * np.cos(1.9), 0.8 * np.sin(1.9), 0.0])
-    free, bound = four_bar(), four_bar(mb.Limits(upper=1.5))
+    free, bound = four_bar(), four_bar(mb.joints.Limits(upper=1.5))
     for robot, limits in ((free, True), (bound, False)):
         found = mb.inverse_kinematics(robot, {"tip": turned}, [1.0], limits=limits).require()
         assert robot.spanning_configuration(found.q)["pivot"] == pytest.approx(1.9, abs=1e-7)
@@ -603,7 +604,7 @@ def test_limits_in_disorder_are_refused_with_the_line_to_write(tmp_path):
         '<parent link="a"/><child link="b"/><axis xyz="0 0 1"/>'
         '<limit lower="1" upper="-1" effort="1" velocity="1"/></joint></robot>'
     )
-    with pytest.warns(mb.LimitsWarning):
+    with pytest.warns(mb.joints.LimitsWarning):
         robot = mb.from_urdf(tmp_path / "r.urdf")
     with pytest.raises(ModelError, match="joint 'j'.*limits=False"):
         mb.inverse_kinematics(robot, {"b": np.eye(4)}, [0.5])

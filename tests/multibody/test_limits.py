@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from connections import multibody as mb
 from connections.checks import ModelError
 from connections.multibody.assembly import assembly
-from connections.multibody.assembly.independence import Choice
+from connections.multibody.assembly.independence import IndependentChoice
 from connections.multibody.description import xml
 
 INERTIA = np.eye(3) / 100
@@ -67,11 +67,11 @@ def test_an_encoding_that_cannot_be_read_names_the_file(tmp_path: Path, form, en
 # --- independent joints ----------------------------------------------------------------------------------
 
 
-def free_choice(K: np.ndarray, widths: list[int], rank: int) -> Choice:
+def free_choice(K: np.ndarray, widths: list[int], rank: int) -> IndependentChoice:
     """The choice among joints of these numbers of velocities, without motors."""
     joints, none = np.repeat(np.arange(len(widths)), widths), np.zeros(len(widths), dtype=bool)
     columns = np.ones(len(joints))
-    return Choice(K, joints, np.full(len(widths), -1), rank, (), columns, columns == 0.0, none)
+    return IndependentChoice(K, joints, np.full(len(widths), -1), rank, (), columns, columns == 0.0, none)
 
 
 @given(st.lists(st.sampled_from([1, 1, 2, 3, 6]), min_size=1, max_size=8), st.integers(0, 12))

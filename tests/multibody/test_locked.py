@@ -352,7 +352,7 @@ def test_names_of_strangers_are_described_in_80_columns():
             "world" if not number else f"\x1b[31m body 0{'b' * 300}",
         )
         mechanism.add_body(body, mass=1.0, inertia=np.eye(3))
-        limits = mb.Limits(velocity=np.arange(3) * 1e-5, angle=3.0)
+        limits = mb.joints.Limits(velocity=np.arange(3) * 1e-5, angle=3.0)
         mechanism.add_joint("j" * 300 + str(number), parent, body, mb.Spherical(), limits=limits)
     text = mechanism.build().describe()
     assert max(map(len, text.splitlines())) <= 80 and "\x1b" not in text and "jjj..jjjjjj1" in text
@@ -365,12 +365,12 @@ def _driven(model):
     """The arm with motors, one of them on two joints, and springs, one of them across two joints."""
     first, second, third = model.joint_names[:3]
     motors = [
-        mb.Motor("drive", {first: 9.0}, force=(-2.0, 3.0)),
-        mb.Motor("differential", {second: 2.0, third: -1.0}),
-        mb.Motor("jet", frame=model.body_names[0], wrench=(0.0, 0.0, 0.0, 1.0, 0.0, 0.2)),
+        mb.joints.Motor("drive", {first: 9.0}, force=(-2.0, 3.0)),
+        mb.joints.Motor("differential", {second: 2.0, third: -1.0}),
+        mb.joints.Motor("jet", frame=model.body_names[0], wrench=(0.0, 0.0, 0.0, 1.0, 0.0, 0.2)),
     ]
-    belt = mb.Spring("belt", {second: 0.3, third: -0.2}, 50.0, (0.01, 0.02), 0.5)
-    passive = mb.Passive((belt,), {first: 0.1, third: 0.4}, {second: 0.3}, ("fluid",))
+    belt = mb.joints.Spring("belt", {second: 0.3, third: -0.2}, 50.0, (0.01, 0.02), 0.5)
+    passive = mb.joints.Passive((belt,), {first: 0.1, third: 0.4}, {second: 0.3}, ("fluid",))
     return model.with_motors(motors).with_passive(passive)
 
 

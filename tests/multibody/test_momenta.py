@@ -112,7 +112,7 @@ def test_of_a_floating_base_it_changes_by_what_acts_from_outside(rng):
 
 def test_rows_of_wrenches_with_springs_and_a_result_to_fill(rng):
     """All options together: rows of wrenches at one state, one wrench at rows of states."""
-    robot = mb.example("arm").with_passive(mb.Passive(damping={"lift": 0.5}))
+    robot = mb.example("arm").with_passive(mb.joints.Passive(damping={"lift": 0.5}))
     q, v, a = np.stack([robot.random(rng) for _ in range(3)]), *rng.standard_normal((2, 6))
     W = rng.standard_normal((3, 6))
     for points, wrenches in ((q[0], W), (q, W[0]), (q, W), (q[0], W[0])):

@@ -15,7 +15,7 @@ from connections.integration.dop853 import C
 from connections.integration.driver import follow
 from connections.integration.solver import Settings
 from connections.integration.steps import numpy_attempt
-from connections.integration.tolerances import Layout, with_error_ratios
+from connections.integration.tolerances import StateLayout, with_error_ratios
 from connections.multibody.as_geometry import host_robot
 from connections.multibody.as_geometry.host_robot import HostRobot
 
@@ -115,7 +115,7 @@ def test_steps_are_judged_alike_by_compiled_code_and_by_numpy(rng):
     scales, lengths = np.abs(rng.normal(size=(2, w, k))), np.abs(rng.normal(size=(w, 3)))
     lengths[1, 1] = 0.0
     lengths[:, 2] *= [0.0, 0.0, 1e-9, 0.0, 1e-9]
-    layout, tolerances = Layout(np.arange(k) < points, (slice(0, k),)), (1e-9, 2e-10)
+    layout, tolerances = StateLayout(np.arange(k) < points, (slice(0, k),)), (1e-9, 2e-10)
     columns = (column[:, None] for column in lengths.T)
     with np.errstate(all="ignore"):
         expected = with_error_ratios(found, state, scales, layout, *columns, tolerances)

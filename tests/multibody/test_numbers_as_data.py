@@ -385,7 +385,7 @@ def test_energies_payloads_and_names(rng):
 
 
 def test_loops_are_solved_once(rng):
-    """A `Closed` of the robot is one of all robots with its joints; a rollout carries it along."""
+    """`SolvedLoops` of the robot is one of all robots with its joints; a rollout carries it along."""
     model = robot("a loop")
     (q, v), pi = states("coriolis_matrix", rng, of=model), mb.inertial_parameters(model)
     closed = mb.close_loops(model, q)

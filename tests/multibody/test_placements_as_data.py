@@ -93,12 +93,12 @@ def derivatives_are_right(function, x, tolerance=1e-9, modes=(jax.jacrev, jax.ja
 def passive(x, names, frame):
     """Every number of passive forces from x (13,), of joints of one coordinate."""
     one, other = names
-    spring = mb.Spring("s", {one: x[0], other: x[1]}, x[2], jnp.stack([x[3], x[4]]), x[5])
-    plain = mb.Spring("p", {other: 1.0}, x[6])
+    spring = mb.joints.Spring("s", {one: x[0], other: x[1]}, x[2], jnp.stack([x[3], x[4]]), x[5])
+    plain = mb.joints.Spring("p", {other: 1.0}, x[6])
     if not isinstance(x, jax.Array):
-        spring = mb.Spring("s", {one: x[0], other: x[1]}, x[2], (x[3], x[4]), x[5])
+        spring = mb.joints.Spring("s", {one: x[0], other: x[1]}, x[2], (x[3], x[4]), x[5])
     numbers = jnp if isinstance(x, jax.Array) else np
-    return mb.Passive(
+    return mb.joints.Passive(
         (spring, plain),
         damping={one: x[7]},
         friction={other: x[8]},
@@ -155,7 +155,7 @@ def test_passive_forces_over_batches(rng):
 
 def test_lift_is_under_the_gravity_that_is_data(rng):
     """The weight that a balancer carries is that of the robot's own gravity."""
-    model = robot("arm").with_passive(mb.Passive(lift={"tool": [2.0, 0.1, 0.0, 0.3]}))
+    model = robot("arm").with_passive(mb.joints.Passive(lift={"tool": [2.0, 0.1, 0.0, 0.3]}))
     q, v, _ = state(model, rng)
     derivatives_are_right(
         lambda g: model.with_gravity(g).passive_forces(q, v), np.array([0.5, -0.2, -9.0]), modes=[jax.jacrev]
@@ -166,22 +166,22 @@ def test_passive_forces_are_a_pytree(rng):
     """A gradient by a `Passive` is a `Passive`, through a step of time; also by `Motor` and `Spring`."""
     model = robot("arm")
     q, v, tau = state(model, rng)
-    given = mb.Passive((mb.Spring("s", {"bend": 1.0}, 2.0),), damping={"lift": 0.3})
+    given = mb.joints.Passive((mb.joints.Spring("s", {"bend": 1.0}, 2.0),), damping={"lift": 0.3})
 
     def energy(passive):
         a = mb.forward_dynamics(model.with_passive(passive), q, v, tau, passive=True)
         return 0.5 * jnp.sum((v + 0.01 * a) ** 2)
 
     found = jax.jit(jax.grad(energy))(given)
-    assert isinstance(found, mb.Passive) and found.springs[0].name == "s" and found.left_out == ()
+    assert isinstance(found, mb.joints.Passive) and found.springs[0].name == "s" and found.left_out == ()
     by_differences = slopes(
-        lambda x: energy(mb.Passive(given.springs, damping={"lift": x[0]})), np.array([0.3])
+        lambda x: energy(mb.joints.Passive(given.springs, damping={"lift": x[0]})), np.array([0.3])
     )
     close(found.damping["lift"], by_differences[0], 1e-9)
     assert found.damping["lift"] != 0.0
     (motor,) = jax.grad(
         lambda motors: jnp.sum(model.with_motors(motors).motor_matrix_at(q)), allow_int=False
-    )([mb.Motor("m", {"lift": 3.0})])
+    )([mb.joints.Motor("m", {"lift": 3.0})])
     assert motor.joints["lift"] == 1.0
 
 
@@ -199,7 +199,7 @@ def test_motors(of, rng):
         return model.with_frames({"fan": (frame, moved(at(0.1, 0.2, 0.3), x[:6]))})
 
     def with_both(x):
-        motors = [mb.Motor("m", {joint: x[12]}), mb.Motor("f", frame="fan", wrench=x[6:12])]
+        motors = [mb.joints.Motor("m", {joint: x[12]}), mb.joints.Motor("f", frame="fan", wrench=x[6:12])]
         return with_fan(x).with_motors(motors)
 
     x = np.concatenate([np.zeros(6), rng.standard_normal(7)])
@@ -554,25 +554,29 @@ def test_names_and_shapes_are_checked():
         return jax.jit(function)(1.0)
 
     wrong = {
-        "joint 'lft'|no joint": lambda d: model.with_passive(mb.Passive(damping={"lft": d})),
-        "no joint": lambda d: model.with_motors([mb.Motor("m", {"lft": d})]),
+        "joint 'lft'|no joint": lambda d: model.with_passive(mb.joints.Passive(damping={"lft": d})),
+        "no joint": lambda d: model.with_motors([mb.joints.Motor("m", {"lft": d})]),
         "no frame": lambda d: model.with_frames({"t": ("tol", d * jnp.eye(4))}),
         "not yet": lambda d: model.with_frames({"tool": ("tool", d * jnp.eye(4))}),
         "placements: .*no joint": lambda d: model.with_placements({"lft": d * jnp.eye(4)}),
         "friction is negative": lambda d: model.with_passive(
-            mb.Passive(damping={"lift": d}, friction={"bend": -1.0})
+            mb.joints.Passive(damping={"lift": d}, friction={"bend": -1.0})
         ),
         "its placement must be": lambda d: model.with_placements(
             {"lift": d * jnp.eye(4), "bend": 2 * np.eye(4)[:3] + 0}
         ),
-        "expected \\(\\) or": lambda d: model.with_passive(mb.Passive(damping={"lift": d * jnp.ones(2)})),
-        "already": lambda d: model.with_motors([mb.Motor("m", {"lift": d}), mb.Motor("m", {"lift": d})]),
-        "acts on nothing": lambda d: model.with_gravity(jnp.zeros(3) + d).with_motors([mb.Motor("m")]),
+        "expected \\(\\) or": lambda d: model.with_passive(
+            mb.joints.Passive(damping={"lift": d * jnp.ones(2)})
+        ),
+        "already": lambda d: model.with_motors(
+            [mb.joints.Motor("m", {"lift": d}), mb.joints.Motor("m", {"lift": d})]
+        ),
+        "acts on nothing": lambda d: model.with_gravity(jnp.zeros(3) + d).with_motors([mb.joints.Motor("m")]),
         "frame: .*no frame": lambda d: model.with_frames({"t": ("tool", d * jnp.eye(4))}).frame_pose_at(
             jnp.zeros(6), "tt"
         ),
         "which are not computed": lambda d: model.with_passive(
-            mb.Passive(damping={"lift": d}, left_out=("a thing",))
+            mb.joints.Passive(damping={"lift": d}, left_out=("a thing",))
         ).passive_forces_at(jnp.zeros(6), jnp.zeros(6)),
     }
     for words, function in wrong.items():

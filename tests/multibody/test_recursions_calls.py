@@ -43,7 +43,8 @@ def test_a_batch_is_a_loop(name, rng):
 
 @pytest.mark.parametrize("name", always(sorted(RECURSIONS), *RECURSIONS.keys() & ON_TREES))
 def test_the_example_of_the_docstring(name):
-    (example,) = doctest.DocTestFinder(recurse=False).find(getattr(mb, name), name, globs={})
+    function = getattr(mb.curvatures if "curvature" in name else mb, name)
+    (example,) = doctest.DocTestFinder(recurse=False).find(function, name, globs={})
     assert doctest.DocTestRunner().run(example).failed == 0 and len(example.examples) == 4
     example.examples[-1].want = "(7,)\n"
     assert doctest.DocTestRunner(verbose=False).run(example, out=lambda text: None).failed == 1

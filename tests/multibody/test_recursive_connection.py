@@ -14,6 +14,7 @@ from scipy.integrate import solve_ivp
 import connections as cn
 from connections import multibody as mb
 from connections.checks import FrameError, NonFiniteError, PointError, ShapeError
+from connections.multibody import functions
 
 TOL = 1e-11
 
@@ -100,10 +101,10 @@ def test_curvature_of_all_kinds(model, nabla, rng):
     close(nabla.apply_curvature(q, u, 1e6 * v, 1e-6 * w), expected, 1e-10)
     planes = definition.sectional(q, u, v, metric)
     close(nabla.sectional(q, u, v), planes, 1e-10)
-    close(nabla.sectional(q, u, v), mb.sectional_curvature(model, q, u, v), 1e-11)
+    close(nabla.sectional(q, u, v), mb.curvatures.sectional_curvature(model, q, u, v), 1e-11)
     other = cn.MatrixMetric(model.frame, lambda p: 2.0 * model.definition.metric.matrix_at(p))
     close(nabla.sectional(q, u, v, other), planes / 2.0, 1e-10)
-    close(nabla.ricci(q), mb.ricci(model, q), 1e-10)
+    close(nabla.ricci(q), mb.curvatures.ricci(model, q), 1e-10)
     along = jax.jit(nabla.curvature_along_at)(q[0], v[0])
     close(along, np.einsum("lkij,k,j->li", R[0], v[0], v[0]), 1e-10)
 
@@ -121,7 +122,7 @@ def test_derivatives_of_second_derivatives(name, model, rng):
     """Both modes against differences of the recursion; control: without the change of q."""
     q, v, a = (x[0] for x in samples(model, rng, 1))
     x = (q, v, a)[: {"curvature_operator": 2, "coriolis_matrix_rate": 3}.get(name, 1)]
-    function = partial(getattr(mb, name), model)
+    function = partial(getattr(functions, name), model)
     along = rng.standard_normal((len(x), model.nv))
     tangent = (configuration_rate(model, q, along[0]), *along[1:])
 
@@ -345,6 +346,6 @@ def test_other_devices_get_the_definition(model, nabla, rng, platform, foreign):
 
     q, v, w = (jnp.asarray(a[0]) for a in samples(model, rng, 1))
     exporting = export.export(
-        jax.jit(nabla.apply_at), platforms=[platform], disabled_checks=mb.export_checks()
+        jax.jit(nabla.apply_at), platforms=[platform], disabled_checks=mb.codegen.export_checks()
     )
     assert ("foreign_call" in exporting(q, v, w).mlir_module()) is foreign

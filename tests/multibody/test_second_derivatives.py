@@ -84,9 +84,11 @@ def test_every_joint_behind_every_joint(dynamics, rng):
 def test_passive_forces(dynamics, rng):
     """Friction, springs and lift bend the dynamics, too; the tensors, a batch and `out` are the same."""
     robot = mb.example("arm")
-    spring = mb.Spring("belt", {"lift": 1.0, "bend": -0.7}, 7.0, 0.3, 0.2)
+    spring = mb.joints.Spring("belt", {"lift": 1.0, "bend": -0.7}, 7.0, 0.3, 0.2)
     friction, lift = dict.fromkeys(robot.joint_names, 0.5), {"tool": [0.7, 0.1, 0.2, -0.05]}
-    robot = robot.with_passive(mb.Passive((spring,), {"bend": 0.3}, friction, friction_speed=2.0, lift=lift))
+    robot = robot.with_passive(
+        mb.joints.Passive((spring,), {"bend": 0.3}, friction, friction_speed=2.0, lift=lift)
+    )
     q, v = sample(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))
     out = np.empty((4, 6, 6))
@@ -226,7 +228,7 @@ def test_armature_of_a_free_joint(dynamics, rng):
 @pytest.mark.further  # the definition's second derivatives take a minute to compile
 @pytest.mark.timeout(1200)
 def test_closed_chains(rng):
-    """By the definition in JAX, compiled again: against differences, bad input, rows, a `Closed`, `out`."""
+    """By the definition in JAX, compiled again: against differences, bad input, rows, solved loops, `out`."""
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))

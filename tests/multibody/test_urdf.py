@@ -295,7 +295,9 @@ def test_quaternions_of_origins(load, pitch):
 def test_limits_in_the_wrong_order_are_a_warning(load):
     """H does not depend on them; the law that reads them refuses."""
     body = TWO_LINKS + SHOULDER.replace('lower="-1"', 'lower="2"')
-    with pytest.warns(mb.LimitsWarning, match=r"joint 'shoulder': limits: lower is above upper \(2 > 1\)"):
+    with pytest.warns(
+        mb.joints.LimitsWarning, match=r"joint 'shoulder': limits: lower is above upper \(2 > 1\)"
+    ):
         robot = load(body)
     assert robot.limits.lower == 2.0 and mb.mass_matrix(robot, [0.0]).shape == (1, 1)
     posture = PostureTask(damping=1.0, stiffness=1.0)

@@ -83,7 +83,7 @@ def test_damping_and_friction_are_mujocos_and_pinocchios(kind):
 def test_friction_of_several_velocities_is_told(kind):
     model, said = load(link("a") + link("b") + joint("j", kind, more=FRICTION))
     assert not model.passive.damping and "joint 'j' (<dynamics damping=...>, line 2)" in said
-    assert "<dynamics friction=...>" in said and "mb.Passive(damping=" in said
+    assert "<dynamics friction=...>" in said and "mb.joints.Passive(damping=" in said
     with pytest.raises(ModelError, match="joint 'j': <dynamics damping=...>"):
         model.passive_forces(model.neutral(), np.zeros(model.nv))
 

@@ -25,7 +25,7 @@ def main():
     metric = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
     print("curvature", round(float(cn.LeviCivita(metric).sectional([0.3, 1.2], [1.0, 0.0], [0.0, 1.0])), 6))
     with tempfile.TemporaryDirectory() as folder:
-        mb.generate_c(mb.example("arm"), ["coriolis_matrix"], Path(folder) / "arm")
+        mb.codegen.generate_c(mb.example("arm"), ["coriolis_matrix"], Path(folder) / "arm")
         texts = sorted(path.read_text() for path in Path(folder).rglob("*.[ch]"))
         print("C", len(texts), sum(map(len, texts)))
     cn.citation(cn.LeviCivita)

@@ -173,9 +173,9 @@ def _of_robot(kind: str) -> dict[str, Call]:
     q, v = recursions.configurations(robot, rng)
     motion = {"q0": q, "v0": v, "times": TIMES}
     if not few:
-        found["curvature_with_torsion"] = Call(partial(mb.curvature_with_torsion, robot), {"q": q})
-        found["ricci"] = Call(partial(mb.ricci, robot), {"q": q})
-        found["scalar_curvature"] = Call(partial(mb.scalar_curvature, robot), {"q": q})
+        found["curvature_with_torsion"] = Call(partial(mb.curvatures.curvature_with_torsion, robot), {"q": q})
+        found["ricci"] = Call(partial(mb.curvatures.ricci, robot), {"q": q})
+        found["scalar_curvature"] = Call(partial(mb.curvatures.scalar_curvature, robot), {"q": q})
     return found | {
         "body_jacobians": Call(partial(mb.body_jacobians, robot), {"q": q}),
         "linearize": Call(partial(mb.linearize, robot), {"q": q, "v": v, "tau": v}),

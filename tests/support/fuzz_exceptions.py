@@ -21,11 +21,11 @@ NOT_RUN: dict[str, str] = {
 
 _RESULTS = (
     "affine.(ConjugateTimes|Decomposition|Estimated|FisherMetric|GeodesicStability|JacobiField|StatisticalModel)",
-    "control.(AdaptiveMotion|ClosedLoopMotion|Closure|ContractionRates|ControllabilityReport|DecouplingFields?)",
-    "control.(EffortCurve|EffortMotion|ExcitingMotion|Identification|KinematicReport|MuJoCoRobot|ObservedMotion)",
-    "control.(PlantMotion|Rank|RobotTask|TaskState|WholeBodyCommand|tracking_example.TrackingResult)",
+    "control.results.*|control.(MuJoCoRobot|RobotTask|tracking_example.TrackingResult)",
+    "control.controllability.(ControllabilityReport|DecouplingFields?|KinematicReport|LieClosure|NumericalRank)",
     "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",
-    "interop.(GeomstatsMetric|LibraryAudit)|multibody.(Closed|CurvatureExtremes|InverseKinematics|Model|TracedModel)",
+    "interop.(GeomstatsMetric|LibraryAudit)|multibody.(SolvedLoops|InverseKinematics|Model|TracedModel)",
+    "multibody.curvatures.CurvatureExtremes",
     "referee.(Row|LayoutRow)|verify.Row|sweeps.Chunk",
     "referee.(CorpusRobot|LayoutFrame|LayoutSearch|RefereeReport)|sweeps.(Done|PropositionSummary|Summary)",
     "verify.(Bodies|Group|GroupResult|MotionRates|NonholonomicSubject|Subject)",
@@ -46,7 +46,7 @@ NOT_CALLED: dict[str, str] = {
     **dict.fromkeys(_RESULTS, "a result: functions of the library make it"),
     **dict.fromkeys(_OF_ROOMS, "for the library's own rooms: what it is given was judged before"),
     "estimation.Status": "an enumeration: its error is Python's",
-    "multibody.load_cuda": "needs a GPU",
+    "multibody.codegen.load_cuda": "needs a GPU",
     "sweeps.local_cluster": "starts processes",
 }
 
@@ -162,7 +162,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("symbol", "another text"): "any text is a symbol",
     ("multibody.model.Model.with_frames", "frames", "another key"): "any text is a name",
     **{
-        ("multibody.Limits", name, kind): why
+        ("multibody.joints.Limits", name, kind): why
         for name in ("lower", "upper", "velocity", "effort", "angle")
         for kind, why in {
             "NaN": "refused with the name of the joint that gets it",
@@ -172,7 +172,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
         }.items()
     },
     **{
-        (f"multibody.{thing}", argument, kind): "compared with the joints of the robot that gets it"
+        (f"multibody.joints.{thing}", argument, kind): "compared with the joints of the robot that gets it"
         for thing, argument, joint in (
             ("Motor", "joints", "bend"),
             ("Spring", "joints", "bend"),
@@ -185,8 +185,8 @@ ACCEPTED: dict[tuple[str, ...], str] = {
             "a key that is no text",
         )
     },
-    ("multibody.Motor", "force", "one infinite"): "no limit",
-    ("multibody.Spring", "rest", "two numbers"): "slack between them",
+    ("multibody.joints.Motor", "force", "one infinite"): "no limit",
+    ("multibody.joints.Spring", "rest", "two numbers"): "slack between them",
     ("multibody.finite_differences", "function", "returns NaN"): "differences of NaN are NaN",
     ("multibody.zero_order_hold", "B", "one too many"): "any number of inputs",
     ("multibody.zero_order_hold", "B", "one too few"): "any number of inputs",
@@ -291,7 +291,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("control.Push", "body", "another text"): "the robot knows its bodies",
     ("control.Target", "place", "None"): "of what has no place",
     (
-        "control.input_fields",
+        "control.controllability.input_fields",
         "forms",
         "returns NaN",
     ): "a function of q, judged where it is used",
@@ -314,13 +314,21 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("title", "another text"): "any words",
     ("owner", "another text"): "any text is a name",
     ("control.gain_matrix", "gain", "a number"): "of all directions",
-    ("control.is_decoupling", "X", "returns NaN"): "the check fails, of which the residual is NaN",
+    (
+        "control.controllability.is_decoupling",
+        "X",
+        "returns NaN",
+    ): "the check fails, of which the residual is NaN",
     ("multibody.independent_forms", "forms", "returns one too many"): "any number of them is right",
     ("multibody.independent_forms", "q", "one too many"): "the user's function knows how many",
     ("multibody.independent_forms", "q", "one too few"): "the user's function knows how many",
-    ("multibody.generate_c", "folder", "another text"): "any text is a path",
+    ("multibody.codegen.generate_c", "folder", "another text"): "any text is a path",
     ("multibody.inverse_kinematics", "targets", "one too few at 'tool'"): "four points in place of a pose",
-    ("multibody.load_c", "flags", "another text at 0"): "the compiler's own error, which the library repeats",
+    (
+        "multibody.codegen.load_c",
+        "flags",
+        "another text at 0",
+    ): "the compiler's own error, which the library repeats",
     ("multibody.SelectedForms", "rows", "nothing"): "no form is selected",
     ("multibody.SelectedForms", "rows", "an empty list"): "no form is selected",
     ("multibody.SelectedForms", "rows", "an integer beyond float64"): "refused where the forms are known",
@@ -383,7 +391,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("symbolic.as_expressions", "value"): "inertia",  # as it is called in the example
     ("symbolic.entries_latex", "array"): "array|indices",
     ("systems.Gait", "amplitude"): "amplitude|gait",  # whose parts have one length
-    ("multibody.Spring", "joints"): "joints?|coefficient",
+    ("multibody.joints.Spring", "joints"): "joints?|coefficient",
     ("multibody.Universal", "axis_1"): "axis_1|axes",
     ("multibody.Universal", "axis_2"): "axis_2|axes",
     ("multibody.description.mechanism.Mechanism.add_body", "center_of_mass"): "centre of mass",
@@ -394,7 +402,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("multibody.description.mechanism.Mechanism.add_coupling", "joints"): "joints?|coefficient",
     ("multibody.from_mjcf", "path"): "file|text",  # which the message begins with
     ("multibody.from_urdf", "path"): "file|text",
-    ("multibody.Motor", "joints"): "joints?|ratio",
+    ("multibody.joints.Motor", "joints"): "joints?|ratio",
     ("multibody.model.Model.subtree", "link"): "link|frame",
     ("multibody.model.Model.with_frames", "frames"): "frames?",
     ("control.identify", "times"): "times|q",

@@ -21,8 +21,8 @@ from connections import checks, control
 
 OURS = (
     *(getattr(checks, name) for name in checks.__all__ if name.endswith("Error")),
-    control.GainError,
-    control.StabilizabilityError,
+    control.errors.GainError,
+    control.errors.StabilizabilityError,
 )
 TOLERANCE = 1e-7  # of results for other ways to write the same array
 

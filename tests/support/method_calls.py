@@ -72,8 +72,8 @@ robot.passive_forces(q, v)
 robot.passive_slopes(q, v)
 robot.potential(q)
 robot.spanning_configuration(q)
-limits = mb.Limits(-1.0, 1.0, 2.0, 3.0).for_joint("a", mb.Revolute((0.0, 0.0, 1.0)))
-mb.Limits.of([limits, limits])
+limits = mb.joints.Limits(-1.0, 1.0, 2.0, 3.0).for_joint("a", mb.Revolute((0.0, 0.0, 1.0)))
+mb.joints.Limits.of([limits, limits])
 """,
     "a robot with other independent joints": """
 from connections import multibody as mb
@@ -97,8 +97,8 @@ model.with_gravity((0.0, 0.0, -1.6))
 model.with_inertial_parameters(mb.inertial_parameters(robot))
 model.with_frames({"tip": ("tool", np.eye(4))})
 model.with_placements({robot.joint_names[0]: np.eye(4)})
-model.with_motors([mb.Motor("m", {"lift": 2.0})])
-model.with_passive(mb.Passive(damping={"lift": 0.1}))
+model.with_motors([mb.joints.Motor("m", {"lift": 2.0})])
+model.with_passive(mb.joints.Passive(damping={"lift": 0.1}))
 """,
     "control laws": _SYSTEM
     + """

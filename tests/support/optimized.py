@@ -65,7 +65,7 @@ def generated(functions: dict[str, list[str]]) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder:
         for robot, names in functions.items():
             model = pendulum() if robot == "pendulum" else mb.example(robot)
-            mb.generate_c(model, names, Path(folder) / robot, name=robot)
+            mb.codegen.generate_c(model, names, Path(folder) / robot, name=robot)
             for path in (Path(folder) / robot).rglob("*"):
                 if path.is_file():
                     found[f"{robot}/{path.name}"] = path.read_text()

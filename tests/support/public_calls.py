@@ -337,7 +337,7 @@ CALLS: dict[str, Call] = {
     "SampledCurve.through": Call(_through, ("sampled",), False),
     "SampledCurve": Call(_sampled, ("sampled",), False),
     "SampledCurve.between": Call(_between, ("sampled",), False),
-    "linearization": Call(lambda q, v: cn.linearization(NABLA, q, v, force), QV),
+    "linearize": Call(lambda q, v: cn.linearize(NABLA, q, v, force), QV),
     "covariant_linearization": Call(lambda q, v: cn.affine.covariant_linearization(NABLA, q, v, force), QV),
     "deviation_map": Call(lambda q, v: cn.affine.deviation_map(NABLA, q, v), QV),
     "logarithm": Call(lambda q, p: cn.logarithm(NABLA, q, p), ("q", "p")),

@@ -19,7 +19,7 @@ from math import comb
 
 import numpy as np
 
-from connections.affine.logarithms.shooting import DEGREE, Pieces
+from connections.affine.logarithms.shooting import DEGREE, AcceptedSteps
 
 MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point, the logarithm has no correct digits
 SHORTEST = 1e-8  # of the geodesic's length: a shorter piece is not halved
@@ -28,7 +28,7 @@ _HALVINGS = 40
 _MOST_PIECES = 2_000  # of one geodesic
 
 
-def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
+def free_of_conjugate_points(pieces: AcceptedSteps, count: int) -> np.ndarray:
     """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,)."""
     (P, _), row = _longer(pieces, count, MARGIN), pieces.row
     proven = np.ones(count, dtype=bool)
@@ -45,7 +45,7 @@ def free_of_conjugate_points(pieces: Pieces, count: int) -> np.ndarray:
     return proven
 
 
-def unproven_intervals(pieces: Pieces) -> np.ndarray:
+def unproven_intervals(pieces: AcceptedSteps) -> np.ndarray:
     """(k, 2) intervals outside of which one geodesic, given by its steps, has no conjugate points.
 
     Pieces without proof are halved to the length `SHORTEST`, or until there are `_MOST_PIECES`; those that
@@ -68,7 +68,7 @@ def unproven_intervals(pieces: Pieces) -> np.ndarray:
     return np.stack([begin[np.append(whole, apart)], end[np.append(apart, whole)]], axis=1)
 
 
-def _longer(pieces: Pieces, count: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
+def _longer(pieces: AcceptedSteps, count: int, margin: float) -> tuple[np.ndarray, np.ndarray]:
     """Control points (s, 8, nq, n) of J, or of J(t) / t in the first step, and the lengths of the steps (s,).
 
     The rows of J are brought to one size; the last steps are extended by `margin`.

@@ -37,7 +37,7 @@ _BLOCKS, _BLOCKS_ON_HOST = (8, 64, 512), (1, 64, 512)
 _SPREAD_LOOSER = 10.0  # times the allowed error: derivatives only guide Newton's method
 
 
-class Pieces(NamedTuple):
+class AcceptedSteps(NamedTuple):
     """Accepted steps of several geodesics, in the order of time for each of them.
 
     Parameters
@@ -75,7 +75,7 @@ class Shots(NamedTuple):
     q: np.ndarray
     v: np.ndarray
     linear: np.ndarray
-    pieces: Pieces
+    pieces: AcceptedSteps
 
 
 class Ground(NamedTuple):
@@ -334,8 +334,8 @@ def on(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
 _END = len(A) - 1  # the stage after the step
 
 
-def _in_order(kept: list[tuple[np.ndarray, ...]]) -> Pieces:
+def _in_order(kept: list[tuple[np.ndarray, ...]]) -> AcceptedSteps:
     """All accepted steps, ordered by geodesic and then by time."""
     arrays = [np.concatenate(parts) for parts in zip(*kept, strict=True)]
     order = np.argsort(arrays[0], kind="stable")
-    return Pieces(*(array[order] for array in arrays))
+    return AcceptedSteps(*(array[order] for array in arrays))

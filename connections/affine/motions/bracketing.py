@@ -70,7 +70,7 @@ def _estimate(ends: tuple[float, float], values: tuple[float, float], first: flo
     return x if abs(x - middle) <= radius else middle - towards * max(radius, 0.0)
 
 
-class Sample(NamedTuple):
+class BracketSample(NamedTuple):
     """A function at a place: its value and its rate."""
 
     x: float
@@ -78,7 +78,7 @@ class Sample(NamedTuple):
     rate: float
 
 
-def meeting(a: Sample, b: Sample) -> tuple[float, float]:
+def meeting(a: BracketSample, b: BracketSample) -> tuple[float, float]:
     """Where two tangents meet, and at which value; NaN if they are parallel.
 
     A convex function that falls at a and rises at b is nowhere below this value between them.
@@ -90,7 +90,7 @@ def meeting(a: Sample, b: Sample) -> tuple[float, float]:
     return x, a.value + a.rate * (x - a.x)
 
 
-def stays_above(a: Sample, b: Sample) -> bool:
+def stays_above(a: BracketSample, b: BracketSample) -> bool:
     """Whether a function that is positive at a and b, where it falls and rises, is positive between.
 
     That is proved if it is convex: it is above its tangents, which meet above half of the lesser value.
@@ -102,14 +102,14 @@ def stays_above(a: Sample, b: Sample) -> bool:
 
 
 def lowest_between(
-    sample: Callable[[float, float], Sample],
-    a: Sample,
-    b: Sample,
+    sample: Callable[[float, float], BracketSample],
+    a: BracketSample,
+    b: BracketSample,
     error: Callable[[float], float],
     near: float,
     resolution: Callable[[float], float],
     lost: Callable[[float, float], bool],
-) -> Sample | None:
+) -> BracketSample | None:
     """The place between a and b where a function of one minimum is below zero, or where it touches zero.
 
     None if it stays above. The secant of the rates, the meeting of the tangents, and the middle are tried in
@@ -145,22 +145,22 @@ def lowest_between(
             if low.value < 0.0 or low.value <= error(low.x):
                 return low
         if here.rate < 0.0:  # the minimum may be between the two places of this rate
-            a = Sample(x - back, here.value - back * here.rate, here.rate)
+            a = BracketSample(x - back, here.value - back * here.rate, here.rate)
         else:
             b = here
     return touch
 
 
 def _lowest_by_values(
-    sample: Callable[[float, float], Sample], ends: tuple[float, float], near: float
-) -> Sample:
+    sample: Callable[[float, float], BracketSample], ends: tuple[float, float], near: float
+) -> BracketSample:
     """The lowest of the places that golden sections try, where rates are lost in round-off, as at x^4.
 
     Values are compared instead: they are flat only where they are round-off themselves.
     """
     (lo, hi), tried = ends, []
 
-    def at(x: float) -> Sample:
+    def at(x: float) -> BracketSample:
         tried.append(sample(x, near))
         return tried[-1]
 

@@ -38,7 +38,7 @@ Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and the
 NOT_OF_FLOWS = "events", "allow_partial", "estimate"  # options
 
 
-def linearization(
+def linearize(
     nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
 ) -> Array:
     """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
@@ -64,10 +64,10 @@ def linearization(
     >>> import connections as cn
     >>> flat = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(1), np.eye(1)))
     >>> spring = lambda t, q, v: -4.0 * q
-    >>> cn.linearization(flat, [0.2], [0.5], spring)[1, 0]
+    >>> cn.linearize(flat, [0.2], [0.5], spring)[1, 0]
     np.float64(-4.0)
     """
-    require_unconstrained("linearization", nabla)
+    require_unconstrained("linearize", nabla)
     return _evaluate(linearization_at, nabla, q, v, acceleration, t)
 
 
@@ -78,7 +78,7 @@ def covariant_linearization(
 
     Parameters
     ----------
-    nabla, q, v, acceleration, t : as for `linearization`.
+    nabla, q, v, acceleration, t : as for `linearize`.
 
     Raises
     ------
@@ -148,7 +148,7 @@ def geodesic_flow(
 
     Raises
     ------
-    As `geodesic`; TypeError as `linearization`.
+    As `geodesic`; TypeError as `linearize`.
 
     Examples
     --------
@@ -197,7 +197,7 @@ def transport_flow(
 
     Raises
     ------
-    As `geodesic`; TypeError as `linearization`.
+    As `geodesic`; TypeError as `linearize`.
 
     Examples
     --------

@@ -29,10 +29,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.affine.motions.bracketing import Sample, lowest_between, root_between, sign, stays_above
+from connections.affine.motions.bracketing import (
+    BracketSample,
+    lowest_between,
+    root_between,
+    sign,
+    stays_above,
+)
 from connections.affine.motions.host_motions import numbers_on_host
 from connections.checks import NonFiniteError
-from connections.integration.solver import Event as Asked
+from connections.integration.solver import EventRequest as Asked
 
 Array = NDArray[np.float64]
 #: (motion, w times, states (w, k)) -> q (w, nq), v (w, n)
@@ -198,7 +204,7 @@ class Events:
                 rates = self._resolved(step, i, (a, b), rates)
                 if not _turns(a, *rates):
                     continue
-            ends = Sample(0.0, a, rates[0]), Sample(step.size, b, rates[1])
+            ends = BracketSample(0.0, a, rates[0]), BracketSample(step.size, b, rates[1])
             found, hole = self._until_hole(step, i, ends, (i in watched.zeros, i in zeros), watched.first)
             came += [event for event in found if self._counts(step, event)]
             holes += [] if hole is None else [(i, hole)]
@@ -277,14 +283,14 @@ class Events:
             raise Hole(distance, value)
         return value
 
-    def _sample(self, step: Step, i: int, side: int, distance: float, back: float) -> Sample:
+    def _sample(self, step: Step, i: int, side: int, distance: float, back: float) -> BracketSample:
         """A function, positive where it was at first, with its rate, at a distance from the beginning."""
         at, behind = step.time(distance), -math.copysign(back, step.length)
         states = _moved(self._state(step, at), behind)
         here, then = self._values(step.motion, [at, at + behind], states, i)[0]
         if not math.isfinite(here):
             raise Hole(distance, here)
-        return Sample(distance, side * here, side * (here - then) / back)
+        return BracketSample(distance, side * here, side * (here - then) / back)
 
     def _state(self, step: Step, at: float) -> Array:
         """The state (STATE, k) at a time within a step."""
@@ -390,7 +396,12 @@ class Events:
         return Watched(look, frozenset(zeros), True)
 
     def _until_hole(
-        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool], first: bool
+        self,
+        step: Step,
+        i: int,
+        ends: tuple[BracketSample, BracketSample],
+        zero: tuple[bool, bool],
+        first: bool,
     ) -> tuple[list[Event], Hole | None]:
         """The events of a function in a step, or until a place from which it is not finite; and that place.
 
@@ -430,7 +441,12 @@ class Events:
         return last, hole
 
     def _events_of(
-        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool], first: bool
+        self,
+        step: Step,
+        i: int,
+        ends: tuple[BracketSample, BracketSample],
+        zero: tuple[bool, bool],
+        first: bool,
     ) -> list[Event]:
         """The events of a function in a step, in the direction that is asked for."""
         if zero[0] and ends[1].value == ends[1].rate == 0.0:  # it stays there
@@ -444,7 +460,7 @@ class Events:
         return found
 
     def _coming_to_zero(
-        self, step: Step, i: int, ends: tuple[Sample, Sample], zero: tuple[bool, bool]
+        self, step: Step, i: int, ends: tuple[BracketSample, BracketSample], zero: tuple[bool, bool]
     ) -> list[Came]:
         """Places in a step at which a function comes to zero.
 
@@ -470,7 +486,7 @@ class Events:
         came = [Came(self._root(step, i, level, begin, stop), side)]
         return [*came, self._at_end(step, i, ends, last)] if twice else came
 
-    def _at_end(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> Came:
+    def _at_end(self, step: Step, i: int, ends: tuple[BracketSample, BracketSample], side: int) -> Came:
         """A function that is zero at the end of a step, and has had a sign before."""
         error = self._error(step, i, abs(ends[0].value) / step.size, step.size)
         return Came(step.size, side, error)
@@ -496,7 +512,7 @@ class Events:
         value = self._value(step, i, LATER * size) - level  # its rate is zero
         return LATER * size, value if abs(value) > error else 0.0
 
-    def _last_side(self, step: Step, i: int, end: Sample, zero: bool) -> int:
+    def _last_side(self, step: Step, i: int, end: BracketSample, zero: bool) -> int:
         """The sign of a function just before the end of a step; 0 if it has none."""
         if not zero:
             return sign(end.value)
@@ -512,9 +528,9 @@ class Events:
             lambda distance: self._value(step, i, distance) - level, (lo, hi), (at_lo, at_hi), step.resolution
         )
 
-    def _dip(self, step: Step, i: int, ends: tuple[Sample, Sample], side: int) -> list[Came]:
+    def _dip(self, step: Step, i: int, ends: tuple[BracketSample, BracketSample], side: int) -> list[Came]:
         """Zeros in a step of a function that has the same sign at both ends, and may touch zero between."""
-        a, b = (Sample(end.x, side * end.value, side * end.rate) for end in ends)
+        a, b = (BracketSample(end.x, side * end.value, side * end.rate) for end in ends)
         if stays_above(a, b):
             return []
         steepest = max(abs(a.rate), abs(b.rate))

@@ -67,7 +67,7 @@ from connections.integration.driver import (
 )
 from connections.integration.solver import Settings, Solver
 from connections.integration.stretches import follow_stretches
-from connections.integration.tolerances import LONGEST, Layout, expected_rates, is_held, uncertainties
+from connections.integration.tolerances import LONGEST, StateLayout, expected_rates, is_held, uncertainties
 from connections.integration.traced import solve
 
 #: Of the whole time: how far beyond its stop a motion's rate is looked at. Steps that short were refused.
@@ -93,7 +93,7 @@ class Flow(Generic[Value]):
     units : (t0, s, y, *given) -> a tuple like y: the units of the components at the time t0 + s of a motion
         from t0 (`motion_units`); of a point, those of its rate.
     points : which arrays of y are points; their motion is measured from the first point, others from zero.
-        The points and the first array that is none, their velocity, are one group of a `Layout`.
+        The points and the first array that is none, their velocity, are one group of a `StateLayout`.
     project : y -> the nearest valid state.
     timed : whether a function of time enters, so that steps must not pass over what it does.
     conserved : optional, what the motion conserves: its name, and (t0, s, y, *given) -> its value and scale.
@@ -159,7 +159,7 @@ class Flow(Generic[Value]):
         numpy: Any = np if isinstance(settings.max_step, float) else jnp
         return settings._replace(share=numpy.where(numpy.isinf(settings.max_step), LONGEST, numpy.inf))
 
-    def layout(self, *given: Any) -> Layout:
+    def layout(self, *given: Any) -> StateLayout:
         """The layout of the flat state: which components are coordinates of a point, and in which groups."""
         sizes = [math.prod(leaf.shape) for leaf in jax.eval_shape(self.start, *given)]
         points = np.repeat([i in self.points for i in range(len(sizes))], sizes)
@@ -170,7 +170,7 @@ class Flow(Generic[Value]):
         for i, (begin, end) in enumerate(zip(ends[:-1], ends[1:], strict=True)):
             joins = i > 0 and i in together and i - 1 in together
             groups[-1:] = [slice(groups[-1].start, end)] if joins else [*groups[-1:], slice(begin, end)]
-        return Layout(points, tuple(group for group in groups if group.stop > group.start))
+        return StateLayout(points, tuple(group for group in groups if group.stop > group.start))
 
     def start_at(self, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
         """The flat state (k,) at the first time, and the origin from which its components are measured."""
@@ -677,7 +677,7 @@ def _look_ahead(
     attempts: Attempts,
     terms_of: Callable[[int, float, np.ndarray], np.ndarray],
     scales: np.ndarray,
-    layout: Layout,
+    layout: StateLayout,
     end: float,
     motion: int,
     s: float,

@@ -18,7 +18,7 @@ from connections.checks import as_copy
 from connections.evaluation.compilation import compiled
 from connections.integration.dop853 import C
 from connections.integration.steps import Attempt, numpy_attempt, plain_layout
-from connections.integration.tolerances import Layout
+from connections.integration.tolerances import StateLayout
 
 Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
 
@@ -26,7 +26,7 @@ Acceleration = Callable[[float, Array, Array, Array], None]  # (t, q, v, out)
 class _OneKind:
     """A motion whose state has no points."""
 
-    def layout(self, k: int) -> Layout:
+    def layout(self, k: int) -> StateLayout:
         """A layout of k components of one kind."""
         return plain_layout(k)
 
@@ -132,9 +132,9 @@ class HostMotion(_InNumPy):
         kinetic, largest = 0.5 * squares
         return kinetic + height, energy_and_scale(largest, height)[1]
 
-    def layout(self, k: int) -> Layout:
+    def layout(self, k: int) -> StateLayout:
         """The first components are the point."""
-        return Layout(np.arange(k) < self.host.nq, (slice(0, k),))
+        return StateLayout(np.arange(k) < self.host.nq, (slice(0, k),))
 
     def record(self, t: float, y: Array, *given: Array) -> tuple[tuple[Array, Array], Array, Any]:
         """(q, v), q, and whether both are finite, for states (..., k)."""

@@ -27,7 +27,7 @@ from connections.integration.radau import judged_stiff_step_at
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
 from connections.integration.stretches import GOALS, Advance
-from connections.integration.tolerances import FIRST_STEP, Layout, LayoutKey, with_error_ratios
+from connections.integration.tolerances import FIRST_STEP, LayoutKey, StateLayout, with_error_ratios
 from connections.integration.traced import MotionInProgress, StepControl, after_steps, beginning
 
 Array = NDArray[np.float64]
@@ -98,7 +98,7 @@ class OneMotion(NamedTuple):
         return cls(start, flow.rate_at, flow.scales_at, flow.terms_at, record)
 
     def step(
-        self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
+        self, layout: StateLayout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
     ) -> jax.Array:
         """A step of the method (STATE + 1, k), judged (`tolerances.with_error_ratios`).
 
@@ -117,7 +117,7 @@ class OneMotion(NamedTuple):
         return step
 
     def stiff_step(
-        self, layout: Layout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
+        self, layout: StateLayout, instants: jax.Array, state: jax.Array, scales: jax.Array, *given: jax.Array
     ) -> jax.Array:
         """A step of Radau's method, with the arguments of `step`."""
         rate, units = self._from(instants[0], given)
@@ -143,7 +143,9 @@ class JaxMotions:
     stiff : whether steps are those of Radau's method.
     """
 
-    def __init__(self, make: PytreePartial[OneMotion], layout: Layout | None, stiff: bool = False) -> None:
+    def __init__(
+        self, make: PytreePartial[OneMotion], layout: StateLayout | None, stiff: bool = False
+    ) -> None:
         self._make, self.places = make, PLACES
         self._start, self._record, self._terms = (
             compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)

@@ -1,11 +1,12 @@
 """Controllability of mechanical systems by symmetric products and Lie brackets, at a point."""
 
+from connections._moved import keep_old_names
 from connections.control.controllability.configuration import (
     ControllabilityReport,
     configuration_controllability,
 )
 from connections.control.controllability.field_closures import (
-    Closure,
+    LieClosure,
     input_fields,
     involutive_closure,
     symmetric_closure,
@@ -18,15 +19,15 @@ from connections.control.controllability.kinematic import (
     is_decoupling,
     kinematic_controllability,
 )
-from connections.control.controllability.ranks import Rank
+from connections.control.controllability.ranks import NumericalRank
 
 __all__ = [
-    "Closure",
+    "LieClosure",
     "ControllabilityReport",
     "DecouplingField",
     "DecouplingFields",
     "KinematicReport",
-    "Rank",
+    "NumericalRank",
     "configuration_controllability",
     "decoupling_fields",
     "input_fields",
@@ -35,3 +36,6 @@ __all__ = [
     "kinematic_controllability",
     "symmetric_closure",
 ]
+
+
+keep_old_names(__name__)

@@ -32,7 +32,7 @@ from connections.affine.connection import AffineConnection
 from connections.checks import require_duration
 from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.field_closures import (
-    Closure,
+    LieClosure,
     control_system,
     generators,
     input_names,
@@ -71,9 +71,9 @@ class ControllabilityReport:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
-    >>> report = control.configuration_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
+    >>> report = controllability.configuration_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
     >>> report.controllable, report.clear
     (True, True)
     >>> print(report.reason)
@@ -85,8 +85,8 @@ class ControllabilityReport:
     controllable: bool | None
     reason: str
     obstruction: str | None
-    symmetric: Closure
-    involutive: Closure
+    symmetric: LieClosure
+    involutive: LieClosure
     good_rank: int
     clear: bool
     input_basis: Array | None = field(default=None)
@@ -159,11 +159,11 @@ def configuration_controllability(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
     >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
     >>> turned = lambda q: jnp.array([[0.0], [1.0]])
-    >>> report = control.configuration_controllability(cn.LeviCivita(polar), turned, [2.0, 0.0])
+    >>> report = controllability.configuration_controllability(cn.LeviCivita(polar), turned, [2.0, 0.0])
     >>> report.accessible, report.controllable, report.obstruction
     (True, False, '<Y0:Y0>')
 
@@ -230,7 +230,7 @@ def _words(test: _Sufficient, where: str) -> str:
     return f"{where}, bad products are combinations of good ones of lower degree (to {test.degree})"
 
 
-def _sufficient(closure: Closure, tol: float, names: Sequence[str]) -> _Sufficient:
+def _sufficient(closure: LieClosure, tol: float, names: Sequence[str]) -> _Sufficient:
     """Bad products against good ones of lower degree, until the good ones span the closure."""
     words, (values, sizes) = closure.words, closure.scaled
     degrees = np.array([word.degree for word in words])

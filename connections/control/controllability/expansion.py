@@ -98,18 +98,18 @@ class Expansion:
         return jax.tree_util.tree_map(lambda leaf: leaf[0], self.at(q, 0))
 
     def _leaves(self, q: Array, order: int, rng: np.random.Generator | None) -> list[Array]:
-        run = _Run(taylor_algebra(self.variables, order), self._nested, rng)
+        run = _TraceRun(taylor_algebra(self.variables, order), self._nested, rng)
         point = run.algebra.point(run.rounded(np.asarray(q, dtype=float)))
         constants = [run.rounded(value) for value in self._traced.consts]
         with np.errstate(all="ignore"):
-            results = _evaluate(run, self._traced.jaxpr, constants, [Series(point)])
+            results = _evaluate(run, self._traced.jaxpr, constants, [TaylorSeries(point)])
         return [run.algebra.full(np.asarray(_coefficients(value))) for value in results]
 
     def _unflatten(self, leaves: list[Array]) -> Any:
         return jax.tree_util.tree_unflatten(self._tree, leaves)
 
 
-class Series:
+class TaylorSeries:
     """A value that depends on the point: its coefficients (K, *shape). Other values are plain arrays."""
 
     __slots__ = ("coefficients",)
@@ -119,11 +119,11 @@ class Series:
 
 
 def _coefficients(value: Any) -> Array:
-    return value.coefficients if isinstance(value, Series) else np.asarray(value)[None]
+    return value.coefficients if isinstance(value, TaylorSeries) else np.asarray(value)[None]
 
 
 def _value(value: Any) -> Any:
-    return value.coefficients[0] if isinstance(value, Series) else value
+    return value.coefficients[0] if isinstance(value, TaylorSeries) else value
 
 
 def disturbances(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
@@ -133,7 +133,7 @@ def disturbances(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Run:
+class _TraceRun:
     """One evaluation of a trace.
 
     Parameters
@@ -151,19 +151,19 @@ class _Run:
         """`value`, each number changed by 0.5e-8 to 1e-8 of itself, if there is an `rng`."""
         if self.rng is None:
             return value
-        if isinstance(value, Series):
-            return Series(self.rounded(value.coefficients))
+        if isinstance(value, TaylorSeries):
+            return TaylorSeries(self.rounded(value.coefficients))
         if not jnp.issubdtype(value.dtype, jnp.inexact):
             return value
         a = np.asarray(value)
         return a * (1.0 + disturbances(self.rng, a.shape))
 
-    def lower(self, degree: int) -> _Run:
+    def lower(self, degree: int) -> _TraceRun:
         """An exact run of a lower degree."""
-        return _Run(self.algebra.lower(degree), self.nested)
+        return _TraceRun(self.algebra.lower(degree), self.nested)
 
 
-def _evaluate(run: _Run, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
+def _evaluate(run: _TraceRun, jaxpr: Any, constants: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
     known: dict[Any, Any] = dict(zip(jaxpr.constvars, constants, strict=True))
     known.update(zip(jaxpr.invars, arguments, strict=True))
 
@@ -178,7 +178,7 @@ def _evaluate(run: _Run, jaxpr: Any, constants: Sequence[Any], arguments: Sequen
     return [read(variable) for variable in jaxpr.outvars]
 
 
-def _apply(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+def _apply(run: _TraceRun, equation: Any, values: list[Any]) -> list[Any]:
     """The results of one equation of the trace."""
     name, params, algebra = equation.primitive.name, equation.params, run.algebra
     if name in _CALLS:
@@ -189,7 +189,7 @@ def _apply(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     results = kinds[len(equation.invars) :]
     if not any(jnp.issubdtype(kind, jnp.inexact) for kind in results):
         values = [_value(value) for value in values]  # truths and integers do not change near the point
-    varying = [isinstance(value, Series) for value in values]
+    varying = [isinstance(value, TaylorSeries) for value in values]
     points = [_value(value) for value in values]
     if any(jnp.issubdtype(kind, jnp.complexfloating) for kind in kinds):
         rule = COMPLEX.get(name)
@@ -203,29 +203,30 @@ def _apply(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     if rule is not None:
         found = rule(algebra, params, *operands)
         found = found if isinstance(found, list) else [found]
-        return [Series(a) if any(varying) else a[0] for a in found]
+        return [TaylorSeries(a) if any(varying) else a[0] for a in found]
     if not any(varying):
         return [np.asarray(out) for out in bind(equation, points)]
-    return [Series(a) for a in nested(algebra, equation, operands, varying, run.nested)]
+    return [TaylorSeries(a) for a in nested(algebra, equation, operands, varying, run.nested)]
 
 
-def _call(run: _Run, closed: Any, values: Sequence[Any]) -> list[Any]:
+def _call(run: _TraceRun, closed: Any, values: Sequence[Any]) -> list[Any]:
     return _evaluate(run, closed.jaxpr, [run.rounded(value) for value in closed.consts], values)
 
 
-def _cond(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+def _cond(run: _TraceRun, equation: Any, values: list[Any]) -> list[Any]:
     """The branch taken at the point."""
     return _call(run, equation.params["branches"][int(_value(values[0]))], values[1:])
 
 
-def _scan(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+def _scan(run: _TraceRun, equation: Any, values: list[Any]) -> list[Any]:
     params, (consts, carried) = equation.params, scan_counts(equation)
     fixed, carry, lists = values[:consts], values[consts : consts + carried], values[consts + carried :]
     steps = range(params["length"])
     rows: list[list[Any]] = []
     for step in reversed(steps) if params["reverse"] else steps:
         items = [
-            Series(item.coefficients[:, step]) if isinstance(item, Series) else item[step] for item in lists
+            TaylorSeries(item.coefficients[:, step]) if isinstance(item, TaylorSeries) else item[step]
+            for item in lists
         ]
         out = _call(run, params["jaxpr"], [*fixed, *carry, *items])
         carry = out[:carried]
@@ -235,12 +236,12 @@ def _scan(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
 
 
 def _stacked(algebra: TaylorAlgebra, column: Sequence[Any]) -> Any:
-    if not any(isinstance(item, Series) for item in column):
+    if not any(isinstance(item, TaylorSeries) for item in column):
         return np.stack(column)
-    return Series(np.stack([algebra.full(_coefficients(item)) for item in column], axis=1))
+    return TaylorSeries(np.stack([algebra.full(_coefficients(item)) for item in column], axis=1))
 
 
-def _while(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+def _while(run: _TraceRun, equation: Any, values: list[Any]) -> list[Any]:
     """The steps taken at the point, as JAX's forward mode does."""
     params = equation.params
     tests, steps = params["cond_nconsts"], params["body_nconsts"]
@@ -250,7 +251,7 @@ def _while(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     return carry
 
 
-def _linear_solve(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
+def _linear_solve(run: _TraceRun, equation: Any, values: list[Any]) -> list[Any]:
     """x of a linear equation M x = b, degree by degree: x_d = M_0^-1 (b - M x)_d; M_0 is formed."""
     params, algebra = equation.params, run.algebra
     lengths, jaxprs = params["const_lengths"], params["jaxprs"]
@@ -258,10 +259,10 @@ def _linear_solve(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
     operator, right = values[: lengths.matvec], values[len(values) - count :]
     shapes = [_value(value).shape for value in right]
     matrix = _matrix(jaxprs.matvec, [_value(value) for value in operator], shapes, run.nested)
-    moving = any(isinstance(value, Series) for value in operator)
+    moving = any(isinstance(value, TaylorSeries) for value in operator)
     if not moving:
         b = _flat([_coefficients(value) for value in right], algebra)
-        return [Series(x) for x in _unflat(_solved(matrix, b), shapes)]
+        return [TaylorSeries(x) for x in _unflat(_solved(matrix, b), shapes)]
     x = np.zeros((1, len(matrix)), matrix.dtype)
     for degree in range(algebra.order + 1):
         low, new = algebra.lower(degree), algebra.first(degree)
@@ -270,11 +271,13 @@ def _linear_solve(run: _Run, equation: Any, values: list[Any]) -> list[Any]:
             x = low.full(x)
             lowered = [_cut(low, value) for value in operator]
             product = _call(
-                run.lower(degree), jaxprs.matvec, [*lowered, *(Series(part) for part in _unflat(x, shapes))]
+                run.lower(degree),
+                jaxprs.matvec,
+                [*lowered, *(TaylorSeries(part) for part in _unflat(x, shapes))],
             )
             rest = rest - _flat([_coefficients(value) for value in product], low)
         x[new:] = _solved(matrix, rest[new:])
-    return [Series(part) for part in _unflat(x, shapes)]
+    return [TaylorSeries(part) for part in _unflat(x, shapes)]
 
 
 def _matrix(
@@ -283,8 +286,8 @@ def _matrix(
     """The matrix of a linear function of arrays, (s, s): its values on all unit vectors at once."""
     size = sum(int(np.prod(shape, dtype=int)) for shape in shapes)
     algebra = taylor_algebra(size - 1, 1)  # as many coefficients as unit vectors; constants multiply each
-    units = [Series(part) for part in _unflat(np.eye(size), shapes)]
-    images = _call(_Run(algebra, compiled), matvec, [*operator, *units])
+    units = [TaylorSeries(part) for part in _unflat(np.eye(size), shapes)]
+    images = _call(_TraceRun(algebra, compiled), matvec, [*operator, *units])
     return _flat([_coefficients(value) for value in images], algebra).T
 
 
@@ -308,7 +311,7 @@ def _unflat(rows: Array, shapes: list[tuple[int, ...]]) -> list[Array]:
 
 
 def _cut(low: TaylorAlgebra, value: Any) -> Any:
-    return Series(low.cut(value.coefficients)) if isinstance(value, Series) else value
+    return TaylorSeries(low.cut(value.coefficients)) if isinstance(value, TaylorSeries) else value
 
 
 _CONTROL: dict[str, Callable[..., list[Any]]] = {

@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from connections._moved import keep_old_names
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
 from connections.checks import (
@@ -36,7 +37,7 @@ from connections.checks import (
     require_type,
     require_untraced,
 )
-from connections.control.controllability.ranks import TOLERANCE, Rank, independent, numerical_rank
+from connections.control.controllability.ranks import TOLERANCE, NumericalRank, independent, numerical_rank
 from connections.control.controllability.symmetric_products import (
     ControlSystem,
     Jet,
@@ -61,7 +62,7 @@ _NEAREST = 1e-6
 
 
 @dataclass(frozen=True, eq=False)
-class Closure:
+class LieClosure:
     """The products of a closure at a point and the rank that they span.
 
     Parameters
@@ -80,10 +81,10 @@ class Closure:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
     >>> nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
-    >>> closure = control.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
+    >>> closure = controllability.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
     >>> closure.values.round(4) + 0.0
     array([[ 0., -4.],
            [ 1.,  0.]])
@@ -96,7 +97,7 @@ class Closure:
     names: tuple[str, ...]
     values: Array
     scaled: tuple[Array, Array] = field(repr=False)
-    rank: Rank
+    rank: NumericalRank
     order: int
     settled: bool
     system: ControlSystem = field(repr=False)
@@ -120,7 +121,7 @@ def symmetric_closure(
     *,
     tol: float = TOLERANCE,
     names: Sequence[str] | None = None,
-) -> Closure:
+) -> LieClosure:
     """Sym(Y) at q: iterated symmetric products of the inputs, up to `order` inputs in a product.
 
     Parameters
@@ -140,10 +141,10 @@ def symmetric_closure(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
     >>> nabla = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), H))
-    >>> closure = control.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
+    >>> closure = controllability.symmetric_closure(nabla, lambda q: jnp.array([[0.0], [1.0]]), [2.0, 0.0])
     >>> closure.names, closure.rank.value
     (('Y0', '<Y0:Y0>'), 2)
 
@@ -163,7 +164,7 @@ def involutive_closure(
     symmetric: bool = True,
     tol: float = TOLERANCE,
     names: Sequence[str] | None = None,
-) -> Closure:
+) -> LieClosure:
     """Lie(Sym(Y)) at q, or Lie(Y): iterated Lie brackets, in the tangent space of the whole manifold.
 
     Parameters
@@ -180,12 +181,12 @@ def involutive_closure(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
     >>> def wheel(q):  # rolling and turning, in (x, y, theta)
     ...     return jnp.stack([jnp.stack([jnp.cos(q[2]), jnp.sin(q[2]), 0.0 * q[2]]), jnp.eye(3)[2]], axis=1)
     ...
-    >>> closure = control.involutive_closure(nabla, wheel, [0.0, 0.0, 0.0], symmetric=False)
+    >>> closure = controllability.involutive_closure(nabla, wheel, [0.0, 0.0, 0.0], symmetric=False)
     >>> closure.names, closure.rank.value
     (('Y0', 'Y1', '[Y0, Y1]'), 3)
 
@@ -214,9 +215,9 @@ def input_fields(nabla: Any, forms: PointFunction) -> PointFunction:
     >>> import jax.numpy as jnp
     >>> import numpy as np
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([2.0, 4.0]))))
-    >>> motor = control.input_fields(nabla, lambda q: jnp.array([[1.0, 1.0]]))
+    >>> motor = controllability.input_fields(nabla, lambda q: jnp.array([[1.0, 1.0]]))
     >>> np.asarray(motor(jnp.zeros(2)))  # H^-1 F^T
     array([[0.5 ],
            [0.25]])
@@ -302,11 +303,11 @@ def jets_near(system: ControlSystem, q: Array, reach: float = _STEP) -> list[Jet
 
 def symmetric_closure_of(
     system: ControlSystem, jets: list[Jet], order: int | None, tol: float, names: Sequence[str]
-) -> Closure:
+) -> LieClosure:
     """Products degree by degree, until the rank is full, the span closed, or `order` reached."""
     m, deepest = system.frame.dim, _deepest(system)
     words: list[Word] = []
-    rank: Rank | None = None
+    rank: NumericalRank | None = None
     settled, degree = False, 0
     for degree, new in enumerate(symmetric_words(system.count), start=1):
         words += new
@@ -322,7 +323,7 @@ def symmetric_closure_of(
     assert rank is not None
     q = jets[0].q
     text, values = tuple(word.name(names) for word in words), jets[0].given(words, scaled[0], False)
-    return Closure(q, tuple(words), text, values, scaled, rank, degree, settled, system)
+    return LieClosure(q, tuple(words), text, values, scaled, rank, degree, settled, system)
 
 
 def involutive_closure_of(
@@ -332,7 +333,7 @@ def involutive_closure_of(
     order: int | None,
     tol: float,
     names: Sequence[str],
-) -> Closure:
+) -> LieClosure:
     """Brackets of the words in `start`, longer and longer, until the rank is full or the span closed."""
     n, deepest = system.dim, _deepest(system)
     words, level, length = list(start), list(start), 1
@@ -358,10 +359,10 @@ def involutive_closure_of(
         if rank.value == before.value and not settled:
             settled = _closed(jets, words, bracket, combinations, n, True, tol)
     text, values = tuple(word.name(names) for word in words), jets[0].given(words, scaled[0], True)
-    return Closure(jets[0].q, tuple(words), text, values, scaled, rank, length, settled, system)
+    return LieClosure(jets[0].q, tuple(words), text, values, scaled, rank, length, settled, system)
 
 
-def generators(closure: Closure, tol: float) -> list[Word]:
+def generators(closure: LieClosure, tol: float) -> list[Word]:
     """Words that generate the distribution: independent ones if it is regular, otherwise all."""
     if closure.settled:
         return [closure.words[k] for k in independent(*closure.scaled, tol)]
@@ -415,3 +416,6 @@ def _deepest(system: ControlSystem) -> int:
     while order < 12 and comb(2 * variables + order + 1, order + 1) <= _PAIRS:
         order += 1
     return max(order - 1, 2)
+
+
+keep_old_names(__name__)

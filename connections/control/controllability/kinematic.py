@@ -39,7 +39,7 @@ from connections.checks import (
 from connections.control.controllability.directions import decoupling_directions, of_inputs
 from connections.control.controllability.expansion import Expansion
 from connections.control.controllability.field_closures import (
-    Closure,
+    LieClosure,
     control_system,
     input_names,
     involutive_closure_of,
@@ -73,9 +73,9 @@ class DecouplingField:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
-    >>> (field,) = control.decoupling_fields(nabla, lambda q: jnp.eye(2)[:, :1], [0.0, 0.0]).fields
+    >>> (field,) = controllability.decoupling_fields(nabla, lambda q: jnp.eye(2)[:, :1], [0.0, 0.0]).fields
     >>> field.name, field.constant, field.check.ok
     ('Y0', True, True)
     """
@@ -103,9 +103,9 @@ class DecouplingFields:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
-    >>> found = control.decoupling_fields(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0])
+    >>> found = controllability.decoupling_fields(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0])
     >>> found.every, found.complete, len(found.fields)
     (True, True, 2)
     """
@@ -139,9 +139,9 @@ class KinematicReport:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(2), jnp.diag(jnp.array([1.0, 2.0]))))
-    >>> report = control.kinematic_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
+    >>> report = controllability.kinematic_controllability(nabla, lambda q: jnp.eye(2), [0.0, 0.0])
     >>> report.controllable
     True
     >>> print(report.reason)
@@ -152,7 +152,7 @@ class KinematicReport:
     controllable: bool | None
     reason: str
     decoupling: DecouplingFields | None
-    involutive: Closure | None
+    involutive: LieClosure | None
 
     def __str__(self) -> str:
         said = {True: "yes", False: "no", None: "undecided"}[self.controllable]
@@ -191,11 +191,11 @@ def decoupling_fields(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
     >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
     >>> radial = lambda q: jnp.array([[1.0], [0.0]])
-    >>> found = control.decoupling_fields(cn.LeviCivita(polar), radial, [2.0, 0.0], names=["pull"])
+    >>> found = controllability.decoupling_fields(cn.LeviCivita(polar), radial, [2.0, 0.0], names=["pull"])
     >>> [field.name for field in found.fields], found.complete
     (['pull'], True)
 
@@ -226,12 +226,12 @@ def is_decoupling(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> H = lambda q: jnp.diag(jnp.array([1.0, q[0] ** 2]))  # of a mass in the plane, in (r, phi)
     >>> polar = cn.MatrixMetric(cn.CoordinateFrame(2), H)
     >>> nabla, e = cn.LeviCivita(polar), jnp.eye(2)
-    >>> along = control.is_decoupling(nabla, lambda q: e[0], lambda q: e[:, :1], [2.0, 0.0])
-    >>> around = control.is_decoupling(nabla, lambda q: e[1], lambda q: e[:, 1:], [2.0, 0.0])
+    >>> along = controllability.is_decoupling(nabla, lambda q: e[0], lambda q: e[:, :1], [2.0, 0.0])
+    >>> around = controllability.is_decoupling(nabla, lambda q: e[1], lambda q: e[:, 1:], [2.0, 0.0])
     >>> along.ok, around.ok  # circles are no geodesics
     (True, False)
 
@@ -279,9 +279,10 @@ def kinematic_controllability(
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
-    >>> report = control.kinematic_controllability(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0])
+    >>> inputs, q = lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0]
+    >>> report = controllability.kinematic_controllability(nabla, inputs, q)
     >>> report.controllable, report.involutive.rank.value
     (False, 2)
 

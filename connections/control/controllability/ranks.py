@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from connections._moved import keep_old_names
+
 Array = np.ndarray[Any, Any]
 
 TOLERANCE = 1e-7
@@ -23,7 +25,7 @@ _CANCELLED = 1e-2  # times the tolerance: a component below it, beside its terms
 
 
 @dataclass(frozen=True, eq=False)
-class Rank:
+class NumericalRank:
     """A numerical rank.
 
     Parameters
@@ -40,9 +42,9 @@ class Rank:
     --------
     >>> import jax.numpy as jnp
     >>> import connections as cn
-    >>> from connections import control
+    >>> from connections.control import controllability
     >>> nabla = cn.LeviCivita(cn.ConstantMetric(cn.CoordinateFrame(3), jnp.eye(3)))
-    >>> rank = control.symmetric_closure(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0]).rank
+    >>> rank = controllability.symmetric_closure(nabla, lambda q: jnp.eye(3)[:, :2], [0.0, 0.0, 0.0]).rank
     >>> rank.value, rank.dimension, rank.clear
     (2, 3, True)
     """
@@ -79,7 +81,7 @@ class Scaled:
     rows: Array
 
 
-def numerical_rank(values: Array, sizes: Array, dimension: int, tol: float) -> Rank:
+def numerical_rank(values: Array, sizes: Array, dimension: int, tol: float) -> NumericalRank:
     """The rank of columns.
 
     Parameters
@@ -97,7 +99,7 @@ def numerical_rank(values: Array, sizes: Array, dimension: int, tol: float) -> R
     gap = float(singular[value - 1] / max(rest, 1e-16 * top)) if value else 0.0
     certain = (singular <= min(tol * top, noise)) | (singular >= _BAND * max(tol * top, noise))
     clear = certain[:dimension].all() and strict == value == loose
-    return Rank(value, dimension, singular, gap, bool(clear))
+    return NumericalRank(value, dimension, singular, gap, bool(clear))
 
 
 def scaled(values: Array, sizes: Array, zero: float) -> Scaled:
@@ -188,3 +190,6 @@ def _row_factors(values: Array) -> Array:
     normal = np.diag(kept.sum(axis=1).astype(float)) - (kept / counts) @ kept.T
     right = logarithms.sum(axis=1) - (kept / counts) @ logarithms.sum(axis=0)
     return np.asarray(np.exp(-np.linalg.lstsq(normal, right, rcond=1e-10)[0]))
+
+
+keep_old_names(__name__)

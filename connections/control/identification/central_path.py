@@ -134,7 +134,7 @@ def central_point(
     ------
     ConvergenceError : no minimum was found.
     """
-    problem = _Problem(R, c, cones, weight)
+    problem = _ConeProblem(R, c, cones, weight)
     point = problem.first(start)
     decrement, smallest = np.inf, min(problem.weights)
     for _ in range(_STEPS):
@@ -152,14 +152,14 @@ def central_point(
 
 
 @dataclass(frozen=True)
-class _Point:
+class _PathPoint:
     """x (p,), and Z (n, m, m) of each `Cones`."""
 
     x: np.ndarray
     Z: list[np.ndarray]
 
 
-class _Problem:
+class _ConeProblem:
     """A cost of least squares on cones of positive matrices, and steps towards its minimum.
 
     Attributes
@@ -171,7 +171,7 @@ class _Problem:
         self._R, self._c, self._weight, self._cones = R, c, weight, cones
         self.weights = [weight * each.share for each in cones]
 
-    def first(self, start: np.ndarray) -> _Point:
+    def first(self, start: np.ndarray) -> _PathPoint:
         """M_b = k_b 1, with k_b the largest eigenvalue of M_b at `start`, or 1, and Z_b = mu / k_b 1.
 
         mu is the cost of the data for each eigenvalue, or g.
@@ -183,7 +183,7 @@ class _Problem:
         cost = 0.5 * float(np.sum((self._R @ x - self._c) ** 2))
         count = sum(each.origin.shape[0] * each.origin.shape[1] for each in self._cones)
         mu = max(self._weight, cost / count)
-        return _Point(
+        return _PathPoint(
             x,
             [
                 (mu / size)[:, None, None] * np.eye(each.origin.shape[1])
@@ -191,10 +191,10 @@ class _Problem:
             ],
         )
 
-    def at(self, x: np.ndarray) -> _Point:
+    def at(self, x: np.ndarray) -> _PathPoint:
         """The point with Z_b = g_b M_b^-1."""
         pairs = zip(self._cones, self.weights, strict=True)
-        return _Point(x, [w * np.linalg.inv(each.matrices(x)) for each, w in pairs])
+        return _PathPoint(x, [w * np.linalg.inv(each.matrices(x)) for each, w in pairs])
 
     def newton(self, x: np.ndarray) -> tuple[np.ndarray, float]:
         """Newton's step of the cost, and its decrement.
@@ -232,7 +232,7 @@ class _Problem:
         ]
         return _Equations(self._R, self._cones, scaling), eigenvalues, axes
 
-    def stepped(self, point: _Point) -> _Point:
+    def stepped(self, point: _PathPoint) -> _PathPoint:
         """The point behind one step towards the central path's point g."""
         x, cones = point.x, self._cones
         pairs = [_scaling(each.matrices(x), Z) for each, Z in zip(cones, point.Z, strict=True)]
@@ -269,7 +269,7 @@ class _Problem:
             _symmetric(np.swapaxes(g, 1, 2) @ (d + share * z) @ g)
             for g, d, z in zip(inverse, D, dZ, strict=True)
         ]
-        return _Point(x + share * dx, Z)
+        return _PathPoint(x + share * dx, Z)
 
     def _counted(self, own: list[np.ndarray]) -> list[int]:
         """The `Cones` whose products M Z are lowered: all, and near g only those of smaller weights."""

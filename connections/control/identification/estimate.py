@@ -61,8 +61,9 @@ from connections.control.identification.further_unknowns import (
 )
 from connections.control.identification.low_pass import low_pass
 from connections.control.identification.standard_errors import BLOCK, standard_errors
-from connections.multibody import Model, Passive, inertial_parameters, momentum_regressor
+from connections.multibody import Model, inertial_parameters, momentum_regressor
 from connections.multibody.inertia import pseudo_inertias
+from connections.multibody.joints import Passive
 from connections.multibody.model import require_model
 
 _SMALLEST_NOISE = 1e-6  # of a filtered torque, relative to its terms
@@ -279,7 +280,7 @@ def identify(
     columns = W[..., pi_0.size :] * units[pi_0.size :]
     held, undetermined = further.held(columns, v, determined(B, own, units)[pi_0.size :])
     if consistent:
-        problem = _Problem(R, c, start, units, weight)
+        problem = _LeastSquaresProblem(R, c, start, units, weight)
         theta, boundary = problem.minimum(model, x, further, held, rubbing)
 
     found = first.copy()
@@ -306,7 +307,7 @@ def identify(
 
 
 @dataclass(frozen=True)
-class _Problem:
+class _LeastSquaresProblem:
     """The least squares |R x - c|^2, theta = start + units x, whose solution has to exist.
 
     Parameters

@@ -32,7 +32,8 @@ from connections.checks import (
     require_untraced,
 )
 from connections.control.identification.base_parameters import base_of, sizes_of, triangle_of, units_of
-from connections.multibody import Limits, Model, inverse_dynamics, regressor
+from connections.multibody import Model, inverse_dynamics, regressor
+from connections.multibody.joints import Limits
 from connections.multibody.model import require_model
 
 _DRAWN = 30  # random motions, from the best of which the search begins
@@ -57,7 +58,7 @@ class ExcitingMotion:
     >>> import numpy as np
     >>> from connections import control
     >>> from connections import multibody as mb
-    >>> motion = control.exciting_motion(mb.example("four_bar"), mb.Limits(-0.5, 0.5, velocity=2.0))
+    >>> motion = control.exciting_motion(mb.example("four_bar"), mb.joints.Limits(-0.5, 0.5, velocity=2.0))
     >>> q, v, a = motion.at(np.linspace(0.0, motion.duration, 501))
     >>> q.shape, bool(np.abs(v).max() <= 2.0), np.abs(v[[0, -1]]).max().round(9)
     ((501, 1), True, np.float64(0.0))
@@ -143,7 +144,7 @@ def exciting_motion(
     """
     require_model("exciting_motion", model)
     require_untraced(acceleration=acceleration, duration=duration)
-    search = _Search.of(model, limits, acceleration, duration, harmonics)
+    search = _ExcitingSearch.of(model, limits, acceleration, duration, harmonics)
     return search.found(np.random.default_rng(_seed(seed)))
 
 
@@ -151,7 +152,7 @@ def exciting_motion(
 
 
 @dataclass(frozen=True)
-class _Search:
+class _ExcitingSearch:
     """A search over x, (m,) = (nv, 2 L + 1): the coefficients A and B, and a measure of the centre c.
 
     Parameters
@@ -170,7 +171,9 @@ class _Search:
     effort: np.ndarray
 
     @classmethod
-    def of(cls, model: Model, limits: Any, acceleration: Any, duration: Any, harmonics: Any) -> _Search:
+    def of(
+        cls, model: Model, limits: Any, acceleration: Any, duration: Any, harmonics: Any
+    ) -> _ExcitingSearch:
         names = _joint_of_each_velocity(model)
         limits = model.limits if limits is None else limits
         require_type("limits", limits, Limits)

@@ -3,7 +3,7 @@
     H vdot_r + C v_r + g = known force + Y(q, v, v_r, vdot_r) pi,     tau = known force + Y pihat - K_D s,
     V = (1/2) s^T H s + what the error of pihat costs,                Vdot = -s^T K_D s.
 
-The law asks for the known force and the regressor of a `Parametrization`, and for the rate of the estimates
+The law asks for the known force and the regressor of a `ParametrizedPlant`, and for the rate of the estimates
 and their part of V of an `Adaptation`.
 Source: Slotine and Li (1987); [W] IV-A; [LKP].
 """
@@ -30,9 +30,9 @@ from connections.checks import (
 )
 from connections.control.laws.adaptation import Adaptation, ConstantAdaptation
 from connections.control.laws.gains import GainError, finite, gain_matrix, one_vector, sliding
-from connections.control.laws.loop_base import Loop
+from connections.control.laws.loop_base import ControlLoop
 from connections.control.laws.natural import OPTIONS, natural_adaptation
-from connections.control.laws.parametrization import Parametrization
+from connections.control.laws.parametrization import ParametrizedPlant
 from connections.control.laws.references import Reference
 from connections.control.laws.results import AdaptiveMotion
 from connections.coriolis import MechanicalSystem
@@ -81,7 +81,7 @@ class AdaptiveController(Parametrized):
     Source: Slotine and Li (1987); [W] IV-A; [LKP] for natural adaptation.
     """
 
-    family: Parametrization
+    family: ParametrizedPlant
     gain: Any
     adaptation: Any
     rate: Any = field(default=None, kw_only=True)
@@ -93,7 +93,7 @@ class AdaptiveController(Parametrized):
 
     def __post_init__(self) -> None:
         require_type(
-            "family", self.family, Parametrization, "write AdaptiveController(family, gain, adaptation)"
+            "family", self.family, ParametrizedPlant, "write AdaptiveController(family, gain, adaptation)"
         )
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
         options = {name: getattr(self, name) for name in OPTIONS}
@@ -230,7 +230,7 @@ class AdaptiveController(Parametrized):
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveLoop(Loop):
+class AdaptiveLoop(ControlLoop):
     """A plant, an adaptive controller and the reference that it follows.
 
     Parameters
@@ -279,7 +279,7 @@ class AdaptiveLoop(Loop):
         object.__setattr__(self, "plant", self.family.plant(parameters))
 
     @property
-    def family(self) -> Parametrization:
+    def family(self) -> ParametrizedPlant:
         """The systems among which the controller looks."""
         return self.controller.family
 

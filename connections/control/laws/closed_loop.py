@@ -32,7 +32,7 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.law import ControlLaw
-from connections.control.laws.loop_base import Loop
+from connections.control.laws.loop_base import ControlLoop
 from connections.control.laws.passivity import PassivityController
 from connections.control.laws.references import FieldReference, Reference
 from connections.control.laws.results import ClosedLoopMotion
@@ -47,7 +47,7 @@ NOT_OF_SWEEPS = "method", "breakpoints", "events", "allow_partial", "estimate"  
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ClosedLoop(Described, Loop):
+class ClosedLoop(Described, ControlLoop):
     """A plant, a controller and the reference that it follows.
 
     Parameters

@@ -17,7 +17,7 @@ from connections.geometry import FrameField
 from connections.integration.solver import Options, Solver
 
 
-class Loop(Parametrized, abc.ABC):
+class ControlLoop(Parametrized, abc.ABC):
     """A plant under a law that follows a reference."""
 
     plant: MechanicalSystem

@@ -10,13 +10,13 @@ from connections.checks import ShapeError, as_array, as_number, require_finite, 
 from connections.control.laws.adaptation import NaturalAdaptation
 from connections.control.laws.gains import GainError
 from connections.control.laws.inertia_cone import one_body_each
-from connections.control.laws.parametrization import Parametrization
+from connections.control.laws.parametrization import ParametrizedPlant
 from connections.control.laws.payload import UnknownInertia
 
 OPTIONS = "rate", "mass_bound", "leakage", "prior", "dead_zone"
 
 
-def natural_adaptation(family: Parametrization, word: str, options: dict[str, Any]) -> NaturalAdaptation:
+def natural_adaptation(family: ParametrizedPlant, word: str, options: dict[str, Any]) -> NaturalAdaptation:
     """The rule of `AdaptiveController(family, gain, "natural", **options)`; raises its errors."""
     if word != "natural":
         raise TypeError(f"adaptation: expected a gain or the word 'natural', got {word!r}")

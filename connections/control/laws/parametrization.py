@@ -2,7 +2,7 @@
 
     H vdot_r + C v_r + g = known force + Y(q, v, v_r, vdot_r) pi
 
-A law asks for the known force and the regressor of a `Parametrization`: of a family of systems, whose
+A law asks for the known force and the regressor of a `ParametrizedPlant`: of a family of systems, whose
 regressor is the Jacobian in pi, exact because the force is linear in pi; or of a robot with `UnknownInertia`
 (`payload.py`).
 Source: Slotine and Li (1987); [W] IV-A.
@@ -34,7 +34,7 @@ from connections.geometry.numerics.scales import (
 )
 
 
-class Parametrization(abc.ABC):
+class ParametrizedPlant(abc.ABC):
     """A plant with p unknown parameters pi, as a law sees it: its frame, p, known force and regressor."""
 
     @property
@@ -69,7 +69,7 @@ class Parametrization(abc.ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class LinearlyParametrizedSystem(Parametrization, Parametrized):
+class LinearlyParametrizedSystem(ParametrizedPlant, Parametrized):
     """A family of mechanical systems whose H, C and g are linear in p parameters.
 
     Parameters

@@ -30,7 +30,7 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.inertia_cone import InertiaCone
-from connections.control.laws.parametrization import Parametrization
+from connections.control.laws.parametrization import ParametrizedPlant
 from connections.evaluation.boundary import returns_input_kind
 from connections.evaluation.parameters import Parametrized
 from connections.geometry import FrameField
@@ -45,7 +45,7 @@ PARAMETERS = 10  # m, h (3), Ixx, Ixy, Iyy, Ixz, Iyz, Izz of a body
 
 
 @dataclass(frozen=True, eq=False)
-class UnknownInertia(Parametrization, Parametrized):
+class UnknownInertia(ParametrizedPlant, Parametrized):
     """Some bodies of a robot carry additional inertia that a controller does not know.
 
     Parameters

@@ -51,7 +51,7 @@ _IDLE = 1e-12  # of the largest cost to go, in state units: less, of a component
 
 
 @dataclass(frozen=True, eq=False)
-class _Problem:
+class _RiccatiProblem:
     """A pair and its weights.
 
     Parameters
@@ -70,9 +70,9 @@ class _Problem:
     units: Array
     idle: Array
 
-    def weighted(self, Q: Array, R: Array) -> _Problem:
+    def weighted(self, Q: Array, R: Array) -> _RiccatiProblem:
         """The pair (A, B) with other weights."""
-        return _Problem(self.A, self.B, Q, R, self.discrete, self.units, self.idle)
+        return _RiccatiProblem(self.A, self.B, Q, R, self.discrete, self.units, self.idle)
 
 
 def solve_riccati(A: Array, B: Array, Q: Array, R: Array, discrete: bool) -> tuple[Array, Array]:
@@ -88,7 +88,7 @@ def solve_riccati(A: Array, B: Array, Q: Array, R: Array, discrete: bool) -> tup
 
     Source: Kleinman (1968); Hewer (1971).
     """
-    problem = _Problem(A, B, Q, R, discrete, state_units(A, B), _idle(A, Q))
+    problem = _RiccatiProblem(A, B, Q, R, discrete, state_units(A, B), _idle(A, Q))
     with np.errstate(all="ignore"), warnings.catch_warnings():
         warnings.simplefilter("ignore", LinAlgWarning)  # errors are measured
         warnings.filterwarnings("ignore", "Input .a. has an eigenvalue pair", RuntimeWarning)
@@ -111,7 +111,7 @@ def _idle(A: Array, Q: Array) -> Array:
         seen = more
 
 
-def _by_scipy(problem: _Problem) -> tuple[Array, Array]:
+def _by_scipy(problem: _RiccatiProblem) -> tuple[Array, Array]:
     """A gain (m, n) by `scipy.linalg`, and units (n,) of its cost.
 
     SciPy's equation is in units in which what costs anything costs one. With rate the unit of 1/time and
@@ -137,7 +137,7 @@ def _by_scipy(problem: _Problem) -> tuple[Array, Array]:
     return np.asarray(K * (rate * push) * u[:, None] / x), x * power_of_two(d**-0.5)
 
 
-def _along_path(problem: _Problem) -> tuple[Array, Array]:
+def _along_path(problem: _RiccatiProblem) -> tuple[Array, Array]:
     """`solve_riccati` from a well scaled problem of the same pair, by way of weights between."""
     x = problem.units
     A = problem.A * x / x[:, None]
@@ -146,7 +146,7 @@ def _along_path(problem: _Problem) -> tuple[Array, Array]:
     reach = np.linalg.norm(B, axis=0)
     u = power_of_two(1.0 / np.where(reach > 0.0, reach, 1.0))
     Q, R = problem.Q * np.outer(x, x) / rate, problem.R * np.outer(u, u) / rate
-    end = _Problem(A, B * u, Q, R, problem.discrete, np.ones(len(A)), problem.idle)
+    end = _RiccatiProblem(A, B * u, Q, R, problem.discrete, np.ones(len(A)), problem.idle)
     q, r = (np.sqrt(np.diag(weight)) for weight in (Q, R))
     q = np.where(q > 0.0, q, 1.0)
     shape_q, shape_r = unit_diagonal(Q), unit_diagonal(R)
@@ -166,7 +166,7 @@ def _along_path(problem: _Problem) -> tuple[Array, Array]:
     return K * u[:, None] / x, P / np.outer(x, x)
 
 
-def _corrected(problem: _Problem, K: Array, x: Array, rough: bool = False) -> tuple[Array, Array]:
+def _corrected(problem: _RiccatiProblem, K: Array, x: Array, rough: bool = False) -> tuple[Array, Array]:
     """K (m, n) and P (n, n) by Newton's method from a gain that stabilizes, with an error below `_ERROR`.
 
     x (n,) are units in which its cost has a diagonal of about one. The error is the last correction, or, if
@@ -198,7 +198,7 @@ def _corrected(problem: _Problem, K: Array, x: Array, rough: bool = False) -> tu
     return K.astype(float), P.astype(float)
 
 
-def _residual(problem: _Problem, K: Array, P: Array) -> Array:
+def _residual(problem: _RiccatiProblem, K: Array, P: Array) -> Array:
     """F^T P + P F + Q + K^T R K, or F^T P F - P + Q + K^T R K, (n, n) in long numbers."""
     A, B, Q, R = (a.astype(np.longdouble) for a in (problem.A, problem.B, problem.Q, problem.R))
     F = A - B @ K
@@ -228,7 +228,7 @@ def _lyapunov(F: Array, W: Array, x: Array, discrete: bool) -> Array:
     return np.asarray(X / np.outer(x, x))
 
 
-def _balanced(problem: _Problem, P: Array) -> tuple[Array, Array]:
+def _balanced(problem: _RiccatiProblem, P: Array) -> tuple[Array, Array]:
     """P (n, n) made symmetric, and the units (n,) in which its diagonal is one, to powers of two.
 
     The rows of components that lead to no cost are zero if they are round-off.
@@ -243,7 +243,7 @@ def _balanced(problem: _Problem, P: Array) -> tuple[Array, Array]:
     return P, power_of_two(np.where(nothing, problem.units**-2.0, d) ** -0.5)
 
 
-def _gain(problem: _Problem, P: Array, K: Array) -> Array:
+def _gain(problem: _RiccatiProblem, P: Array, K: Array) -> Array:
     """K (m, n) of a cost to go, from another gain: K + M^-1 (B^T P F - R K), M = R + B^T P B if discrete.
 
     Of a continuous pair, M = R and the bracket is B^T P - R K. M is scaled to a unit diagonal, and may be
@@ -268,7 +268,7 @@ def _difference(gain: Array, other: Array, x: Array) -> float:
     return float((change / np.where(size > 0.0, size, np.inf)).max())
 
 
-def _require_decay(problem: _Problem, loop: Array) -> None:
+def _require_decay(problem: _RiccatiProblem, loop: Array) -> None:
     """Raise `ConvergenceError` unless the closed loop (n, n) decays."""
     values = np.linalg.eigvals(loop) if np.isfinite(loop).all() else np.array([np.inf])
     margin = (np.abs(values) - 1.0).max() if problem.discrete else values.real.max()
@@ -277,7 +277,7 @@ def _require_decay(problem: _Problem, loop: Array) -> None:
         raise ConvergenceError(f"the Riccati equation of {n} states left a closed loop that does not decay")
 
 
-def _unsolved(problem: _Problem, why: str) -> ConvergenceError:
+def _unsolved(problem: _RiccatiProblem, why: str) -> ConvergenceError:
     """The error that says why."""
     return ConvergenceError(f"the Riccati equation of {len(problem.A)} states was not solved: {why}")
 

@@ -274,7 +274,7 @@ class MuJoCoPlant:
         require_finite("v0", v)
         count = _multiple("duration", duration, self.period)
         events = self._events(pushes)
-        run = _Run(self, q, v, count + 1, seed)
+        run = _PlantRun(self, q, v, count + 1, seed)
         forces, none, limit = run.tau, np.zeros(len(run.drives)), self.limit
         limited = bool(np.isfinite(limit).any())
         # Of a delay of `late` periods and `rest` steps, the older force acts for the first `rest` steps.
@@ -335,7 +335,7 @@ class MuJoCoPlant:
         return list(zip(parts.tolist(), (mass / mass.sum()).tolist(), strict=True))
 
 
-class _Run:
+class _PlantRun:
     """One motion: MuJoCo's data, what is recorded, and how it is measured."""
 
     def __init__(self, plant: MuJoCoPlant, q: np.ndarray, v: np.ndarray, rows: int, seed: int) -> None:

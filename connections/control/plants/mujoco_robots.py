@@ -44,7 +44,7 @@ from connections.control.plants.mujoco_passive import (
     passive_differences,
     set_passive,
 )
-from connections.control.plants.shapes import Box, Sphere
+from connections.control.plants.shapes import BoxShape, SphereShape
 from connections.geometry.rigid.host_groups import skew
 from connections.multibody.definition.frames import frame_of
 from connections.multibody.description.left_out import LeftOutWarning
@@ -141,7 +141,7 @@ class MuJoCoRobot:
     def of(
         cls,
         model: Model,
-        shapes: Sequence[Sphere | Box] = (),
+        shapes: Sequence[SphereShape | BoxShape] = (),
         floor: bool = False,
         elastic: SeriesElastic | None = None,
         passive: bool | None = None,
@@ -341,13 +341,13 @@ def _add_shapes(
     spec: Any,
     model: Model,
     bodies: Sequence[Any],
-    shapes: Sequence[Sphere | Box],
+    shapes: Sequence[SphereShape | BoxShape],
     floor: bool,
 ) -> None:
-    kinds = {Sphere: mujoco.mjtGeom.mjGEOM_SPHERE, Box: mujoco.mjtGeom.mjGEOM_BOX}
+    kinds = {SphereShape: mujoco.mjtGeom.mjGEOM_SPHERE, BoxShape: mujoco.mjtGeom.mjGEOM_BOX}
     for shape in shapes:
-        if not isinstance(shape, Sphere | Box):
-            raise TypeError(f"shapes: expected Sphere(...) or Box(...), got {words_of(shape)}")
+        if not isinstance(shape, SphereShape | BoxShape):
+            raise TypeError(f"shapes: expected SphereShape(...) or BoxShape(...), got {words_of(shape)}")
         number, placement = frame_of(model.kinematics.tree, shape.frame)
         placement = placement @ shape.placement
         owner = bodies[number] if number >= 0 else spec.worldbody

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from connections._moved import keep_old_names
 from connections.checks import ShapeError, as_array, as_number, require_finite, require_text
 from connections.geometry.rigid.placements import rigid_transform
 
 
 @dataclass(frozen=True, eq=False)
-class Sphere:
+class SphereShape:
     """A sphere fixed to a frame of a robot.
 
     Parameters
@@ -29,9 +30,9 @@ class Sphere:
     Examples
     --------
     >>> from connections import control
-    >>> control.Sphere("front_left_shank", radius=0.02, position=(0.0, 0.0, -0.2)).radius
+    >>> control.SphereShape("front_left_shank", radius=0.02, position=(0.0, 0.0, -0.2)).radius
     0.02
-    >>> control.Sphere("front_left_shank", radius=-0.02)
+    >>> control.SphereShape("front_left_shank", radius=-0.02)
     Traceback (most recent call last):
         ...
     ValueError: sphere on 'front_left_shank': radius must be positive, got -0.02
@@ -64,7 +65,7 @@ class Sphere:
 
 
 @dataclass(frozen=True, eq=False)
-class Box:
+class BoxShape:
     """A box fixed to a frame of a robot.
 
     Parameters
@@ -82,9 +83,9 @@ class Box:
     Examples
     --------
     >>> from connections import control
-    >>> control.Box("trunk", half_sizes=(0.2, 0.1, 0.05)).friction
+    >>> control.BoxShape("trunk", half_sizes=(0.2, 0.1, 0.05)).friction
     1.0
-    >>> control.Box("trunk", half_sizes=(0.2, 0.1, 0.0))
+    >>> control.BoxShape("trunk", half_sizes=(0.2, 0.1, 0.0))
     Traceback (most recent call last):
         ...
     ValueError: box on 'trunk': half_sizes must be positive, got [0.2, 0.1, 0.0]
@@ -126,3 +127,6 @@ def _number(what: str, value: Any, positive: bool) -> float:
     if number < 0.0 or (positive and number == 0.0):
         raise ValueError(f"{what} must {'be positive' if positive else 'not be negative'}, got {number:g}")
     return number
+
+
+keep_old_names(__name__)

@@ -15,7 +15,7 @@ from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import ShapeError, as_array, html_table, require_finite, require_function
 from connections.control.splines.integrand import Effort, costate_at, momentum_at
 from connections.control.splines.pieces import in_calls
-from connections.control.splines.solutions import Solution
+from connections.control.splines.solutions import StationaryCurve
 from connections.evaluation.describing import cut_to_width
 from connections.geometry.curves import require_within
 from connections.geometry.frames import FIELD
@@ -90,13 +90,13 @@ class EffortCurve:
     others: tuple[EffortCurve, ...]
     failed: tuple[str, ...]
     _effort: Effort = field(repr=False)
-    _solution: Solution = field(repr=False)
+    _solution: StationaryCurve = field(repr=False)
 
     @classmethod
     def of(
         cls,
         effort: Effort,
-        solution: Solution,
+        solution: StationaryCurve,
         others: tuple[EffortCurve, ...] = (),
         failed: tuple[str, ...] = (),
     ) -> EffortCurve:
@@ -157,7 +157,7 @@ class EffortCurve:
     def costate(self) -> tuple[np.ndarray, np.ndarray]:
         """c = (c_q, c_v) at the beginning and at the end of every piece, (N, 2 n) each.
 
-        cdot = -A^T c + dL, A the `linearization` at fixed torque, and W tau = H^-1 c_v. c_q jumps at given
+        cdot = -A^T c + dL, A of `linearize` at fixed torque, and W tau = H^-1 c_v. c_q jumps at given
         points; elsewhere the end of one piece is the beginning of the next.
         """
         begin, end = (np.concatenate(each[3:5], axis=1) for each in self._ends)

@@ -37,7 +37,7 @@ from connections.control.laws.gains import gain_matrix, one_vector
 from connections.control.splines.effort_curve import EffortCurve
 from connections.control.splines.integrand import Effort, bent_at
 from connections.control.splines.pieces import Pieces, in_calls
-from connections.control.splines.solutions import FIRST, Start, Task, solutions
+from connections.control.splines.solutions import FIRST, CurveConditions, Start, solutions
 from connections.coriolis import MechanicalSystem
 from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.compilation import compiled
@@ -118,7 +118,7 @@ def minimum_effort_curve(
         _velocity("start_velocity", start_velocity, frame.dim),
         _velocity("end_velocity", end_velocity, frame.dim),
     )
-    task = Task(effort, t, q, velocities, accuracy)
+    task = CurveConditions(effort, t, q, velocities, accuracy)
     curves = _starts(task, starts)
     if callable(weight):
         _require_weight(weight, effort, task.pieces(curves[0], FIRST))
@@ -193,7 +193,7 @@ def _not_negative(name: str, value: Any) -> float:
 # --- starts -----------------------------------------------------------------------------------------------
 
 
-def _starts(task: Task, starts: int | Sequence[Any]) -> list[Start]:
+def _starts(task: CurveConditions, starts: int | Sequence[Any]) -> list[Start]:
     if isinstance(starts, list | tuple):
         if not starts:
             raise ShapeError("starts", "at least one curve", "none")
@@ -207,7 +207,7 @@ def _starts(task: Task, starts: int | Sequence[Any]) -> list[Start]:
     return [spline, *(partial(_bent, task, spline, bend) for bend in bends)]
 
 
-def _spline(task: Task) -> Start:
+def _spline(task: CurveConditions) -> Start:
     """The cubic spline through the points in the coordinates; natural where no velocity is given."""
     from scipy.interpolate import CubicSpline
 
@@ -220,7 +220,9 @@ def _spline(task: Task) -> Start:
     return lambda times: (spline(times), spline(times, 1))
 
 
-def _bent(task: Task, spline: Start, bend: np.ndarray, times: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _bent(
+    task: CurveConditions, spline: Start, bend: np.ndarray, times: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The spline bent away between the points, by sines of random sizes."""
     effort, metric = task.effort, task.effort.system.metric
     span = np.clip(np.searchsorted(task.times, times, side="right") - 1, 0, len(task.times) - 2)
@@ -243,7 +245,7 @@ def _bent(task: Task, spline: Start, bend: np.ndarray, times: np.ndarray) -> tup
     return displaced(times), rate + moved
 
 
-def _given(task: Task, curve: Any, name: str) -> Start:
+def _given(task: CurveConditions, curve: Any, name: str) -> Start:
     """A curve of the caller's, a function of time or samples."""
     system = task.effort.system
     if not callable(curve):

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from connections._moved import keep_old_names
 from connections.control.splines.descent import Quadratic, descend
 from connections.control.splines.integrand import Effort, gap_at
 from connections.control.splines.pieces import Pieces, in_calls
@@ -30,7 +31,7 @@ _ASIDE = 0.3  # step off a curve that is no minimum, relative to its cost
 _MOST_CURVES = 32
 
 
-class Solution(NamedTuple):
+class StationaryCurve(NamedTuple):
     """A stationary curve.
 
     Parameters
@@ -46,7 +47,7 @@ class Solution(NamedTuple):
     lowest_error: float
 
 
-class Task(NamedTuple):
+class CurveConditions(NamedTuple):
     """The conditions on a curve: its integrand, points at given times, and velocities at both ends.
 
     Parameters
@@ -84,12 +85,12 @@ class Task(NamedTuple):
         return Pieces.through(self.effort, times, q, rate, np.zeros((len(times) - 1, 2, q.shape[1])), held)
 
 
-def solutions(task: Task, starts: list[Start]) -> tuple[list[Solution], list[str]]:
+def solutions(task: CurveConditions, starts: list[Start]) -> tuple[list[StationaryCurve], list[str]]:
     """Different stationary curves, the least cost first; and why starts led to none.
 
     If all starts lead to none, those go on to shorter pieces whose curves lack nothing but accuracy.
     """
-    found: list[Solution] = []
+    found: list[StationaryCurve] = []
     failed: list[str] = []
     waiting, unresolved = list(starts), list[tuple[str, Quadratic]]()
     while (waiting or (unresolved and not found)) and len(found) < _MOST_CURVES:
@@ -118,12 +119,12 @@ def solutions(task: Task, starts: list[Start]) -> tuple[list[Solution], list[str
 class Attempt(NamedTuple):
     """A stationary curve, or None and why there is none; the last curve, if all that it lacks is accuracy."""
 
-    solution: Solution | None
+    solution: StationaryCurve | None
     why: str
     last: Quadratic | None = None
 
 
-def _resolved(task: Task, start: Start) -> Attempt:
+def _resolved(task: CurveConditions, start: Start) -> Attempt:
     """The stationary curve near a start, on pieces that are short enough."""
     count, attempt = FIRST, Attempt(None, "")
     while count <= _FROM_START:
@@ -137,7 +138,7 @@ def _resolved(task: Task, start: Start) -> Attempt:
     return attempt
 
 
-def _refined(task: Task, coarse: Quadratic, count: int, most: int) -> tuple[Attempt, int]:
+def _refined(task: CurveConditions, coarse: Quadratic, count: int, most: int) -> tuple[Attempt, int]:
     """The curve in `count` pieces, twice as many as `coarse` has, and so on up to `most`; and that number."""
     effort, why = task.effort, ""
     while count <= most:
@@ -150,7 +151,7 @@ def _refined(task: Task, coarse: Quadratic, count: int, most: int) -> tuple[Atte
             return Attempt(None, why), count
         if gap / 15.0 <= task.tolerance:
             lowest, before = fine.lowest[0], coarse.lowest[0]
-            return Attempt(Solution(fine, gap / 15.0, lowest, abs(lowest - before)), ""), count
+            return Attempt(StationaryCurve(fine, gap / 15.0, lowest, abs(lowest - before)), ""), count
         coarse, count = fine, 2 * count
     return Attempt(None, why, coarse), count
 
@@ -171,14 +172,17 @@ def _gap(effort: Effort, a: Quadratic, b: Quadratic) -> float:
     return float(np.sqrt(weights @ square / (2.0 * a.scale))) if a.scale > 0.0 else 0.0
 
 
-def _is_one(effort: Effort, a: Solution, b: Solution) -> bool:
+def _is_one(effort: Effort, a: StationaryCurve, b: StationaryCurve) -> bool:
     """Whether two curves differ by no more than their errors: curves from one point with one velocity."""
     errors = a.error + b.error + np.sqrt(np.finfo(float).eps)
     return bool(_gap(effort, a.found, b.found) <= _SAME * errors)
 
 
-def _beside(effort: Effort, solution: Solution) -> list[Start]:
+def _beside(effort: Effort, solution: StationaryCurve) -> list[Start]:
     """The curves on both sides of one that is no minimum, along the lowest eigenvector."""
     size = _ASIDE * np.sqrt(2.0 * solution.found.scale)
     sides = (solution.found.moved(effort, sign * size * solution.found.lowest[1]) for sign in (1.0, -1.0))
     return [partial(side.pieces.points, effort) for side in sides]
+
+
+keep_old_names(__name__)

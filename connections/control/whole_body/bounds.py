@@ -20,8 +20,9 @@ import numpy as np
 from connections.checks import ModelError, ShapeError, as_array, as_number, require_names
 from connections.control.contacts import Contacts
 from connections.control.whole_body.tasks import slots
-from connections.multibody import Free, Limits
+from connections.multibody import Free
 from connections.multibody.graph import no_joint
+from connections.multibody.joints import Limits
 from connections.multibody.model import Model
 
 

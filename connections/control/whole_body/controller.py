@@ -35,7 +35,7 @@ from connections.checks import (
     require_names,
     require_type,
 )
-from connections.control.contacts import Contact, Contacts
+from connections.control.contacts import BodyContact, Contacts
 from connections.control.whole_body.bounds import Bounds, bounds_of
 from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.hierarchy import InfeasibleError, Level, by_programs
@@ -177,7 +177,7 @@ class WholeBodyController:
 
     model: Model
     tasks: Sequence[Task]
-    contacts: Sequence[Contact] = ()
+    contacts: Sequence[BodyContact] = ()
     actuated: Sequence[str] | None = None
     torque_limits: Any = None
     limit_time: float | None = 0.05
@@ -235,7 +235,7 @@ class WholeBodyController:
 
         Parameters
         ----------
-        q : (nq,) configuration, or a `Closed`.
+        q : (nq,) configuration, or `SolvedLoops`.
         v : (nv,) velocity in the model's frame.
         targets : {name of a task: `Target`, or the place alone, at rest}.
         guess : a command at a state nearby, whose active bounds are tried first; it saves time and changes
@@ -289,7 +289,7 @@ class WholeBodyController:
         else:
             J = J_dot = np.zeros((0, len(state.v)))
         return (
-            *(state.H, state.bias, state.v, state.C if tasks else state.H),
+            *(state.H, state.nonlinear_effects, state.v, state.C if tasks else state.H),
             *self._stack.given(tasks),
             *(self._levels, self._weights, not self.trade_off, J, J_dot),
         )
@@ -340,7 +340,9 @@ class WholeBodyController:
                 "no torques and forces keep all bounds at this state; without bounds, the tasks ask for "
                 f"more than {bounds.names(values, lower, upper)} can give"
             )
-        compiled.outward(solution[0], state.bias, J, bounds.others, root, L, tau, forces, acceleration)
+        compiled.outward(
+            solution[0], state.nonlinear_effects, J, bounds.others, root, L, tau, forces, acceleration
+        )
         return tau, forces, acceleration, holds, True, solution[1]
 
     def _raise(self, found: int, tasks: Sequence[TaskState], rows: np.ndarray) -> NoReturn:

@@ -19,7 +19,7 @@ import numpy as np
 
 from connections.checks import ConvergenceError
 from connections.control.whole_body.compiled import compiled
-from connections.geometry.numerics.quadratic_programs import Program, optimal, solved
+from connections.geometry.numerics.quadratic_programs import QuadraticProgram, optimal, solved
 
 _CLOSENESS = 1e-8  # the weight of the distance from the result without bounds
 # A bound that resists a level, with a multiplier above this part of its pull, stays active below: whatever is
@@ -85,9 +85,9 @@ def by_programs(
         G_n, now = np.empty((k, left)), np.empty((2, k))
         compiled.program(*level, y, Z, N, z, G_z, room, size, _CLOSENESS, number == 0, B, P, pull, G_n, now)
         active = guess[number] if guess is not None and number < len(guess) else None
-        found = solved(Program(P, _CLOSENESS * (N @ z) - pull, G_n, *now), _WHAT, active)
+        found = solved(QuadraticProgram(P, _CLOSENESS * (N @ z) - pull, G_n, *now), _WHAT, active)
         if found is not None:  # close to that result instead, so that closeness costs the level nothing
-            closer = Program(P, -_CLOSENESS * found[0] - pull, G_n, *now)
+            closer = QuadraticProgram(P, -_CLOSENESS * found[0] - pull, G_n, *now)
             found = optimal(closer, found[1]) or solved(closer, _WHAT, found[1])
         if found is None and number:  # zero keeps the bounds, so this is the solver's failure
             raise ConvergenceError(f"{_WHAT}: a program is called infeasible that is not")

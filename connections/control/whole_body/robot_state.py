@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dtrtrs
 
+from connections._moved import warn_moved
 from connections.checks import (
     MetricError,
     ShapeError,
@@ -52,7 +53,7 @@ class RobotState:
     Parameters
     ----------
     model : the robot.
-    q : (nq,) configuration, or a `Closed`.
+    q : (nq,) configuration, or `SolvedLoops`.
     v : (nv,) velocity in the model's frame.
     coriolis : whose Coriolis matrix tasks use: a body-level factor of `multibody.coriolis_matrix`, or a
         function (q, v) -> C (nv, nv), such as ``model.system(gamma, beta).coriolis_matrix``.
@@ -72,9 +73,16 @@ class RobotState:
         self.v = copied("v", v, (model.nv,))
         #: what recursions take: q, whose loops, if there are any, are solved once for all of them
         self.at = solved(model, q) if model.closed else self.q
-        self.bias = nonlinear_effects(model, self.at, self.v)  #: C v + g (nv,); it validates q and v
+        #: C v + g (nv,), less passive forces if they act; it validates q and v
+        self.nonlinear_effects = nonlinear_effects(model, self.at, self.v)
         if passive:
-            self.bias -= model.passive_forces(self.at, self.v)
+            self.nonlinear_effects -= model.passive_forces(self.at, self.v)
+
+    @property
+    def bias(self) -> np.ndarray:
+        """The old name of `nonlinear_effects`; elsewhere a bias is C v, without gravity."""
+        warn_moved(f"{__name__}.RobotState.bias", f"{__name__}.RobotState.nonlinear_effects")
+        return self.nonlinear_effects
 
     @cached_property
     def H(self) -> np.ndarray:

@@ -206,7 +206,7 @@ class RobotTask:
 
         Parameters
         ----------
-        q : (nq,) configuration, or a `Closed`.
+        q : (nq,) configuration, or `SolvedLoops`.
         v : (nv,) velocity in the model's frame.
         target : `Target`, or the place alone, at rest; without it, there is no error.
         coriolis : as of `WholeBodyController`.

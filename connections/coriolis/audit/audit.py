@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import combinations
 from types import MappingProxyType
-from typing import Any
+from typing import Any, overload
 
 import jax
 import numpy as np
@@ -38,15 +38,16 @@ from connections.coriolis.audit.measurements import (
     LARGEST_TOLERANCE,
     MARGIN,
     Array,
+    AuditSample,
     BlackBoxCoriolis,
-    BlackBoxes,
     BlackBoxMatrix,
     Measurement,
-    Sample,
+    ValidatedBlackBoxes,
     alternated,
     measure,
     worst_of,
 )
+from connections.coriolis.of_robots import function_of
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import FrameField
@@ -176,8 +177,14 @@ class AuditReport:
         ]
 
 
+@overload
 def audit_coriolis(
     coriolis: BlackBoxCoriolis, mass_matrix: BlackBoxMatrix, frame: FrameField, q: Any, v: Any
+) -> AuditReport: ...
+@overload
+def audit_coriolis(robot: Any, coriolis: BlackBoxCoriolis, q: Any, v: Any, /) -> AuditReport: ...
+def audit_coriolis(
+    coriolis: Any, mass_matrix: Any, frame: Any = None, q: Any = None, v: Any = None
 ) -> AuditReport:
     """Audit a Coriolis matrix from anywhere: C_ik = Gamma_ijk v^j, D_ijk = Gamma*_ijk - Gamma_ijk.
 
@@ -188,6 +195,8 @@ def audit_coriolis(
     frame : FrameField in which C, H and v are expressed, with qdot = X(q) v.
     q : (m, nq) sample configurations, or (nq,).
     v : (m, n) sample velocities, or (n,), none of them zero.
+
+    A robot has H and a frame: ``audit_coriolis(robot, coriolis, q, v)`` is `multibody.audit_coriolis`.
 
     Returns
     -------
@@ -221,6 +230,10 @@ def audit_coriolis(
 
     Source: [W] Props. III.1, III.2, IV.1, IV.2, Cor. III.1, eq. (12) (D_ijk = -beta_ijk eps_ijk).
     """
+    of_robot = function_of("audit_coriolis", coriolis)
+    if of_robot is not None:
+        found: AuditReport = of_robot(coriolis, mass_matrix, *((frame, q) if v is None else (q, v)))
+        return found
     require_function("coriolis", coriolis, "(q, v) -> C (n, n)")
     require_function("mass_matrix", mass_matrix, "q -> H (n, n)")
     require_type("frame", frame, FrameField)
@@ -228,7 +241,7 @@ def audit_coriolis(
     points = Argument("q", q_samples, (frame.ambient_dim,))
     at = evaluate(frame, PytreePartial(_point_and_structure_at, frame), points)
     q_samples, structure = (np.asarray(array) for array in at)
-    boxes = BlackBoxes(coriolis, mass_matrix, frame.dim)
+    boxes = ValidatedBlackBoxes(coriolis, mass_matrix, frame.dim)
     differences = FrameDifferences(frame)
     rng = np.random.default_rng(0)
     samples = [
@@ -259,7 +272,7 @@ def _samples(frame: FrameField, q: Any, v: Any) -> tuple[Array, Array]:
     return np.repeat(q_samples, count // len(q_samples), 0), np.repeat(v_samples, count // len(v_samples), 0)
 
 
-def _report(samples: list[Sample], n: int) -> AuditReport:
+def _report(samples: list[AuditSample], n: int) -> AuditReport:
     """Verdicts over all samples, the kind of C, and its contorsion."""
     names = list(MEANING)
     results = {name: _verdict(name, [sample.measurements[name] for sample in samples]) for name in names}

@@ -62,7 +62,7 @@ class Dynamics(Protocol):
 
 
 @dataclass(frozen=True)
-class BlackBoxes:
+class ValidatedBlackBoxes:
     """The user's functions with their results validated."""
 
     coriolis_function: BlackBoxCoriolis
@@ -141,7 +141,7 @@ def worst_of(measurements: list[Measurement]) -> Measurement:
 
 
 @dataclass(frozen=True, eq=False)
-class Sample:
+class AuditSample:
     """Everything measured at one sample."""
 
     measurements: dict[str, Measurement]
@@ -223,8 +223,13 @@ class Terms:
 
 
 def measure(
-    boxes: BlackBoxes, differences: Differences, q: Array, v: Array, s: Array, rng: np.random.Generator
-) -> Sample:
+    boxes: ValidatedBlackBoxes,
+    differences: Differences,
+    q: Array,
+    v: Array,
+    s: Array,
+    rng: np.random.Generator,
+) -> AuditSample:
     """All residuals at one sample; s: (n, n, n) structure functions."""
     terms = terms_of(boxes, differences, q, v, s, rng)
     found = residuals(terms, 8.0 * len(v) * EPS)
@@ -233,7 +238,7 @@ def measure(
         "bias": _bias(terms),
         "least": _alternating_part(terms, 8.0 * len(v) * EPS),
     } | {name: _measured(*entries) for name, entries in found.items()}
-    return Sample(measurements, contorsion(terms), float(np.max(terms.dH_noise)))
+    return AuditSample(measurements, contorsion(terms), float(np.max(terms.dH_noise)))
 
 
 def _alternating_part(terms: Terms, round_off: float) -> Measurement:

@@ -5,9 +5,9 @@ A flat array holds sizes, tables and the places of a workspace:
     [ sizes | starts of the tables | starts of the workspace's sections | tables ],
 
 float64, with integers stored bit by bit. The start of a table counts from the beginning of the array, the
-start of a section from the beginning of the workspace. A `Layout` declares the parts, writes them, and makes
-the compiled function that returns them by name: sizes as integers, tables as pointers, sections as first
-slots.
+start of a section from the beginning of the workspace. A `RecordLayout` declares the parts, writes them, and
+makes the compiled function that returns them by name: sizes as integers, tables as pointers, sections as
+first slots.
 
 Numbers of a table or section that belong to one thing are a `record`, whose fields are offsets: with
 ``LINK = record("Link", twist=6, inertia=10)``, ``take(work, links + i * LINK.size + LINK.inertia, 10)`` are
@@ -34,7 +34,7 @@ def record(name: str, **parts: int) -> Any:
     return namedtuple(name, [*parts, "size"])(*starts)
 
 
-class Layout:
+class RecordLayout:
     """The parts of a flat array, in order.
 
     Parameters

@@ -124,7 +124,7 @@ class _LanesModel(models.PrimitiveModel):
 
 def _register_binary(operation: Any, instruction: str) -> None:
     @infer_global(operation)
-    class _Typing(ConcreteTemplate):
+    class _LanesTyping(ConcreteTemplate):
         cases = [
             lanes(lanes, lanes),
             lanes(lanes, types.float64),
@@ -158,7 +158,7 @@ for _operation, _instruction in (
 
 
 @infer_global(operator.neg)
-class _NegativeTyping(ConcreteTemplate):
+class _LanesNegativeTyping(ConcreteTemplate):
     cases = [lanes(lanes)]
 
 

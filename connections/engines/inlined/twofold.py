@@ -185,7 +185,7 @@ def _register(operation: Any, emit: Any) -> None:
     call = _called(emit)
 
     @infer_global(operation)
-    class _Typing(ConcreteTemplate):
+    class _TwofoldTyping(ConcreteTemplate):
         cases = [
             twofold(twofold, twofold),
             twofold(twofold, types.float64),
@@ -215,7 +215,7 @@ for _operation, _emit in (
 
 
 @infer_global(operator.neg)
-class _NegativeTyping(ConcreteTemplate):
+class _TwofoldNegativeTyping(ConcreteTemplate):
     cases = [twofold(twofold)]
 
 

@@ -2,8 +2,8 @@
 
 A kernel is a function that Numba compiles. Here its Python code runs, with other things in the place of the
 names that it uses: functions that Numba compiles become their Python code in the same way, and the
-instructions of `inlined.simd` become functions on `Slots` of Python. Integers, loops and branches on the tree
-are executed; what remains is arithmetic on recorded numbers.
+instructions of `inlined.simd` become functions on `MemoryPointer` of Python. Integers, loops and branches on
+the tree are executed; what remains is arithmetic on recorded numbers.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Workspace(dict[int, Any]):
         return self._unwritten(slot)
 
 
-class Slots:
+class MemoryPointer:
     """A pointer into memory; as an array that is given, it has a shape."""
 
     __slots__ = ("at", "memory", "shape")
@@ -70,31 +70,33 @@ class Slots:
         return self.memory[self.at + slot]
 
 
-def _beyond(slots: Slots, count: int) -> Slots:
-    return Slots(slots.memory, slots.at + count)
+def _beyond(slots: MemoryPointer, count: int) -> MemoryPointer:
+    return MemoryPointer(slots.memory, slots.at + count)
 
 
-def _beyond_each(slots: Slots, counts: Slots, first: int, count: int) -> tuple[Slots, ...]:
+def _beyond_each(
+    slots: MemoryPointer, counts: MemoryPointer, first: int, count: int
+) -> tuple[MemoryPointer, ...]:
     return tuple(_beyond(slots, counts[first + k]) for k in range(count))
 
 
-def _as_integers(slots: Slots) -> Slots:
-    return Slots(slots.memory.integers(), slots.at)
+def _as_integers(slots: MemoryPointer) -> MemoryPointer:
+    return MemoryPointer(slots.memory.integers(), slots.at)
 
 
-def _load(slots: Slots, slot: int) -> Any:
+def _load(slots: MemoryPointer, slot: int) -> Any:
     return slots[slot]
 
 
-def _store(slots: Slots, slot: int, number: Any) -> None:
+def _store(slots: MemoryPointer, slot: int, number: Any) -> None:
     slots.memory[slots.at + slot] = number
 
 
-def _take(slots: Slots, slot: int, count: int) -> tuple[Any, ...]:
+def _take(slots: MemoryPointer, slot: int, count: int) -> tuple[Any, ...]:
     return tuple(slots[slot + k] for k in range(count))
 
 
-def _put(slots: Slots, slot: int, numbers: tuple[Any, ...]) -> None:
+def _put(slots: MemoryPointer, slot: int, numbers: tuple[Any, ...]) -> None:
     for k, number in enumerate(numbers):
         _store(slots, slot + k, number)
 
@@ -117,7 +119,7 @@ def largest(*numbers: Any) -> Any:
     return reduce(partial(applied_to_two, "fmax"), numbers)
 
 
-def _same(slots: Slots) -> Slots:
+def _same(slots: MemoryPointer) -> MemoryPointer:
     return slots
 
 
@@ -150,7 +152,7 @@ class Unbounded:
 
 
 class Interpreter:
-    """Kernels as Python functions on `Slots`, each translated once.
+    """Kernels as Python functions on `MemoryPointer`, each translated once.
 
     Parameters
     ----------
@@ -185,10 +187,10 @@ class Interpreter:
                 return self._translated[value]
         except TypeError:  # not hashable
             pass
-        return _Translated(self, value) if isinstance(value, ModuleType) else value
+        return _TranslatedModule(self, value) if isinstance(value, ModuleType) else value
 
 
-class _Translated:
+class _TranslatedModule:
     """A module whose functions are translated."""
 
     def __init__(self, interpreter: Interpreter, module: ModuleType) -> None:

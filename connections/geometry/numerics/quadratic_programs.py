@@ -34,7 +34,7 @@ _ROUNDS = 20  # of exchanging bounds until the conditions of optimality hold
 _OPTIMAL = 1  # exit flag of DAQP
 
 
-class Program(NamedTuple):
+class QuadraticProgram(NamedTuple):
     """Minimize x P x / 2 + c x with lower <= G x <= upper."""
 
     P: np.ndarray  #: (n, n) symmetric, positive definite
@@ -45,7 +45,7 @@ class Program(NamedTuple):
 
 
 def solved(
-    program: Program, what: str, guess: np.ndarray | None = None
+    program: QuadraticProgram, what: str, guess: np.ndarray | None = None
 ) -> tuple[np.ndarray, np.ndarray] | None:
     """The least x (n,) and multipliers (k,), which are positive at upper bounds; None if no x keeps them all.
 
@@ -62,7 +62,7 @@ def solved(
         there is none. ImportError : DAQP is not installed.
     """
     solve = solver(what)
-    program = Program(*map(np.ascontiguousarray, program))  # DAQP reads other arrays as if they were
+    program = QuadraticProgram(*map(np.ascontiguousarray, program))  # DAQP reads other arrays as if they were
     for start in [guess] * (guess is not None and len(guess) == len(program.G)) + [None]:
         _, _, flag, info = solve(*program, dual_start=start, primal_tol=_ENOUGH)
         found = optimal(program, info["lam"]) if flag == _OPTIMAL and np.isfinite(info["lam"]).all() else None
@@ -77,7 +77,7 @@ def solved(
     return found
 
 
-def optimal(program: Program, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+def optimal(program: QuadraticProgram, multipliers: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
     """x (n,) and multipliers (k,) that satisfy the conditions of optimality; None if there are none nearby.
 
     Bounds that are active are equations; one that pulls is given up, one that is violated is taken in.
@@ -114,7 +114,7 @@ def optimal(program: Program, multipliers: np.ndarray) -> tuple[np.ndarray, np.n
 
 
 def _on_bounds(
-    program: Program, active: np.ndarray, values: np.ndarray
+    program: QuadraticProgram, active: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The least x (n,) with G x = values on the active rows, their multipliers, and which are independent."""
     from scipy.linalg.lapack import dgeqp3, dorgqr, dtrtrs
@@ -137,7 +137,7 @@ def _on_bounds(
     return x, own, independent
 
 
-def least_distance(program: Program) -> tuple[np.ndarray, bool]:
+def least_distance(program: QuadraticProgram) -> tuple[np.ndarray, bool]:
     """Multipliers (k,) of the bounds, and whether they prove that no x of the size of one keeps the bounds.
 
     With P = L L^T and y = L^T x + L^-1 c, the program asks for the least |y| with F y <= f. The least

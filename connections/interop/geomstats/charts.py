@@ -13,10 +13,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, PointError
-from connections.geometry.coordinate_frame import CoordinateFrame
-from connections.geometry.metrics import ConstantMetric, MatrixMetric, Metric, PullbackMetric
+from connections.geometry import (
+    ConstantMetric,
+    CoordinateFrame,
+    MatrixMetric,
+    Metric,
+    PullbackMetric,
+    SphereFrame,
+)
 from connections.geometry.numerics.scales import POINT_TOLERANCE
-from connections.geometry.sphere import SphereFrame
 from connections.interop.geomstats.frames import HyperboloidFrame
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization

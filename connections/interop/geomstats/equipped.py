@@ -13,13 +13,11 @@ from geomstats.geometry.manifold import Manifold
 from geomstats.geometry.riemannian_metric import RiemannianMetric
 from geomstats.numerics.geodesic import ExpSolver, LogSolver
 
-from connections.affine.connection import AffineConnection
-from connections.affine.levi_civita import LeviCivita
+from connections.affine import AffineConnection, LeviCivita
 from connections.checks import FrameError, ShapeError
 from connections.evaluation.boundary import Argument, evaluate, projected_point
 from connections.evaluation.parameters import PytreePartial, cache_of
-from connections.geometry.frames import FrameField
-from connections.geometry.metrics import Metric
+from connections.geometry import FrameField, Metric
 from connections.interop.geomstats import many_geodesics as flow
 from connections.interop.geomstats.loading import as_backend, as_numpy
 

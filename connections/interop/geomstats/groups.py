@@ -16,10 +16,7 @@ import numpy as np
 
 from connections.checks import MetricError
 from connections.evaluation.compilation import compiled
-from connections.geometry.frames import FrameField
-from connections.geometry.groups import SE3Frame, SO3Frame
-from connections.geometry.matrix_frame import MatrixFrame
-from connections.geometry.metrics import ConstantMetric
+from connections.geometry import ConstantMetric, FrameField, MatrixFrame, SE3Frame, SO3Frame
 from connections.geometry.rigid.host_groups import random_quaternion
 from connections.geometry.rigid.rotations import rotation_matrix
 from connections.interop.geomstats.charts import Exact

@@ -9,16 +9,18 @@ from __future__ import annotations
 import jax
 import numpy as np
 
-from connections.affine.connection import AffineConnection
-from connections.affine.contorsion import ContorsionConnection
-from connections.affine.induced import InducedConnection
-from connections.affine.levi_civita import LeviCivita
+from connections.affine import (
+    AffineConnection,
+    ContorsionConnection,
+    InducedConnection,
+    LeviCivita,
+    exponential,
+)
 from connections.affine.logarithms.search import logarithms
 from connections.affine.logarithms.shooting import TIGHT, Shooting
-from connections.affine.motions.geodesics import exponential
 from connections.checks import IntegrationError, MetricError
-from connections.geometry.metrics import Metric
-from connections.multibody.as_geometry.recursive_connection import RecursiveConnection
+from connections.geometry import Metric
+from connections.multibody import RecursiveConnection
 
 __all__ = ["exponentials", "logarithms", "symbols", "transported"]
 

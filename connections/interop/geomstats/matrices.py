@@ -13,9 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.geometry.affine_invariant import AffineInvariantMetric
-from connections.geometry.coordinate_frame import CoordinateFrame
-from connections.geometry.metrics import ConstantMetric, MatrixMetric
+from connections.geometry import AffineInvariantMetric, ConstantMetric, CoordinateFrame, MatrixMetric
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization

@@ -8,8 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections.geometry.metrics import MatrixMetric, Metric
-from connections.geometry.products import ProductMetric
+from connections.geometry import MatrixMetric, Metric, ProductMetric
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.translation import Parametrization
 

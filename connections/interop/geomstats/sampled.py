@@ -18,8 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.checks import MetricError, raise_at
-from connections.geometry.frames import FrameField, PointFunction
-from connections.geometry.metrics import Metric
+from connections.geometry import FrameField, Metric
+from connections.geometry.frames import PointFunction
 from connections.interop.geomstats.charts import Exact
 from connections.interop.geomstats.loading import as_backend, as_numpy, backend
 from connections.interop.geomstats.matrices import linear_chart

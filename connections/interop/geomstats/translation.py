@@ -19,8 +19,8 @@ from connections.checks import MetricError, PointError, ShapeError, require_fini
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.frames import FrameField, PointFunction
-from connections.geometry.metrics import Metric
+from connections.geometry import FrameField, Metric
+from connections.geometry.frames import PointFunction
 from connections.geometry.numerics.scales import POINT_TOLERANCE, worst
 from connections.interop.geomstats.loading import as_backend, as_numpy
 

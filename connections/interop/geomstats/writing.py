@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from connections.affine.connection import AffineConnection
+from connections.affine import AffineConnection
 from connections.checks import require_same_frame, require_type
-from connections.geometry.metrics import Metric
+from connections.geometry import Metric
 from connections.interop.geomstats.loading import backend
 
 

@@ -13,14 +13,14 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.interop.libraries.free_bodies import Change, hat, pulled_bias, rotation, turned, widened
-from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.joint_examples import ExampleBody, JointExample
 from connections.interop.libraries.library import (
     ROOT_JOINT,
     Array,
     Description,
+    JointSlices,
     LibraryError,
     LibraryRobot,
-    Slots,
     slots,
 )
 
@@ -71,7 +71,7 @@ def build(example: JointExample, variant: str) -> LibraryRobot:
     return _robot(plant, named, example.model, example.kinds, ())
 
 
-def _joint(part: Part, parent: Any, child: Any) -> Any:
+def _joint(part: ExampleBody, parent: Any, child: Any) -> Any:
     """Drake's joint of a part."""
     tree = _module("multibody.tree")
     joint: Any = part.chain[0][0]
@@ -99,7 +99,7 @@ def _joint(part: Part, parent: Any, child: Any) -> Any:
 def _robot(
     plant: Any, named: dict[str, Any], ours: mb.Model, kinds: dict[str, str], notes: tuple[str, ...]
 ) -> LibraryRobot:
-    context, layout = plant.CreateDefaultContext(), _Layout(plant, named, ours)
+    context, layout = plant.CreateDefaultContext(), _DrakeLayout(plant, named, ours)
 
     def mass_matrix(q: Array) -> Array:
         change = layout.change(q, np.zeros(ours.nv))
@@ -116,13 +116,13 @@ def _robot(
     return LibraryRobot(ours, "CalcBiasTerm", mass_matrix, bias=bias, kinds=kinds, notes=notes)
 
 
-class _Layout:
+class _DrakeLayout:
     """Drake's layout of q and v against ours."""
 
     def __init__(self, plant: Any, named: dict[str, Any], ours: mb.Model) -> None:
         self.nq, self.nv = plant.num_positions(), plant.num_velocities()
         self.order = np.zeros(ours.nv, dtype=int)
-        self.joints: list[tuple[Slots, int]] = []
+        self.joints: list[tuple[JointSlices, int]] = []
         for slot in slots(ours):
             joint = named[slot.name]
             start, size = joint.velocity_start(), slot.v.stop - slot.v.start

@@ -60,7 +60,7 @@ URDF_TYPES = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class ExampleBody:
     """A body and the joint that moves it.
 
     Parameters
@@ -107,7 +107,7 @@ class JointExample:
     """
 
     kind: str
-    parts: tuple[Part, ...]
+    parts: tuple[ExampleBody, ...]
 
     @property
     def floating_base(self) -> bool:
@@ -210,7 +210,7 @@ def _part(
     placement: Array | None = None,
     axis: Array = _OBLIQUE,
     mimics: tuple[str, float, float] | None = None,
-) -> Part:
+) -> ExampleBody:
     """A part with random placement and inertia."""
     masses, points = rng.uniform(0.2, 0.6, 5), 0.25 * rng.standard_normal((5, 3))
     center = masses @ points / masses.sum()
@@ -218,7 +218,9 @@ def _part(
     moments = np.einsum("n,na,nb->ab", masses, arms, arms)
     inertia = np.trace(moments) * np.eye(3) - moments
     placed = random_placement(rng) if placement is None else placement
-    return Part(name, parent, kind, placed, _chain(kind, axis), float(masses.sum()), center, inertia, mimics)
+    return ExampleBody(
+        name, parent, kind, placed, _chain(kind, axis), float(masses.sum()), center, inertia, mimics
+    )
 
 
 def random_placement(rng: np.random.Generator) -> Array:
@@ -264,7 +266,7 @@ def _chain(kind: str, axis: Any) -> tuple[tuple[mb.Joint, Array], ...]:
 # --- as URDF --------------------------------------------------------------------------------------
 
 
-def _add_link(robot: ElementTree.Element, part: Part) -> None:
+def _add_link(robot: ElementTree.Element, part: ExampleBody) -> None:
     link = ElementTree.SubElement(robot, "link", name=part.body)
     inertial = ElementTree.SubElement(link, "inertial")
     ElementTree.SubElement(inertial, "origin", xyz=_text(part.center), rpy="0 0 0")
@@ -275,7 +277,7 @@ def _add_link(robot: ElementTree.Element, part: Part) -> None:
     ElementTree.SubElement(inertial, "inertia", entries)
 
 
-def _add_joint(robot: ElementTree.Element, part: Part) -> None:
+def _add_joint(robot: ElementTree.Element, part: ExampleBody) -> None:
     kind = URDF_TYPES[part.kind]
     joint = ElementTree.SubElement(robot, "joint", name=part.name, type=kind)
     ElementTree.SubElement(joint, "parent", link=f"{part.parent}_link")

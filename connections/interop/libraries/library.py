@@ -221,7 +221,7 @@ def _placement(joint: ElementTree.Element) -> Array:
     return out
 
 
-class Slots(NamedTuple):
+class JointSlices(NamedTuple):
     """The slices of a joint in our q and v."""
 
     name: str
@@ -230,11 +230,11 @@ class Slots(NamedTuple):
     v: slice
 
 
-def slots(model: mb.Model) -> list[Slots]:
+def slots(model: mb.Model) -> list[JointSlices]:
     """The independent joints of a model in order, with the class names of their types."""
     tree = model.kinematics.tree
     types = {name: type(joint).__name__ for name, joint in zip(tree.joint_names, tree.joints, strict=True)}
     return [
-        Slots(name, types[name], model.configuration_slice(name), model.velocity_slice(name))
+        JointSlices(name, types[name], model.configuration_slice(name), model.velocity_slice(name))
         for name in model.joint_names
     ]

@@ -14,14 +14,14 @@ from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
 from connections.interop.libraries.free_bodies import Change, FreeBody, pulled_bias, widened
-from connections.interop.libraries.joint_examples import JointExample, Part
+from connections.interop.libraries.joint_examples import ExampleBody, JointExample
 from connections.interop.libraries.library import (
     ROOT_JOINT,
     Array,
     Description,
+    JointSlices,
     LibraryError,
     LibraryRobot,
-    Slots,
     slots,
 )
 from connections.multibody.description.mjcf import mujoco_for
@@ -70,7 +70,7 @@ def _robot(
 ) -> LibraryRobot:
     theirs.opt.gravity[:] = 0.0
     theirs.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT
-    data, layout = mujoco.MjData(theirs), _Layout(theirs, ours, base)
+    data, layout = mujoco.MjData(theirs), _MuJoCoLayout(theirs, ours, base)
 
     def forward(q: Array, change: Change, v: Array) -> None:
         data.qpos[:] = layout.configuration(q)
@@ -98,14 +98,14 @@ def _robot(
     return LibraryRobot(ours, "qfrc_bias", mass_matrix, bias=bias, kinds=kinds, notes=notes)
 
 
-class _Layout:
+class _MuJoCoLayout:
     """MuJoCo's layout of q and v against ours."""
 
     def __init__(self, theirs: Any, ours: mb.Model, base: FreeBody) -> None:
         self.order = np.zeros(ours.nv, dtype=int)
         self.nq, self.base = theirs.nq, base
         self.copies: list[tuple[list[int], list[int]]] = []
-        self.free: list[tuple[Slots, int]] = []
+        self.free: list[tuple[JointSlices, int]] = []
         named = {theirs.joint(number).name: number for number in range(theirs.njnt)}
         for slot in slots(ours):
             singles = [
@@ -162,7 +162,7 @@ def _mjcf(example: JointExample) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
-def _body(parent: ElementTree.Element, part: Part) -> ElementTree.Element:
+def _body(parent: ElementTree.Element, part: ExampleBody) -> ElementTree.Element:
     """The body of a part under its parent's."""
     zero = part.placement
     for _, step in part.chain:
@@ -186,7 +186,7 @@ def _body(parent: ElementTree.Element, part: Part) -> ElementTree.Element:
     return body
 
 
-def _elementary(part: Part) -> list[tuple[str, str, Any, Any]]:
+def _elementary(part: ExampleBody) -> list[tuple[str, str, Any, Any]]:
     """(name, type, axis, anchor) of MuJoCo's joints of a part, in the body's axes with all joints at zero."""
     if part.kind == "fixed":
         return []

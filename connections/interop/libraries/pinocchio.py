@@ -8,7 +8,7 @@ import numpy as np
 
 from connections import multibody as mb
 from connections.interop.libraries.free_bodies import Change, pulled_bias, pulled_matrix, widened
-from connections.interop.libraries.joint_examples import JointExample, Part, composite_step
+from connections.interop.libraries.joint_examples import ExampleBody, JointExample, composite_step
 from connections.interop.libraries.library import Array, Description, LibraryRobot, slots
 
 VARIANTS = {
@@ -51,7 +51,7 @@ def build(example: JointExample, variant: str) -> LibraryRobot:
     return _robot(model, example.model, example.kinds, ())
 
 
-def _joint(pin: Any, model: Any, part: Part, numbers: dict[str, int]) -> Any:
+def _joint(pin: Any, model: Any, part: ExampleBody, numbers: dict[str, int]) -> Any:
     """Pinocchio's joint of a part."""
     joint: Any = part.chain[0][0]
     axis = np.asarray(getattr(joint, "axis", np.zeros(3)), dtype=np.float64)
@@ -92,7 +92,7 @@ def _composite(pin: Any, first: Any, second: Any, step: Array) -> Any:
 def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str, ...]) -> LibraryRobot:
     import pinocchio as pin
 
-    layout = _Layout(theirs, ours)
+    layout = _PinocchioLayout(theirs, ours)
     data = theirs.createData()
 
     def in_their_frame(x: Array) -> Array:
@@ -126,7 +126,7 @@ def _robot(theirs: Any, ours: mb.Model, kinds: dict[str, str], notes: tuple[str,
     return LibraryRobot(ours, "computeCoriolisMatrix", mass_matrix, coriolis, bias, named, notes)
 
 
-class _Layout:
+class _PinocchioLayout:
     """Pinocchio's layout of q and v against ours.
 
     In Pinocchio twists are [v; omega]. The coordinates of unbounded revolute and planar joints end with

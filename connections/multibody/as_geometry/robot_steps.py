@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from connections.coriolis.variational import UNSOLVED, Course, Recorded
+from connections.coriolis.variational import UNSOLVED, RecordedValues, VariationalMotion
 from connections.coriolis.variational_motion import Stepping
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.program.loop_stepping import stepping_of
@@ -35,7 +35,7 @@ class RobotSteps:
     def __init__(self, model: Any, force: Callable[..., Array] | None) -> None:
         self._model, self._force, self._stepped = model, force, stepping_of(model)
 
-    def begin(self, q: Array, v: Array) -> Course:
+    def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, nv) (`Steps.begin`).
 
         Raises
@@ -47,11 +47,11 @@ class RobotSteps:
         P = self._stepped(np.hstack([q, v]), still, np.ones(1), 1.0, -2).P
         guess = np.zeros((len(q), history_size(v.shape[1])))
         guess[:, : v.shape[1]] = v
-        return Course(q, P, none, none, guess)
+        return VariationalMotion(q, P, none, none, guess)
 
     def advance(
-        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: Course
-    ) -> tuple[Course, Recorded]:
+        self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: VariationalMotion
+    ) -> tuple[VariationalMotion, RecordedValues]:
         """The courses after `counts` (GOALS,) of steps, and the values after each, (m, GOALS, ...)."""
         recorded, last = [], np.flatnonzero(counts)[-1] if counts.any() else 0
         for at, count in enumerate(counts.tolist()):
@@ -60,9 +60,11 @@ class RobotSteps:
             if at <= last:
                 record = self._record(course)
             recorded.append(record)
-        return course, Recorded(*(np.stack(leaves, axis=1) for leaves in zip(*recorded, strict=True)))
+        return course, RecordedValues(*(np.stack(leaves, axis=1) for leaves in zip(*recorded, strict=True)))
 
-    def _made(self, stepping: Stepping, t0: float, count: int, course: Course) -> Course:
+    def _made(
+        self, stepping: Stepping, t0: float, count: int, course: VariationalMotion
+    ) -> VariationalMotion:
         """The course after `count` steps."""
         if self._force is not None:
             for _ in range(count):
@@ -74,7 +76,7 @@ class RobotSteps:
         more = stepping.shares, float(stepping.step), count, course.guess[going]
         return _after(course, going, self._stepped(y, forces, *more))
 
-    def _driven(self, stepping: Stepping, t0: float, course: Course) -> Course:
+    def _driven(self, stepping: Stepping, t0: float, course: VariationalMotion) -> VariationalMotion:
         """The course after one step under a control."""
         for row in np.flatnonzero(course.why == 0):
             y = np.hstack([course.q[row], course.P[row]])[None]
@@ -121,19 +123,19 @@ class RobotSteps:
         found.why[:] = UNSOLVED
         return found
 
-    def _record(self, course: Course) -> Recorded:
+    def _record(self, course: VariationalMotion) -> RecordedValues:
         """The values (m, ...) of the motions where they are now."""
         y, forces = np.hstack([course.q, course.P]), np.zeros((len(course.q), 2 * self._model.nv))
         found = self._stepped(y, forces, np.ones(1), 1.0, 0)
         v = found.guess[:, : self._model.nv]
         kinetic = 0.5 * np.einsum("mi,mi->m", v, course.P)
         good = (course.why == 0) & np.isfinite(v).all(axis=1)
-        return Recorded(course.q, v, kinetic, found.last, good)
+        return RecordedValues(course.q, v, kinetic, found.last, good)
 
 
-def _after(course: Course, rows: NDArray[np.int64], found: Stepped) -> Course:
+def _after(course: VariationalMotion, rows: NDArray[np.int64], found: Stepped) -> VariationalMotion:
     """The course in which these rows went on."""
-    new = Course(*(np.array(leaf) for leaf in course))
+    new = VariationalMotion(*(np.array(leaf) for leaf in course))
     new.why[rows] = found.why
     new.steps[rows] += found.steps
     good = rows[found.why == 0]

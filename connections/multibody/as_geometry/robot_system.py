@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from connections.coriolis.system import Forces
 
 
-class Robot(Definitions, Embedded, Protocol):
+class SystemRobot(Definitions, Embedded, Protocol):
     """The part of a `Model` that is used here."""
 
     @property
@@ -76,11 +76,11 @@ class RobotSystem(ByContent, MechanicalSystem):
     Source: [W] eq. (12); [E] eq. (11).
     """
 
-    model: Robot
+    model: SystemRobot
     gamma: float
     beta: np.ndarray | None
 
-    def __init__(self, model: Robot, gamma: float = 0.0, beta: Any = None) -> None:
+    def __init__(self, model: SystemRobot, gamma: float = 0.0, beta: Any = None) -> None:
         nabla, gamma = model.connection, as_number("gamma", gamma)
         if beta is not None:
             family = ContorsionFamily(nabla.metric)
@@ -335,7 +335,7 @@ class RobotSystem(ByContent, MechanicalSystem):
 class _Contorsion(Parametrized):
     """The contorsion of C* + gamma (C_x - C*) + sum beta S^T (S v x) S, q (nq,) -> D (nv, nv, nv)."""
 
-    def __init__(self, model: Robot, gamma: float, beta: np.ndarray | None) -> None:
+    def __init__(self, model: SystemRobot, gamma: float, beta: np.ndarray | None) -> None:
         self.model, self.gamma, self.beta = model, gamma, beta
 
     def __call__(self, q: jax.Array) -> jax.Array:

@@ -43,7 +43,7 @@ _COMPARED = 100  # most sets of joints of several velocities whose gains are com
 
 
 @dataclass(frozen=True, eq=False)
-class Choice:
+class IndependentChoice:
     """The choice of the independent joints of a cluster of m joints.
 
     Parameters

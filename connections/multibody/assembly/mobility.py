@@ -16,7 +16,7 @@ import numpy as np
 
 from connections.checks import ModelError
 from connections.geometry.numerics.least_squares import RANK, least_sine
-from connections.multibody.assembly.independence import MOST, MOST_GAIN, Choice
+from connections.multibody.assembly.independence import MOST, MOST_GAIN, IndependentChoice
 from connections.multibody.assembly.ranks import least_size, paths_of, scales_of, terms_of
 from connections.multibody.assembly.whole_joints import (
     Note,
@@ -215,7 +215,7 @@ class Conditions:
                 f"over-constrained: {self.names_of(cluster)} leaves the bodies {bodies} nothing to move: "
                 f"{len(K)} conditions of rank {rank} on {rank} velocities"
             )
-        choice = Choice(
+        choice = IndependentChoice(
             K,
             np.searchsorted(members, self.spanning.body_of[columns]),
             wanted[members],
@@ -235,7 +235,7 @@ class Conditions:
         self,
         cluster: int,
         members: np.ndarray,
-        choice: Choice,
+        choice: IndependentChoice,
         independent: np.ndarray,
         points: Sequence[np.ndarray],
     ) -> Note | None:
@@ -256,7 +256,7 @@ class Conditions:
         return Note(f"{reason}; give another reference, or independent=[...]")
 
     def _best_split(
-        self, members: np.ndarray, choice: Choice, q: np.ndarray
+        self, members: np.ndarray, choice: IndependentChoice, q: np.ndarray
     ) -> tuple[float, int, tuple[Joint, ...]] | None:
         """The gain at q with a joint of several velocities written as others, its body, and these joints.
 
@@ -268,7 +268,7 @@ class Conditions:
         return (gain, body, parts) if parts else None
 
     def _parted(
-        self, members: np.ndarray, choice: Choice, number: int, q: np.ndarray
+        self, members: np.ndarray, choice: IndependentChoice, number: int, q: np.ndarray
     ) -> tuple[float, tuple[Joint, ...]]:
         """The gain at q if one joint of several velocities is written as others, and these.
 
@@ -287,7 +287,7 @@ class Conditions:
         sizes = np.insert(np.delete(choice.sizes, number), number, [part.nv for part in parts])
         free, idle = np.full(len(sizes), -1), np.zeros(len(sizes), dtype=bool)
         joints = np.repeat(np.arange(len(sizes)), sizes)
-        other = Choice(K, joints, free, choice.rank, (), choice.widths, choice.geared, idle)
+        other = IndependentChoice(K, joints, free, choice.rank, (), choice.widths, choice.geared, idle)
         found = other.independent()
         return (np.inf if found is None else other.gain(np.flatnonzero(~found)), parts)
 
@@ -307,7 +307,7 @@ class Conditions:
         return written
 
     def _why_not(
-        self, cluster: int, members: np.ndarray, choice: Choice, mobility: int, q: np.ndarray
+        self, cluster: int, members: np.ndarray, choice: IndependentChoice, mobility: int, q: np.ndarray
     ) -> str:
         """Why no choice of independent joints is possible, in words."""
         loops, fixed = self.names_of(cluster), choice.declared

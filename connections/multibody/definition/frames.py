@@ -28,7 +28,7 @@ AXES = ("body", "world")
 WORLD = "world"  # the frame of the ground, unless a link has this name
 
 
-class Bodies(Protocol):
+class BodyKinematics(Protocol):
     """The kinematics of a tree or of closed chains, as far as this module needs it."""
 
     @property
@@ -114,23 +114,25 @@ def with_frames(tree: Tree, frames: Mapping[str, tuple[str, Any]]) -> Tree:
     return replace(tree, placements=placements)
 
 
-def frame_pose_at(bodies: Bodies, q: jax.Array, frame: str) -> jax.Array:
+def frame_pose_at(bodies: BodyKinematics, q: jax.Array, frame: str) -> jax.Array:
     """The homogeneous transform (4, 4), m, of a frame in the world, at q (nq,)."""
     return fixed_pose_at(bodies, q, *frame_of(bodies.tree, frame))
 
 
-def fixed_pose_at(bodies: Bodies, q: jax.Array, body: int, placement: Any) -> jax.Array:
+def fixed_pose_at(bodies: BodyKinematics, q: jax.Array, body: int, placement: Any) -> jax.Array:
     """The pose (4, 4), m, in the world, of a frame at `placement` in a body, -1 for the ground."""
     pose = jnp.asarray(placement)
     return pose if body < 0 else bodies.world_transforms_at(q)[body] @ pose
 
 
-def frame_jacobian_at(bodies: Bodies, q: jax.Array, frame: str, axes: str) -> jax.Array:
+def frame_jacobian_at(bodies: BodyKinematics, q: jax.Array, frame: str, axes: str) -> jax.Array:
     """J (6, nv) of a frame at q (nq,): its twist [omega; v] is J v, in the frame's or the world's axes."""
     return fixed_jacobian_at(bodies, q, *frame_of(bodies.tree, frame), axes)
 
 
-def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, axes: str) -> jax.Array:
+def fixed_jacobian_at(
+    bodies: BodyKinematics, q: jax.Array, body: int, placement: Any, axes: str
+) -> jax.Array:
     """J (6, nv), as of `frame_jacobian_at`, of a frame at `placement` in a body, -1 for the ground."""
     world = is_world(axes)
     if body < 0:
@@ -143,7 +145,7 @@ def fixed_jacobian_at(bodies: Bodies, q: jax.Array, body: int, placement: Any, a
     return J
 
 
-def first_moment_at(bodies: Bodies, q: jax.Array) -> jax.Array:
+def first_moment_at(bodies: BodyKinematics, q: jax.Array) -> jax.Array:
     """The first moment of mass, sum_b (m_b p_b + R_b h_b), (3,), kg m, in the world; h_b in body b."""
     inertias, transforms = bodies.tree.inertias, bodies.world_transforms_at(q)
     masses = inertias[:, 5, 5]

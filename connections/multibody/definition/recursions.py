@@ -28,7 +28,7 @@ from connections.multibody.definition.frames import frame_jacobian_at, frame_pos
 from connections.multibody.definition.robot_definition import Embedded, RobotDefinition
 
 
-class Robot(Embedded, Protocol):
+class DefinedRobot(Embedded, Protocol):
     """A `Model`, as far as the definitions use it."""
 
     @property
@@ -66,7 +66,7 @@ def least_contorsion_of(H: jax.Array, s: Any) -> jax.Array:
     return half_alternated(jnp.einsum("im,mjk->ijk", H, s))
 
 
-def contorsion_at(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+def contorsion_at(robot: DefinedRobot, q: Vector, body_factor: str) -> jax.Array:
     """D (n, n, n) of the connection that `body_factor`, not ``"christoffel"``, names."""
     if body_factor == "least":
         H = robot.definition.metric.matrix_at(q)
@@ -74,11 +74,11 @@ def contorsion_at(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
     return body_contorsion_at(robot, q)
 
 
-def _mass_matrix(robot: Robot, q: Vector) -> jax.Array:
+def _mass_matrix(robot: DefinedRobot, q: Vector) -> jax.Array:
     return robot.definition.metric.matrix_at(q)
 
 
-def _coriolis_matrix(robot: Robot, q: Vector, v: Vector, body_factor: str) -> jax.Array:
+def _coriolis_matrix(robot: DefinedRobot, q: Vector, v: Vector, body_factor: str) -> jax.Array:
     C = robot.definition.system.coriolis_matrix_at(q, v)
     return (
         C
@@ -87,65 +87,67 @@ def _coriolis_matrix(robot: Robot, q: Vector, v: Vector, body_factor: str) -> ja
     )
 
 
-def _mass_matrix_rate(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+def _mass_matrix_rate(robot: DefinedRobot, q: Vector, v: Vector) -> jax.Array:
     C = robot.definition.system.coriolis_matrix_at(q, v)
     return C + C.T
 
 
-def _christoffel_symbols(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+def _christoffel_symbols(robot: DefinedRobot, q: Vector, body_factor: str) -> jax.Array:
     metric, connection = robot.definition.metric, robot.definition.connection
     low = jnp.einsum("il,ljk->ijk", metric.matrix_at(q), connection.coefficients_at(q))
     return low if body_factor == "christoffel" else low - contorsion_at(robot, q, body_factor)
 
 
-def _coriolis_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
+def _coriolis_product(robot: DefinedRobot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
     product = robot.definition.connection.lowered_at(robot.definition.metric, q, v, w)
     if body_factor == "christoffel":
         return product
     return product - jnp.einsum("ijk,j,k->i", contorsion_at(robot, q, body_factor), v, w)
 
 
-def _coriolis_transpose_product(robot: Robot, q: Vector, v: Vector, w: Vector, body_factor: str) -> jax.Array:
+def _coriolis_transpose_product(
+    robot: DefinedRobot, q: Vector, v: Vector, w: Vector, body_factor: str
+) -> jax.Array:
     return _coriolis_matrix(robot, q, v, body_factor).T @ w
 
 
-def _inverse_dynamics(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+def _inverse_dynamics(robot: DefinedRobot, q: Vector, v: Vector, a: Vector) -> jax.Array:
     return robot.definition.system.inverse_dynamics_at(q, v, a)
 
 
-def _nonlinear_effects(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+def _nonlinear_effects(robot: DefinedRobot, q: Vector, v: Vector) -> jax.Array:
     return _inverse_dynamics(robot, q, v, jnp.zeros_like(v))
 
 
-def _gravity(robot: Robot, q: Vector) -> jax.Array:
+def _gravity(robot: DefinedRobot, q: Vector) -> jax.Array:
     return robot.definition.system.gravity_at(q)
 
 
-def _forward_dynamics(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+def _forward_dynamics(robot: DefinedRobot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
     return robot.definition.system.forward_dynamics_at(q, v, tau)
 
 
-def _inverse_mass_matrix(robot: Robot, q: Vector) -> jax.Array:
+def _inverse_mass_matrix(robot: DefinedRobot, q: Vector) -> jax.Array:
     inverse: jax.Array = jnp.linalg.inv(robot.definition.metric.matrix_at(q))
     return inverse
 
 
-def _mass_product(robot: Robot, q: Vector, x: Vector) -> jax.Array:
+def _mass_product(robot: DefinedRobot, q: Vector, x: Vector) -> jax.Array:
     return robot.definition.metric.matrix_at(q) @ x
 
 
-def _inverse_mass_product(robot: Robot, q: Vector, x: Vector) -> jax.Array:
+def _inverse_mass_product(robot: DefinedRobot, q: Vector, x: Vector) -> jax.Array:
     return solve_definite(robot.definition.metric.matrix_at(q), x)
 
 
-def _regressor(robot: Robot, q: Vector, v: Vector, v_r: Vector, a_r: Vector) -> jax.Array:
+def _regressor(robot: DefinedRobot, q: Vector, v: Vector, v_r: Vector, a_r: Vector) -> jax.Array:
     """Per body and parameter A^T (I (A a_r + Adot v_r - g) + B(A v) A v_r), I and B of the parameter."""
     A, A_rate, fall = _motion(robot, q, v)
     acceleration, twist, second = A @ a_r + A_rate @ v_r - fall, A @ v, A @ v_r
     return _by_parameters(lambda of: _transposed(A, of(acceleration) + _factor(of, twist, second)))
 
 
-def _momentum_regressor(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+def _momentum_regressor(robot: DefinedRobot, q: Vector, v: Vector) -> jax.Array:
     """Per body and parameter A^T I A v; and Adot^T I A v + A^T (I g - A v x* I A v), as C^T v - g."""
     A, A_rate, fall = _motion(robot, q, v)
     twist = A @ v
@@ -156,7 +158,7 @@ def _momentum_regressor(robot: Robot, q: Vector, v: Vector) -> jax.Array:
     return jnp.stack([momentum, rate])
 
 
-def _motion(robot: Robot, q: Vector, v: Vector) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _motion(robot: DefinedRobot, q: Vector, v: Vector) -> tuple[jax.Array, jax.Array, jax.Array]:
     """A and Adot (N, 6, nv), and the acceleration of free fall [0; R^T g], (N, 6)."""
     A, A_rate = jax.jvp(robot.kinematics.body_jacobians_at, (q,), (robot.frame.matrix_at(q) @ v,))
     R = robot.kinematics.world_transforms_at(q)[:, :3, :3]
@@ -201,40 +203,44 @@ def spatial_inertias(parameters: jax.Array) -> jax.Array:
     return jnp.einsum("np,pab->nab", parameters.reshape(-1, 10), PARAMETER_INERTIAS)
 
 
-def _inverse_dynamics_derivatives(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+def _inverse_dynamics_derivatives(robot: DefinedRobot, q: Vector, v: Vector, a: Vector) -> jax.Array:
     return _slopes(robot, _inverse_dynamics, q, v, a)
 
 
-def _forward_dynamics_derivatives(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+def _forward_dynamics_derivatives(robot: DefinedRobot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
     return _slopes(robot, _forward_dynamics, q, v, tau)
 
 
-def _slopes(robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector) -> jax.Array:
+def _slopes(
+    robot: DefinedRobot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector
+) -> jax.Array:
     """The derivatives along the frame, in v and in x, (3, n, n)."""
     along = robot.frame.lie_derivative_at(lambda p: function(robot, p, v, x), q).T
     return jnp.stack([along, *jax.jacfwd(lambda v, x: function(robot, q, v, x), (0, 1))(v, x)])
 
 
-def _inverse_dynamics_hessian_product(robot: Robot, q: Vector, v: Vector, a: Vector, w: Vector) -> jax.Array:
+def _inverse_dynamics_hessian_product(
+    robot: DefinedRobot, q: Vector, v: Vector, a: Vector, w: Vector
+) -> jax.Array:
     return _hessian(robot, _inverse_dynamics, q, v, a, w)
 
 
 def _forward_dynamics_hessian_product(
-    robot: Robot, q: Vector, v: Vector, tau: Vector, w: Vector
+    robot: DefinedRobot, q: Vector, v: Vector, tau: Vector, w: Vector
 ) -> jax.Array:
     return _hessian(robot, _forward_dynamics, q, v, tau, w)
 
 
-def _inverse_dynamics_second_derivatives(robot: Robot, q: Vector, v: Vector, a: Vector) -> jax.Array:
+def _inverse_dynamics_second_derivatives(robot: DefinedRobot, q: Vector, v: Vector, a: Vector) -> jax.Array:
     return _second_slopes(robot, _inverse_dynamics, q, v, a)
 
 
-def _forward_dynamics_second_derivatives(robot: Robot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
+def _forward_dynamics_second_derivatives(robot: DefinedRobot, q: Vector, v: Vector, tau: Vector) -> jax.Array:
     return _second_slopes(robot, _forward_dynamics, q, v, tau)
 
 
 def _second_slopes(
-    robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector
+    robot: DefinedRobot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector
 ) -> jax.Array:
     """The derivatives of `_slopes`, (4, n, n, n); the last index is of the one taken last.
 
@@ -247,7 +253,7 @@ def _second_slopes(
 
 
 def _hessian(
-    robot: Robot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector, w: Vector
+    robot: DefinedRobot, function: Callable[..., jax.Array], q: Vector, v: Vector, x: Vector, w: Vector
 ) -> jax.Array:
     """Second derivatives of phi = w . function, (4, n, n); the last index is of the one taken last.
 
@@ -266,56 +272,58 @@ def _hessian(
     return jnp.stack([in_q[0], in_q[1], in_v, in_q[2]])
 
 
-def _coriolis_matrix_rate(robot: Robot, q: Vector, v: Vector, a: Vector, body_factor: str) -> jax.Array:
+def _coriolis_matrix_rate(
+    robot: DefinedRobot, q: Vector, v: Vector, a: Vector, body_factor: str
+) -> jax.Array:
     along = robot.frame.matrix_at(q) @ v
     rate: jax.Array
     _, rate = jax.jvp(lambda p, v: _coriolis_matrix(robot, p, v, body_factor), (q, v), (along, a))
     return rate
 
 
-def _christoffel_derivatives(robot: Robot, q: Vector, body_factor: str) -> jax.Array:
+def _christoffel_derivatives(robot: DefinedRobot, q: Vector, body_factor: str) -> jax.Array:
     along = robot.frame.lie_derivative_at(partial(_christoffel_symbols, robot, body_factor=body_factor), q)
     return jnp.moveaxis(along, 0, -1)
 
 
-def _curvature_operator(robot: Robot, q: Vector, v: Vector) -> jax.Array:
+def _curvature_operator(robot: DefinedRobot, q: Vector, v: Vector) -> jax.Array:
     return jnp.einsum("ijkl,j,l->ik", _curvature(robot, q), v, v)
 
 
-def _curvature(robot: Robot, q: Vector) -> jax.Array:
+def _curvature(robot: DefinedRobot, q: Vector) -> jax.Array:
     R = robot.definition.connection.curvature_at(q)
     return jnp.einsum("im,mjkl->ijkl", robot.definition.metric.matrix_at(q), R)
 
 
-def _forward_kinematics(robot: Robot, q: Vector) -> jax.Array:
+def _forward_kinematics(robot: DefinedRobot, q: Vector) -> jax.Array:
     poses: jax.Array = robot.kinematics.world_transforms_at(q)
     return poses
 
 
-def _body_jacobians(robot: Robot, q: Vector) -> jax.Array:
+def _body_jacobians(robot: DefinedRobot, q: Vector) -> jax.Array:
     return robot.body_jacobians_at(q)
 
 
-def _frame_pose(robot: Robot, q: Vector, frame: str) -> jax.Array:
+def _frame_pose(robot: DefinedRobot, q: Vector, frame: str) -> jax.Array:
     return frame_pose_at(robot.kinematics, q, frame)
 
 
-def _frame_jacobian(robot: Robot, q: Vector, frame: str, axes: str) -> jax.Array:
+def _frame_jacobian(robot: DefinedRobot, q: Vector, frame: str, axes: str) -> jax.Array:
     return frame_jacobian_at(robot.kinematics, q, frame, axes)
 
 
-def _frame_jacobian_rate(robot: Robot, q: Vector, v: Vector, frame: str, axes: str) -> jax.Array:
+def _frame_jacobian_rate(robot: DefinedRobot, q: Vector, v: Vector, frame: str, axes: str) -> jax.Array:
     rate: jax.Array
     along = robot.frame.matrix_at(q) @ v
     _, rate = jax.jvp(lambda p: frame_jacobian_at(robot.kinematics, p, frame, axes), (q,), (along,))
     return rate
 
 
-def _center_of_mass(robot: Robot, q: Vector) -> jax.Array:
+def _center_of_mass(robot: DefinedRobot, q: Vector) -> jax.Array:
     return robot.center_of_mass_at(q)
 
 
-def _center_of_mass_jacobian(robot: Robot, q: Vector) -> jax.Array:
+def _center_of_mass_jacobian(robot: DefinedRobot, q: Vector) -> jax.Array:
     return robot.frame.lie_derivative_at(robot.center_of_mass_at, q).T
 
 

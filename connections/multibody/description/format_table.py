@@ -36,7 +36,7 @@ _FOLDER = files(__package__) / "formats"  # in an archive, too
 
 
 @dataclass(frozen=True)
-class Row:
+class FormatRow:
     """The entry of an element or attribute: its fate, and words about it."""
 
     fate: str
@@ -48,8 +48,8 @@ class Entry:
     """An element of a format and its attributes."""
 
     path: str
-    row: Row
-    attributes: Mapping[str, Row]
+    row: FormatRow
+    attributes: Mapping[str, FormatRow]
     neutral: frozenset[str] = frozenset({"0"})
     below: str = ""
     strict: bool = False
@@ -79,7 +79,7 @@ class FormatTable:
         names = (each[len(start) :] for each in self.entries if each.startswith(start))
         return tuple(dict.fromkeys(name.partition("/")[0] for name in names))
 
-    def row(self, path: str, attribute: str = "") -> Row:
+    def row(self, path: str, attribute: str = "") -> FormatRow:
         """The row of an element, or of its attribute; `KeyError` if there is none."""
         entry = self.entries[path]
         return entry.attributes[attribute] if attribute else entry.row
@@ -97,14 +97,14 @@ def table_of(name: str) -> FormatTable:
 
 
 def _entry(path: str, given: Mapping[str, Any]) -> Entry:
-    attributes: dict[str, Row] = {}
+    attributes: dict[str, FormatRow] = {}
     for fate in FATES:
         named = given.get(fate, {})
         words = dict.fromkeys(named.split(), "") if isinstance(named, str) else named
-        attributes |= {name: Row(fate, said) for name, said in words.items()}
+        attributes |= {name: FormatRow(fate, said) for name, said in words.items()}
     return Entry(
         path,
-        Row(given.get("fate", "read"), given.get("words", "")),
+        FormatRow(given.get("fate", "read"), given.get("words", "")),
         attributes,
         frozenset(given.get("neutral", "0").split()),
         given.get("below", ""),

@@ -20,7 +20,7 @@ from connections.multibody.joints.motors import Passive
 _OF_ONE = ("revolute", "continuous", "prismatic")
 _SEVERAL = (
     "one number for velocities of several units, which is not read; "
-    "write model.with_passive(mb.Passive(damping={joint: [...]}))"
+    "write model.with_passive(mb.joints.Passive(damping={joint: [...]}))"
 )
 
 

@@ -19,7 +19,7 @@ from connections.multibody.description.format_table import (
     REFUSED,
     WARNED,
     Entry,
-    Row,
+    FormatRow,
     table_of,
 )
 from connections.multibody.description.left_out import LeftOut
@@ -148,7 +148,7 @@ def _places(top: str, name: str, is_attribute: bool) -> Iterator[str]:
             continue
         if tag == name and (not is_attribute or first == top or top not in _TOPS):
             yield f"<{name} ...> in <{above.rpartition('/')[2] or 'robot'}>"
-        known = entry.attributes.get(name, Row("")).fate == READ
+        known = entry.attributes.get(name, FormatRow("")).fate == READ
         if known and name not in _ANYWHERE and (first == top or top not in _TOPS):
             yield f'<{tag} {name}="...">'
 

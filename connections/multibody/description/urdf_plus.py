@@ -61,7 +61,7 @@ def read_closures(
         circle; nothing determines a joint that is not independent. The message names the element.
     """
     _require_names(root)
-    chains = _Chains([str(link.get("name")) for link in root.findall("link")], edges)
+    chains = _LinkTree([str(link.get("name")) for link in root.findall("link")], edges)
     loops = [_loop(element, chains, turns) for element in root.findall("loop")]
     loops += read_loops(root, edges, turns)
     _require_unique([loop.name for loop in loops], root)
@@ -85,7 +85,7 @@ def read_closures(
     )
 
 
-class _Chains:
+class _LinkTree:
     """The tree of links, for walks towards the root."""
 
     def __init__(self, links: Iterable[str], edges: Sequence[Edge]) -> None:
@@ -135,7 +135,7 @@ class _Chains:
 # --- the elements ------------------------------------------------------------------------------------------
 
 
-def _loop(element: Element, chains: _Chains, turns: Mapping[str, np.ndarray]) -> Loop:
+def _loop(element: Element, chains: _LinkTree, turns: Mapping[str, np.ndarray]) -> Loop:
     name = str(element.get("name"))
     owner = f"loop '{name}'"
     links = chains.ends(owner, element)
@@ -167,7 +167,7 @@ def _loop(element: Element, chains: _Chains, turns: Mapping[str, np.ndarray]) ->
     return Loop(name, links[0], links[1], closure, origins[0], origins[1])
 
 
-def _coupling(element: Element, chains: _Chains) -> Coupling:
+def _coupling(element: Element, chains: _LinkTree) -> Coupling:
     name = str(element.get("name"))
     owner = f"coupling '{name}'"
     if element.get("type", "rolling") != "rolling":
@@ -189,7 +189,7 @@ def _coupling(element: Element, chains: _Chains) -> Coupling:
     return Coupling(name, tuple(coefficients), tuple(coefficients.values()))
 
 
-def _mimics(root: Element, chains: _Chains) -> dict[str, Coupling]:
+def _mimics(root: Element, chains: _LinkTree) -> dict[str, Coupling]:
     """The couplings of mimic joints, by the name of the joint that mimics."""
     mimics: dict[str, Coupling] = {}
     leaders: dict[str, str] = {}
@@ -227,7 +227,7 @@ def _require_no_circle(joint: str, leaders: Mapping[str, str]) -> None:
 # --- which joints are independent --------------------------------------------------------------------------
 
 
-def _dependent(root: Element, chains: _Chains, mimics: Mapping[str, Coupling]) -> list[str]:
+def _dependent(root: Element, chains: _LinkTree, mimics: Mapping[str, Coupling]) -> list[str]:
     """The moving joints that loops and couplings determine: marked as dependent, or mimicking another."""
     dependent = []
     for element in root.findall("joint"):

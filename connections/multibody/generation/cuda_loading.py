@@ -42,7 +42,7 @@ def load_cuda(folder: Any) -> CFunctions:
     Examples
     --------
     >>> from connections import multibody as mb
-    >>> mb.load_cuda("no_such_folder")
+    >>> mb.codegen.load_cuda("no_such_folder")
     Traceback (most recent call last):
         ...
     FileNotFoundError: no_such_folder: expected a folder that generate_c wrote

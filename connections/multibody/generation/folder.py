@@ -137,7 +137,7 @@ def generate_c(
     Examples
     --------
     >>> from connections import multibody as mb
-    >>> made = mb.generate_c(mb.example("arm"), ["coriolis_matrix"], "/tmp/arm_in_c", name="arm")
+    >>> made = mb.codegen.generate_c(mb.example("arm"), ["coriolis_matrix"], "/tmp/arm_in_c", name="arm")
     >>> sorted(path.name for path in made.folder.iterdir())  # doctest: +NORMALIZE_WHITESPACE
     ['CMakeLists.txt', 'README.md', 'arm.h', 'arm.json', 'arm_casadi.c', 'arm_coriolis_matrix.c',
      'arm_support.h', 'example.c', 'test_arm.c']

@@ -21,7 +21,7 @@ from connections.engines.recorded.execution import Interpreter
 from connections.engines.recorded.expressions import Number, Record
 from connections.engines.recorded.pieces import statements_in_pieces
 from connections.geometry.numerics.scales import POINT_TOLERANCE
-from connections.multibody.generation.recording import Recorded
+from connections.multibody.generation.recording import RecordedFunction
 from connections.multibody.loops.lost_digits import least_pivot
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
@@ -50,7 +50,7 @@ def statuses(loops: bool) -> list[tuple[str, str]]:
     return [(name, meaning) for name, meaning in STATUSES.items() if loops or name not in _OF_LOOPS]
 
 
-class Part(Protocol):
+class CalledFunction(Protocol):
     """A function that a C function calls."""
 
     @property
@@ -78,7 +78,7 @@ class CFunction:
     """
 
     name: str
-    recorded: Recorded
+    recorded: RecordedFunction
     real: Real
     declaration: str
     body: tuple[str, ...]
@@ -87,7 +87,7 @@ class CFunction:
     operations: Counter[str]
     stack: int
     live: int
-    parts: tuple[Part, ...] = ()
+    parts: tuple[CalledFunction, ...] = ()
 
     @cached_property
     def text(self) -> str:
@@ -145,7 +145,7 @@ def definition(declaration: str, statements: Sequence[str]) -> str:
     return declaration + "\n{\n" + "".join(f"    {line}\n" for line in statements) + "}\n"
 
 
-def c_function(recorded: Recorded, name: str, real: Real) -> CFunction:
+def c_function(recorded: RecordedFunction, name: str, real: Real) -> CFunction:
     """The C function of a recorded recursion.
 
     Parameters
@@ -199,7 +199,7 @@ def _runs(numbers: Sequence[int]) -> tuple[tuple[int, int], ...]:
 
 
 def _pieces(
-    recorded: Recorded, body: Code, name: str, real: Real
+    recorded: RecordedFunction, body: Code, name: str, real: Real
 ) -> tuple[Sequence[str], tuple[Piece, ...], int]:
     """(lines for the angles, the pieces of a long function, the count of numbers that the pieces share)."""
     if sum(map(len, body.lines)) <= WHOLE:
@@ -220,7 +220,7 @@ def _variables(lines: Sequence[str]) -> int:
     return sum(line.startswith("const ") for line in lines)
 
 
-def declaration_of(recorded: Recorded, name: str, real: Real) -> str:
+def declaration_of(recorded: RecordedFunction, name: str, real: Real) -> str:
     """The declaration of a C function, without the semicolon."""
     given = ", ".join(f"const {real.name} *restrict {argument}" for argument, _ in recorded.sizes)
     return f"int {name}_{recorded.function.name}({given}, {real.name} *restrict out)"
@@ -322,7 +322,7 @@ def _is_zero(x: object) -> bool:
     return not isinstance(x, Number) and x == 0.0
 
 
-def _declared(recorded: Recorded, body: Code, kept: int, real: Real) -> list[str]:
+def _declared(recorded: RecordedFunction, body: Code, kept: int, real: Real) -> list[str]:
     lines = [f"{real.name} kept[{kept}];"] if kept else []
     if body.angles:
         lines.append(f"{real.name} angles[{body.angles}], sines[{body.angles}], cosines[{body.angles}];")
@@ -333,12 +333,12 @@ def _declared(recorded: Recorded, body: Code, kept: int, real: Real) -> list[str
     return lines
 
 
-def _within(name: str, recorded: Recorded, limit: str) -> str:
+def _within(name: str, recorded: RecordedFunction, limit: str) -> str:
     tests = [f"{name}_are_within({argument}, {size}, {limit})" for argument, size in recorded.sizes]
     return " && ".join(tests)
 
 
-def first_tests(recorded: Recorded, name: str, real: Real) -> list[str]:
+def first_tests(recorded: RecordedFunction, name: str, real: Real) -> list[str]:
     """Statements that refuse what is given if it is bad."""
     lines = []
     status = name.upper()
@@ -368,12 +368,12 @@ def quaternion_tests(record: Record, squares: Sequence[Any], name: str, real: Re
     return lines
 
 
-def _asks_results(recorded: Recorded, real: Real) -> bool:
+def _asks_results(recorded: RecordedFunction, real: Real) -> bool:
     """Whether results are looked at only if what is given is large; with a pivot, they always are."""
     return not recorded.pivots and not real.suffix and recorded.limit > 0.0
 
 
-def _ending(recorded: Recorded, name: str, real: Real) -> list[str]:
+def _ending(recorded: RecordedFunction, name: str, real: Real) -> list[str]:
     """Statements that return the status."""
     lines, status = [], name.upper()
     if recorded.pivots:

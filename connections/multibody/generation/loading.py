@@ -164,9 +164,9 @@ def load_c(folder: Any, *, compiler: str | None = None, flags: Sequence[str] = (
     --------
     >>> from connections import multibody as mb
     >>> robot = mb.example("four_bar")
-    >>> mb.generate_c(robot, ["mass_matrix"], "generated")  # doctest: +SKIP
-    >>> mb.load_c("generated").mass_matrix([0.4])  # doctest: +SKIP
-    >>> mb.load_c("no_such_folder")
+    >>> mb.codegen.generate_c(robot, ["mass_matrix"], "generated")  # doctest: +SKIP
+    >>> mb.codegen.load_c("generated").mass_matrix([0.4])  # doctest: +SKIP
+    >>> mb.codegen.load_c("no_such_folder")
     Traceback (most recent call last):
         ...
     FileNotFoundError: no_such_folder: expected a folder that generate_c wrote

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from connections.engines.recorded.c_code import Real, code
 from connections.multibody.generation.function_text import FRAMES, quaternion_tests
-from connections.multibody.generation.loops import Block, RecordedLoop, RecordedLoops
+from connections.multibody.generation.loops import LoopBlock, RecordedLoop, RecordedLoops
 from connections.multibody.kernels.loop_path import (
     DONE,
     MOST_CORRECTIONS,
@@ -229,7 +229,7 @@ def _loop_text(number: int, loop: RecordedLoop) -> str:
     return f"        {{{len(loop.source)}, {loop.rows}, {parts}}},"
 
 
-def _block(function: str, block: Block, name: str, real: Real) -> tuple[str, int]:
+def _block(function: str, block: LoopBlock, name: str, real: Real) -> tuple[str, int]:
     """The C text of a block, a static function, and the number of doubles in its variables."""
     results = [(f"{array}[{k}]", x) for array, _, entries in block.written for k, x in entries.items()]
     body = code(block.record, results, real)

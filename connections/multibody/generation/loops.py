@@ -16,7 +16,7 @@ from connections.engines.inlined.simd import sine_cosine, smaller
 from connections.engines.inlined.vectors import reduced_angle
 from connections.engines.recorded.execution import (
     Interpreter,
-    Slots,
+    MemoryPointer,
     Table,
     Unbounded,
     Workspace,
@@ -35,7 +35,7 @@ from connections.multibody.tolerances import CLOSED
 
 
 @dataclass(frozen=True)
-class Block:
+class LoopBlock:
     """Recorded operations between two decisions.
 
     Attributes
@@ -70,10 +70,10 @@ class RecordedLoop:
     follows: tuple[bool, ...]
     dependent: int
     rows: int
-    predict: Block
-    correct: Block
-    change: Block
-    derivatives: Block
+    predict: LoopBlock
+    correct: LoopBlock
+    change: LoopBlock
+    derivatives: LoopBlock
 
 
 @dataclass(frozen=True)
@@ -93,7 +93,7 @@ class RecordedLoops:
     spanning: int
     size: int
     start: tuple[float, ...]
-    linear: Block
+    linear: LoopBlock
     squares: tuple[Any, ...]
     loops: tuple[RecordedLoop, ...]
 
@@ -105,23 +105,23 @@ class _Recording:
         self.record, self.squares = Record(), list[Any]()
         self.pivot: Any = None  # of K_d, where it was factorized last
         self.interpreter = interpreter(self)
-        self.closure = Slots(Table(model.program.arrays[1]))
+        self.closure = MemoryPointer(Table(model.program.arrays[1]))
         closure = self.run(unpack_closure, self.closure)
-        self.parts = closure._replace(work=Slots(Workspace(self.record.unwritten)))
+        self.parts = closure._replace(work=MemoryPointer(Workspace(self.record.unwritten)))
 
     def run(self, kernel: Any, *arguments: Any) -> Any:
         """The result of a kernel's Python code."""
         return self.interpreter.function(kernel)(*arguments)
 
-    def given(self, array: str, size: int) -> Slots:
+    def given(self, array: str, size: int) -> MemoryPointer:
         """An array of the C function."""
-        return Slots({k: self.record.given(array, k) for k in range(size)}, 0, (size,))
+        return MemoryPointer({k: self.record.given(array, k) for k in range(size)}, 0, (size,))
 
     def loop(self, number: int) -> Any:
         """The parts of a loop."""
         return self.run(unpack_loop, self.parts, number)
 
-    def factorized_at(self, loop: Any, x: Slots) -> None:
+    def factorized_at(self, loop: Any, x: MemoryPointer) -> None:
         """Evaluate the conditions at x, and factorize K_d."""
         copy(x, loop.x, loop.coordinates)
         self.length = self.run(newton, loop)[1]
@@ -134,11 +134,11 @@ def interpreter(recording: Any, further: dict[Any, Any] | None = None) -> Interp
     """
     least = Interpreter({smaller: lambda x, y: -largest(-x, -y)}).function(pivot_of)
 
-    def pivot(loop: Any, A: Slots) -> float:
+    def pivot(loop: Any, A: MemoryPointer) -> float:
         recording.pivot = least(loop, A)
         return 1.0  # C tests it
 
-    def length(A: Slots, p: int, d: int, x: Slots) -> Any:
+    def length(A: MemoryPointer, p: int, d: int, x: MemoryPointer) -> Any:
         steps = [x[j] * recording.run(column_length, A, p, d, j) for j in range(d)]
         return applied("sqrt", sum(step * step for step in steps))
 
@@ -159,13 +159,13 @@ def interpreter(recording: Any, further: dict[Any, Any] | None = None) -> Interp
     )
 
 
-def copy(source: Slots, target: Slots, count: int) -> None:
+def copy(source: MemoryPointer, target: MemoryPointer, count: int) -> None:
     """Copy numbers from one array to another."""
     for k in range(count):
         target.memory[target.at + k] = source[k]
 
 
-def entries(slots: Slots, count: int) -> dict[int, Any]:
+def entries(slots: MemoryPointer, count: int) -> dict[int, Any]:
     """The numbers of an array by entry."""
     return {k: slots[k] for k in range(count)}
 
@@ -179,7 +179,9 @@ def record_loops(model: Model) -> RecordedLoops:
     """
     recording = _Recording(model)
     parts, solution = recording.parts, Workspace(recording.record.unwritten)
-    recording.run(solve_linear, recording.closure, recording.given("q", parts.nq), parts.nq, Slots(solution))
+    recording.run(
+        solve_linear, recording.closure, recording.given("q", parts.nq), parts.nq, MemoryPointer(solution)
+    )
     known = {k: solution[k] for k in range(parts.spanning_nq)}
     loops = tuple(_record_loop(model, number) for number in range(parts.loops))
     own = {loop.source[k] for loop in loops for k in range(len(loop.source)) if loop.follows[k]}
@@ -191,7 +193,7 @@ def record_loops(model: Model) -> RecordedLoops:
         spanning=parts.spanning_nq,
         size=parts.size,
         start=tuple(start),
-        linear=Block((("q", parts.nq),), recording.record, (("goal", parts.spanning_nq, linear),)),
+        linear=LoopBlock((("q", parts.nq),), recording.record, (("goal", parts.spanning_nq, linear),)),
         squares=tuple(recording.squares),
         loops=loops,
     )
@@ -217,7 +219,7 @@ def _record_loop(model: Model, number: int) -> RecordedLoop:
     )
 
 
-def _predict_block(model: Model, number: int) -> Block:
+def _predict_block(model: Model, number: int) -> LoopBlock:
     recording = _Recording(model)
     loop = recording.loop(number)
     count = loop.coordinates
@@ -228,10 +230,10 @@ def _predict_block(model: Model, number: int) -> Block:
     turn = largest(turn, recording.run(predict, loop))
     # `predict` begins at the base, and the independent coordinates stay where `advance` put them.
     written = ("x", count, entries(loop.x, count)), ("turn", 1, {0: turn})
-    return Block((("base", count), ("goal", count)), recording.record, written)
+    return LoopBlock((("base", count), ("goal", count)), recording.record, written)
 
 
-def _correct_block(model: Model, number: int) -> Block:
+def _correct_block(model: Model, number: int) -> LoopBlock:
     recording = _Recording(model)
     loop = recording.loop(number)
     count = loop.coordinates
@@ -244,10 +246,10 @@ def _correct_block(model: Model, number: int) -> Block:
         ("pivot", 1, {0: recording.pivot}),
         ("gaps", loop.rows, gaps),
     )
-    return Block((("x", count),), recording.record, written)
+    return LoopBlock((("x", count),), recording.record, written)
 
 
-def _change_block(model: Model, number: int) -> Block:
+def _change_block(model: Model, number: int) -> LoopBlock:
     recording = _Recording(model)
     loop = recording.loop(number)
     count = loop.coordinates
@@ -255,13 +257,13 @@ def _change_block(model: Model, number: int) -> Block:
     recording.run(keep, loop)
     recording.factorized_at(loop, recording.given("x", count))
     change = recording.run(change_of_K, loop)
-    return Block((("base", count), ("x", count)), recording.record, (("change", 1, {0: change}),))
+    return LoopBlock((("base", count), ("x", count)), recording.record, (("change", 1, {0: change}),))
 
 
-def _derivatives_block(model: Model, number: int) -> Block:
+def _derivatives_block(model: Model, number: int) -> LoopBlock:
     recording = _Recording(model)
     loop, size = recording.loop(number), recording.parts.size
     recording.factorized_at(loop, recording.given("x", loop.coordinates))
     solution = Workspace(recording.record.unwritten)
-    recording.run(write_derivatives, loop, Slots(solution), 0, 1)
-    return Block((("x", loop.coordinates),), recording.record, (("loops", size, dict(solution)),))
+    recording.run(write_derivatives, loop, MemoryPointer(solution), 0, 1)
+    return LoopBlock((("x", loop.coordinates),), recording.record, (("loops", size, dict(solution)),))

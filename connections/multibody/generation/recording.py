@@ -19,7 +19,7 @@ from connections._words import no_such
 from connections.checks import ModelError
 from connections.engines.inlined.vectors import transpose_times
 from connections.engines.recorded.execution import (
-    Slots,
+    MemoryPointer,
     Table,
     Workspace,
 )
@@ -145,7 +145,7 @@ def exported_function(name: str) -> Exported:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedFunction:
     """A function as operations on given numbers.
 
     Attributes
@@ -177,7 +177,7 @@ class Recorded:
         return math.prod(self.shape)
 
 
-def record(model: Model, function: Exported) -> Recorded:
+def record(model: Model, function: Exported) -> RecordedFunction:
     """Record a function for a model.
 
     Raises
@@ -206,8 +206,8 @@ class Recording:
         self.passive: RecordedPassive | None = None
         self.interpreter = interpreter(self, replaced)
         self.work = Workspace(self.record.unwritten)
-        tree = self.run(unpack_tree, Slots(self.table))
-        self.tree = tree._replace(work=Slots(self.work))
+        tree = self.run(unpack_tree, MemoryPointer(self.table))
+        self.tree = tree._replace(work=MemoryPointer(self.work))
         self.sizes = function.sizes(model)
 
     def run(self, kernel: Any, *arguments: Any) -> Any:
@@ -223,7 +223,7 @@ class Recording:
         """Put a function of Python in the place of a kernel that has not run yet."""
         self.interpreter.replace(kernel, function)
 
-    def of_tree(self) -> Recorded:
+    def of_tree(self) -> RecordedFunction:
         """The recursion of a tree."""
         self.round_rotations()
         self.read(read_configuration, self.tree, self.tree.work, self.given("q"))
@@ -235,18 +235,18 @@ class Recording:
             self._begin_at_first_link()
         return self._recorded(self.row.kernel, (self.tree,), self.tree)
 
-    def of_closed_chain(self) -> Recorded:
+    def of_closed_chain(self) -> RecordedFunction:
         """The recursion of a closed chain with constant G."""
         file = self._file_of_closed_chain()
         self.round_rotations()
         _, closure, clusters = self.model.program.arrays_of(self.function.recursion)
-        reduced = self.run(unpack_clusters, Slots(Table(clusters)))
-        parts = self.run(unpack_closure, Slots(Table(closure)))
+        reduced = self.run(unpack_clusters, MemoryPointer(Table(clusters)))
+        parts = self.run(unpack_closure, MemoryPointer(Table(closure)))
         if parts.loops:
             self.sizes[0] = ("loops", reduced.solution_size)
-            given = Slots(Table(closure)), True, self._solution(reduced, parts)
+            given = MemoryPointer(Table(closure)), True, self._solution(reduced, parts)
         else:
-            given = Slots(Table(closure)), False, self.given("q")
+            given = MemoryPointer(Table(closure)), False, self.given("q")
         self.read(read_solution, self.tree, reduced, *given)
         # Quaternions are tested once, not again in q_s, and not where loops are closed before.
         del self.squares[0 if parts.loops else parts.quaternions :]
@@ -258,23 +258,23 @@ class Recording:
             self._write_bias_rates(reduced, parts)
         return self._recorded(file, (self.tree, reduced), reduced)
 
-    def _solution(self, reduced: Any, parts: Any) -> Slots:
+    def _solution(self, reduced: Any, parts: Any) -> MemoryPointer:
         """A solution of loops that is given; entries of G and LG that do not vary are constants."""
         numbers = {k: parts.template[k] for k in range(reduced.solution_size)}
         varying = [*range(self.tree.nq), *(reduced.varying[k] for k in range(reduced.varying_count))]
         numbers.update((k, self.record.given("loops", k)) for k in varying)
-        return Slots(numbers, 0, (reduced.solution_size,))
+        return MemoryPointer(numbers, 0, (reduced.solution_size,))
 
     def _write_bias_rates(self, reduced: Any, parts: Any) -> None:
         """L_j (L_v G) v of all loops, as the program gives them to the kernel."""
-        rates = Slots(self.work, reduced.bias_rates)
+        rates = MemoryPointer(self.work, reduced.bias_rates)
         for k in range(reduced.G_size):
             self.work[reduced.bias_rates + k] = 0.0
-        solution = Slots(self.work, reduced.solution)
-        parts = parts._replace(work=Slots(Workspace(self.record.unwritten)))
+        solution = MemoryPointer(self.work, reduced.solution)
+        parts = parts._replace(work=MemoryPointer(Workspace(self.record.unwritten)))
         for number in range(parts.loops):
             loop = self.run(unpack_loop, parts, number)
-            v = Slots(self.work, reduced.vectors + loop.velocity)
+            v = MemoryPointer(self.work, reduced.vectors + loop.velocity)
             self.run(rates_of_loop, loop, solution, v, parts.spanning_nq, rates)
 
     def _file_of_closed_chain(self) -> str:
@@ -288,13 +288,13 @@ class Recording:
             raise ModelError(f"{name}: it is no recursion for mechanisms with loops or couplings")
         return self.row.closed
 
-    def given(self, name: str) -> Slots:
+    def given(self, name: str) -> MemoryPointer:
         """An argument of the C function."""
         size = dict(self.sizes)[name]
         if self.still and name in self.row.vectors:
-            return Slots(dict.fromkeys(range(size), 0.0), 0, (size,))
+            return MemoryPointer(dict.fromkeys(range(size), 0.0), 0, (size,))
         numbers = {k: self.record.given(name, k) for k in range(size)}
-        return Slots(numbers, 0, (size,))
+        return MemoryPointer(numbers, 0, (size,))
 
     def _write_vectors(self, first: int, nv: int) -> None:
         for number, vector in enumerate(self.row.vectors):
@@ -337,17 +337,17 @@ class Recording:
         for k, number in enumerate(neutral, start=tree.coordinate[1]):
             work[k] = work[tree.angles + k] = number
 
-    def _recorded(self, file: str, objects: tuple[Any, ...], of: Any) -> Recorded:
+    def _recorded(self, file: str, objects: tuple[Any, ...], of: Any) -> RecordedFunction:
         kernel = getattr(importlib.import_module(f"{_KERNELS}.{file}"), self.function.recursion)
         given = self.model.program.choice(self.function.recursion, self.function.chosen)
-        chosen = [x if isinstance(x, int) else Slots(Table(x)) for x in given]
+        chosen = [x if isinstance(x, int) else MemoryPointer(Table(x)) for x in given]
         chosen += [True] * (self.row.mirrored and not self.model.closed)
         results = Workspace((lambda slot: 0.0) if self.row.sparse else self.record.unwritten)
-        self.run(kernel, *objects, self.tree.work, Slots(results), *chosen)
+        self.run(kernel, *objects, self.tree.work, MemoryPointer(results), *chosen)
         if self.passive is not None:
             add_to_results(self.function.recursion, self.passive, results)
         pivots = range(of.pivots, of.pivots + of.nv) if self.row.inverse else ()
-        return Recorded(
+        return RecordedFunction(
             function=self.function,
             sizes=tuple(self.sizes),
             shape=self.model.program.cores[self.function.recursion],

@@ -19,7 +19,7 @@ from connections.checks import ModelError
 from connections.engines.inlined.logarithms import TERMS, logarithm_coefficients, logarithm_series
 from connections.engines.inlined.vectors import quaternion_of, vector_of
 from connections.engines.recorded.c_code import Code, Real, code
-from connections.engines.recorded.execution import Slots, Workspace
+from connections.engines.recorded.execution import MemoryPointer, Workspace
 from connections.engines.recorded.expressions import Record, applied
 from connections.engines.recorded.pieces import statements_in_pieces
 from connections.multibody.generation.function_text import (
@@ -32,7 +32,7 @@ from connections.multibody.generation.function_text import (
     definition,
     first_tests,
 )
-from connections.multibody.generation.recording import Exported, Recorded, Recording
+from connections.multibody.generation.recording import Exported, RecordedFunction, Recording
 from connections.multibody.kernels.elementary_joints import displace_further, put_way
 from connections.multibody.kernels.layout import DISPLACEMENT, PARAMETERS
 from connections.multibody.kernels.layout import STEP_LINK as LINK
@@ -58,23 +58,26 @@ Statements = tuple[Code, list[str], list[str]]  # the code, and its texts before
 _TINY = 1e-300  # added to squares, so that nothing is divided by zero
 
 
-def record_momentum(model: Model, function: Exported) -> Recorded:
+def record_momentum(model: Model, function: Exported) -> RecordedFunction:
     """Record `discrete_momentum`."""
     recording = _recording(model, function)
     tree, work, h = recording.tree, recording.tree.work, recording.record.given("h", 0)
     recording.read(read_configuration, tree, work, recording.given("q1"))
-    target = Slots({k: work[k] for k in range(tree.nq)})
+    target = MemoryPointer({k: work[k] for k in range(tree.nq)})
     recording.work.update({tree.vectors + j: 0.0 for j in range(3 * tree.nv)})
     _begin(recording, 0.0, h)
     for i in range(1, tree.links + 1):
-        q, other = Slots(work.memory, tree.coordinate[i]), Slots(target.memory, tree.coordinate[i])
-        own = Slots(work.memory, _own(tree, i))
+        q, other = (
+            MemoryPointer(work.memory, tree.coordinate[i]),
+            MemoryPointer(target.memory, tree.coordinate[i]),
+        )
+        own = MemoryPointer(work.memory, _own(tree, i))
         recording.run(put_way, tree.kind[i], _constants(tree, i), q, other, own)
     recording.run(armature_momenta, tree, work, h)
     recording.run(move_links, tree, work, h, False)
     results = Workspace(recording.record.unwritten)
     excess = recording.run(excess_turn, tree, work)
-    recording.run(gather, tree, work, Slots(results))
+    recording.run(gather, tree, work, MemoryPointer(results))
     return replace(_recorded(recording, dict(results), tree.nv), excess=excess)
 
 
@@ -107,7 +110,7 @@ def step_function(model: Model, function: Exported, name: str, real: Real) -> CF
     places = {slot: k for k, slot in enumerate(used)}
     begun = [(f"fixed[{k}]", first.work[slot]) for slot, k in places.items()]
     begun += [(f"own[{k}]", first.work[slot]) for slot, k in varying.items()]
-    begin = Block("begin", ("q", "P", "tau", "h"), ("fixed", "own"), first.record, tuple(begun))
+    begin = StepBlock("begin", ("q", "P", "tau", "h"), ("fixed", "own"), first.record, tuple(begun))
     own, opening = f"{name}_{function.name}", begin.code(real)
     parts = _block_texts(own, begin, (opening, [*opening.before], [*opening.lines]), name, real)
     for block, found in zip(blocks, codes, strict=True):
@@ -170,7 +173,7 @@ return {name}_are_within(out, {size}, DBL_MAX) ? {up}_OK : {up}_NOT_FINITE;
 
 
 @dataclass(frozen=True)
-class Block:
+class StepBlock:
     """Recorded operations between two decisions.
 
     Attributes
@@ -193,16 +196,16 @@ class Block:
 
 
 @dataclass(frozen=True)
-class _Moved:
+class _MovedJoints:
     """Displacements of joints after a step of Newton's method, by their slots."""
 
     record: Record
     results: dict[int, Any]
 
-    def written(self, array: str, varying: dict[int, int]) -> Block:
+    def written(self, array: str, varying: dict[int, int]) -> StepBlock:
         """The block that writes them."""
         assigned = tuple((f"{array}[{k}]", self.results[slot]) for slot, k in varying.items())
-        return Block("move", ("own", "ways"), (array,), self.record, assigned)
+        return StepBlock("move", ("own", "ways"), (array,), self.record, assigned)
 
 
 @dataclass(frozen=True)
@@ -252,9 +255,9 @@ def _own(tree: Any, i: int) -> int:
     return int(tree.per_link + i * LINK.size + LINK.own)
 
 
-def _constants(tree: Any, i: int) -> Slots:
+def _constants(tree: Any, i: int) -> MemoryPointer:
     """The numbers of link i."""
-    return Slots(tree.parameters.memory, tree.parameters.at + i * PARAMETERS.size)
+    return MemoryPointer(tree.parameters.memory, tree.parameters.at + i * PARAMETERS.size)
 
 
 def _write_vectors(recording: Recording) -> None:
@@ -270,7 +273,7 @@ def _begin(recording: Recording, kick: Any, h: Any) -> None:
     tree, work = recording.tree, recording.tree.work
     recording.read(read_configuration, tree, work, recording.given("q"))
     recording.run(prepare_step, tree, work)
-    recording.run(begin_step, tree, work, kick, h, Slots(dict.fromkeys(range(tree.nv), 0.0)))
+    recording.run(begin_step, tree, work, kick, h, MemoryPointer(dict.fromkeys(range(tree.nv), 0.0)))
 
 
 def _later(
@@ -286,7 +289,7 @@ def _later(
         return value if isinstance(value, float | int) else recording.record.given("fixed", slot)
 
     recording.work = Workspace(found)
-    recording.tree = recording.tree._replace(work=Slots(recording.work))
+    recording.tree = recording.tree._replace(work=MemoryPointer(recording.work))
     for k, slot in enumerate(own):
         recording.work[slot] = recording.record.given("own", k)
     recording.work.update(constant)
@@ -295,7 +298,7 @@ def _later(
 
 def _solve(
     model: Model, function: Exported, first: Recording, varying: dict[int, int], constant: Any
-) -> Block:
+) -> StepBlock:
     """Newton's equations: by how much the joints move, the energy of the step, and the decrement."""
     recording = _later(model, function, first, varying, constant)
     recording.replace(displace_further, lambda *_: None)
@@ -306,42 +309,47 @@ def _solve(
     assigned = [(f"ways[{j}]", recording.work[tree.pivots + j]) for j in range(tree.nv)]
     assigned += [("energy[0]", energy), ("decrement[0]", decrement)]
     written = ("ways", "energy", "decrement")
-    return Block("solve", ("h", "fixed", "own"), written, recording.record, tuple(assigned))
+    return StepBlock("solve", ("h", "fixed", "own"), written, recording.record, tuple(assigned))
 
 
 def _move(
     model: Model, function: Exported, first: Recording, own: Sequence[int] | dict[int, int], constant: Any
-) -> _Moved:
+) -> _MovedJoints:
     """The displacements of joints, followed by a small one."""
     recording = _later(model, function, first, own, constant)
     tree = recording.tree
-    ways = Slots({j: recording.record.given("ways", j) for j in range(tree.nv)})
+    ways = MemoryPointer({j: recording.record.given("ways", j) for j in range(tree.nv)})
     for i in range(1, tree.links + 1):
-        way, own_of_link = Slots(ways.memory, tree.first[i]), Slots(recording.work, _own(tree, i))
+        way, own_of_link = (
+            MemoryPointer(ways.memory, tree.first[i]),
+            MemoryPointer(recording.work, _own(tree, i)),
+        )
         recording.run(displace_further, tree.kind[i], _constants(tree, i), way, own_of_link)
     slots = (_own(tree, i) + k for i in range(1, tree.links + 1) for k in range(DISPLACEMENT.size))
-    return _Moved(recording.record, {slot: recording.work[slot] for slot in slots})
+    return _MovedJoints(recording.record, {slot: recording.work[slot] for slot in slots})
 
 
-def _end(model: Model, function: Exported, first: Recording, varying: dict[int, int], constant: Any) -> Block:
+def _end(
+    model: Model, function: Exported, first: Recording, varying: dict[int, int], constant: Any
+) -> StepBlock:
     """The state at the end, and what `excess_turn` says."""
     recording = _later(model, function, first, varying, constant)
     tree, work, h = recording.tree, recording.tree.work, recording.record.given("h", 0)
     state, momenta = Workspace(recording.record.unwritten), Workspace(recording.record.unwritten)
     q, P = recording.given("q"), recording.given("P")
     state.update({k: q[k] for k in range(tree.nq)} | {tree.nq + j: P[j] for j in range(tree.nv)})
-    recording.run(begin_momenta, tree, Slots(state), Slots(momenta), tree.kind)
+    recording.run(begin_momenta, tree, MemoryPointer(state), MemoryPointer(momenta), tree.kind)
     recording.run(armature_momenta, tree, work, h)
     recording.run(move_links, tree, work, h, False)
-    recording.run(end_step, tree, work, h, Slots(state), Slots(momenta), tree.kind)
+    recording.run(end_step, tree, work, h, MemoryPointer(state), MemoryPointer(momenta), tree.kind)
     excess = recording.run(excess_turn, tree, work)
     assigned = [(f"out[{k}]", state[k]) for k in range(tree.nq + tree.nv)]
     given = ("q", "P", "h", "fixed", "own")
-    return Block("end", given, ("out", "excess"), recording.record, (*assigned, ("excess[0]", excess)))
+    return StepBlock("end", given, ("out", "excess"), recording.record, (*assigned, ("excess[0]", excess)))
 
 
-def _recorded(recording: Recording, results: dict[int, Any], size: int) -> Recorded:
-    return Recorded(
+def _recorded(recording: Recording, results: dict[int, Any], size: int) -> RecordedFunction:
+    return RecordedFunction(
         function=recording.function,
         sizes=tuple(recording.sizes),
         shape=(size,),
@@ -364,7 +372,7 @@ def _renumbered(found: Code, places: dict[int, int]) -> Statements:
     return found, before, lines
 
 
-def _block_texts(own: str, block: Block, found: Statements, name: str, real: Real) -> list[_Text]:
+def _block_texts(own: str, block: StepBlock, found: Statements, name: str, real: Real) -> list[_Text]:
     """The function of a block, behind its pieces if it is long."""
     about, before, lines = found
     pieces, kept = list[Piece](), 0

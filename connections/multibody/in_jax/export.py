@@ -39,7 +39,7 @@ def export_checks() -> list[DisabledSafetyCheck]:
     >>> from connections import multibody as mb
     >>> robot = mb.example("arm")
     >>> inertia = jax.jit(lambda q: mb.mass_matrix(robot, q))
-    >>> exported = export.export(inertia, disabled_checks=mb.export_checks())(robot.neutral())
+    >>> exported = export.export(inertia, disabled_checks=mb.codegen.export_checks())(robot.neutral())
     >>> export.deserialize(exported.serialize()).call(robot.neutral()).shape
     (6, 6)
     """

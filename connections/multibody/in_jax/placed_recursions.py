@@ -86,7 +86,7 @@ def of_fixed_frame(
     ----------
     recursions : `TracedRecursions` of the robot.
     name : one of `FRAMES`.
-    given : q (..., nq), or a `Closed`, and for the rate v (..., nv).
+    given : q (..., nq), or `SolvedLoops`, and for the rate v (..., nv).
     carrier : the other frame.
     placement : (4, 4) m, of the frame in the other.
     axes : of a Jacobian and its rate.

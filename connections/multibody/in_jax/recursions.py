@@ -20,13 +20,13 @@ from connections.checks import as_array, batch_axes
 from connections.engines.platforms import PlatformFunction
 from connections.evaluation.boundary import float_of
 from connections.geometry.rigid.host_groups import cross
-from connections.multibody.definition.recursions import DEFINITIONS, Robot
+from connections.multibody.definition.recursions import DEFINITIONS, DefinedRobot
 from connections.multibody.in_jax.data_robot import with_data
 from connections.multibody.in_jax.data_tangents import AS_FORCES, as_force, by_data
 from connections.multibody.in_jax.steps import TracedSteps
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
-from connections.multibody.program.closed import Closed, coordinates_of, solution_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of, solution_of
 from connections.multibody.program.data_packing import DATA
 from connections.multibody.program.program import Program
 from connections.multibody.program.table import RECURSIONS
@@ -56,7 +56,7 @@ class TracedRecursions:
     """
 
     def __init__(self, robot: Any, program: Program, data: bool = False) -> None:
-        self.robot: Robot = robot
+        self.robot: DefinedRobot = robot
         self._program, self._data = program, data
         self._values = Values(robot.kinematics, program, robot.gravity, data)
         self._functions: dict[Any, PlatformFunction] = {}
@@ -64,7 +64,7 @@ class TracedRecursions:
     def __call__(
         self,
         name: str,
-        q: jax.Array | Closed,
+        q: jax.Array | SolvedLoops,
         *vectors: jax.Array,
         chosen: tuple[Any, ...] = (),
         data: Data = (),
@@ -74,7 +74,7 @@ class TracedRecursions:
         Parameters
         ----------
         name : a key of `RECURSIONS`; without gravity, also one of `values.AT_REST`.
-        q : (nq,) or a `Closed`.
+        q : (nq,) or `SolvedLoops`.
         vectors : (nv,).
         chosen : what the caller chooses; by default, the body-level factor is ``"christoffel"``.
         data : the numbers of the robot, if they are data.
@@ -93,7 +93,7 @@ class TracedRecursions:
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq), or a `Closed`, and then vectors (..., nv).
+        given : q (..., nq), or `SolvedLoops`, and then vectors (..., nv).
         chosen : what the caller chooses.
         data : the numbers of the robot, if they are data.
 
@@ -114,19 +114,19 @@ class TracedRecursions:
         arrays = [as_array(*item) for item in items]
         batch = batch_axes(("q", *RECURSIONS[name].vectors), arrays)
         function: Callable[..., jax.Array] = self._function(name, chosen)
-        all_of_them = *self._solved(point if isinstance(point, Closed) else arrays[0]), *arrays[1:]
+        all_of_them = *self._solved(point if isinstance(point, SolvedLoops) else arrays[0]), *arrays[1:]
         for _ in batch:
             function = jax.vmap(function, (0,) * len(all_of_them) + (None,) * len(data))
         rows = [jnp.broadcast_to(array, (*batch, array.shape[-1])) for array in all_of_them]
         return function(*rows, *data).astype(float_of(q, *vectors))
 
-    def close(self, q: Any, guess: Any = None) -> Closed:
+    def close(self, q: Any, guess: Any = None) -> SolvedLoops:
         """The loops solved at q (..., nq), followed from `guess`, or from the reference.
 
         Parameters
         ----------
         q : (..., nq).
-        guess : a `Closed`, or (..., nq_s); of closed chains only.
+        guess : `SolvedLoops`, or (..., nq_s); of closed chains only.
 
         Raises
         ------
@@ -135,9 +135,13 @@ class TracedRecursions:
         kinematics, loops = self.robot.kinematics, self._program.loops
         at, dtype = as_array("q", q, self._program.sizes[0]), float_of(q)
         if loops is None:
-            return Closed(kinematics, jnp.asarray(at, dtype), None)
+            return SolvedLoops(kinematics, jnp.asarray(at, dtype), None)
         coordinates_of(guess, kinematics, "guess")
-        start = solution_of(guess, kinematics)[..., : loops.layout.nq] if isinstance(guess, Closed) else guess
+        start = (
+            solution_of(guess, kinematics)[..., : loops.layout.nq]
+            if isinstance(guess, SolvedLoops)
+            else guess
+        )
         start = as_array("guess", kinematics.reference if guess is None else start, (loops.layout.nq,))
         batch = batch_axes(("q", "guess"), (at, start))
         solving: Callable[..., jax.Array] = loops.solving
@@ -145,12 +149,12 @@ class TracedRecursions:
             solving = jax.vmap(solving)
         rows = [jnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (at, start)]
         solution = solving(*map(jax.lax.stop_gradient, rows))
-        if guess is not None and not isinstance(guess, Closed) and kinematics.sides:
+        if guess is not None and not isinstance(guess, SolvedLoops) and kinematics.sides:
             turned: Callable[[jax.Array], jax.Array] = kinematics.turned_at
             for _ in batch:
                 turned = jax.vmap(turned)
             solution = jnp.where(turned(solution[..., : loops.layout.nq])[..., None], jnp.nan, solution)
-        return Closed(kinematics, rows[0].astype(dtype), solution)
+        return SolvedLoops(kinematics, rows[0].astype(dtype), solution)
 
     @cached_property
     def steps(self) -> TracedSteps:
@@ -200,11 +204,11 @@ class TracedRecursions:
         return self._program.loops is not None and not self._program.loops.linear
 
     def _solved(self, q: Any) -> tuple[jax.Array, ...]:
-        """The first vectors of a function at q (..., nq), or at a `Closed`."""
+        """The first vectors of a function at q (..., nq), or at `SolvedLoops`."""
         kinematics = self.robot.kinematics
         if not self._with_solutions:
             return (coordinates_of(q, kinematics),)
-        closed = q if isinstance(q, Closed) else self.close(q)
+        closed = q if isinstance(q, SolvedLoops) else self.close(q)
         return coordinates_of(closed, kinematics), solution_of(closed, kinematics)
 
     def _function(self, name: str, chosen: tuple[Any, ...]) -> PlatformFunction:
@@ -286,7 +290,7 @@ class _Given:
     ) -> jax.Array:
         point: Any = q
         if self._solution is not None:
-            point = Closed(self._recursions.robot.kinematics, q, self._solution)
+            point = SolvedLoops(self._recursions.robot.kinematics, q, self._solution)
         return self._recursions(name, point, *vectors, chosen=chosen, data=self.data)
 
     @cached_property

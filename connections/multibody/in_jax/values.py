@@ -129,7 +129,7 @@ class Values:
         if rows:
             layouts = [program.batch_layout(name, lanes) for lanes in xla.WIDTHS]
             blocks, slots = zip(*layouts, strict=True)
-            before += [xla.Lanes(max(slots)), xla.NumbersByLanes(blocks)]
+            before += [xla.LaneScratch(max(slots)), xla.NumbersByLanes(blocks)]
         core, function = program.cores[name], compiled.require(entry)
         vectors = *given, *data
         return xla.operation(entry + suffix, function, core, before, vectors, choice, rows=rows, each=each)

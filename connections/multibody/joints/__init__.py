@@ -20,14 +20,15 @@ from connections.multibody.joints.coordinates import (
     Universal,
 )
 from connections.multibody.joints.groups import Free, Spherical
-from connections.multibody.joints.joint import ElementaryJoint, Joint, Transform
+from connections.multibody.joints.joint import ElementaryJoint as ElementaryJoint
+from connections.multibody.joints.joint import Joint
+from connections.multibody.joints.joint import Transform as Transform
 from connections.multibody.joints.keyframes import Keyframe
 from connections.multibody.joints.limits import Limits, LimitsWarning
 from connections.multibody.joints.motors import Motor, Passive, Spring
 
 __all__ = [
     "Cylindrical",
-    "ElementaryJoint",
     "Fixed",
     "Free",
     "Helical",
@@ -42,6 +43,5 @@ __all__ = [
     "Revolute",
     "Spherical",
     "Spring",
-    "Transform",
     "Universal",
 ]

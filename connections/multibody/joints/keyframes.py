@@ -30,8 +30,8 @@ class Keyframe(NamedTuple):
 
     q: np.ndarray  #: (nq,) of the independent joints
     v: np.ndarray  #: (nv,)
-    #: (nq_s,) of all joints, as in ``Closed.spanning``: a guess for `close_loops`; the file's numbers, with
-    #: which loops need not close exactly
+    #: (nq_s,) of all joints, as in ``SolvedLoops.spanning``: a guess for `close_loops`; the file's numbers,
+    #: with which loops need not close exactly
     spanning: np.ndarray
 
 

@@ -31,7 +31,7 @@ class LimitsWarning(Shown, UserWarning):
     ...     <axis xyz="0 0 1"/><limit lower="1" upper="-1" effort="1" velocity="1"/></joint>
     ... </robot>'''
     >>> with warnings.catch_warnings():
-    ...     warnings.simplefilter("error", mb.LimitsWarning)
+    ...     warnings.simplefilter("error", mb.joints.LimitsWarning)
     ...     mb.from_urdf(text)
     ...
     Traceback (most recent call last):
@@ -59,7 +59,7 @@ class Limits:
     >>> from connections import multibody as mb
     >>> mb.example("arm").limits.upper
     array([3.1, 2. , 2.6, 3.1, 2. , 3.1])
-    >>> elbow = mb.Limits(lower=-2.5, upper=0.0, effort=40.0)
+    >>> elbow = mb.joints.Limits(lower=-2.5, upper=0.0, effort=40.0)
     >>> elbow.lower, elbow.velocity
     (-2.5, inf)
     """

@@ -50,7 +50,7 @@ class Motor:
     Examples
     --------
     >>> from connections import multibody as mb
-    >>> geared = mb.Motor("elbow motor", {"bend": 50.0}, force=(-2.0, 2.0))
+    >>> geared = mb.joints.Motor("elbow motor", {"bend": 50.0}, force=(-2.0, 2.0))
     >>> robot = mb.example("arm").with_motors([geared])
     >>> robot.motor_matrix(robot.neutral()).T
     array([[ 0.,  0., 50.,  0.,  0.,  0.]])
@@ -98,8 +98,8 @@ class Spring:
     Examples
     --------
     >>> from connections import multibody as mb
-    >>> spring = mb.Spring("return", {"bend": 1.0}, stiffness=20.0, rest=0.5, damping=0.1)
-    >>> robot = mb.example("arm").with_passive(mb.Passive((spring,)))
+    >>> spring = mb.joints.Spring("return", {"bend": 1.0}, stiffness=20.0, rest=0.5, damping=0.1)
+    >>> robot = mb.example("arm").with_passive(mb.joints.Passive((spring,)))
     >>> robot.passive_forces(robot.neutral(), [0.0] * 6)
     array([ 0.,  0., 10.,  0.,  0.,  0.])
     """
@@ -148,8 +148,8 @@ class Passive:
     Examples
     --------
     >>> from connections import multibody as mb
-    >>> spring = mb.Spring("return", {"bend": 1.0}, stiffness=20.0)
-    >>> robot = mb.example("arm").with_passive(mb.Passive((spring,), damping={"lift": 0.5}))
+    >>> spring = mb.joints.Spring("return", {"bend": 1.0}, stiffness=20.0)
+    >>> robot = mb.example("arm").with_passive(mb.joints.Passive((spring,), damping={"lift": 0.5}))
     >>> q, v = [0.0, 0.0, 0.1, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0, 0.0, 0.0]
     >>> robot.passive_forces(q, v) + 0.0
     array([ 0., -1., -2.,  0.,  0.,  0.])

@@ -7,7 +7,7 @@ pointers).
 """
 
 from connections.engines.inlined.householder import factorization_slots
-from connections.engines.inlined.records import Layout, record
+from connections.engines.inlined.records import RecordLayout, record
 from connections.engines.inlined.simd import LANES, as_integers, beyond, beyond_each, inlined, take
 from connections.multibody.tolerances import NODES
 
@@ -112,7 +112,7 @@ MOVED_RATE = record("MovedRate", G=1, along=1, rate=1, second=1)
 # --- arrays -------------------------------------------------------------------------------------------------
 
 
-TREE = Layout(
+TREE = RecordLayout(
     "TreeArrays",
     sizes=(
         "links",  # number of links without the ground, which is link 0
@@ -161,7 +161,7 @@ TREE = Layout(
         "result": lambda n: 0,  # of any length, behind everything else
     },
 )
-CLUSTERS = Layout(
+CLUSTERS = RecordLayout(
     "ClusterArrays",
     sizes=(
         "clusters",
@@ -235,7 +235,7 @@ CLUSTERS = Layout(
         "result": lambda n: 0,
     },
 )
-CLOSURE = Layout(
+CLOSURE = RecordLayout(
     "ClosureArrays",
     sizes=(
         "nq",  # independent coordinates
@@ -265,7 +265,7 @@ CLOSURE = Layout(
         "work",
     ),
 )
-LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear cluster
+LINEAR_CLUSTER = RecordLayout(  # q_d = G q_i + g, one in `tables` for each linear cluster
     "LinearClusterArrays",
     sizes=("dependent", "independent"),
     integers=(
@@ -276,7 +276,7 @@ LINEAR_CLUSTER = Layout(  # q_d = G q_i + g, one in `tables` for each linear clu
 )
 BLOCK = 16 * LANES  # rows of configurations whose loops are solved together
 
-LOOP = Layout(
+LOOP = RecordLayout(
     "LoopArrays",
     sizes=(
         "number",  # of the cluster

@@ -7,7 +7,7 @@ dependent and independent velocities, K_d v_d + K_i v_i = 0, spanning velocities
 
 q_s(q) is defined by phi(q_s) = 0 and differentiated implicitly. Loops may close in several ways; the path of
 the independent joints from the reference to q chooses one of them, so q_s is a function of q alone. A solver
-follows this path (`Solver`), and phi and K of its result prove it. There is no solver if a closure is a
+follows this path (`LoopSolver`), and phi and K of its result prove it. There is no solver if a closure is a
 user's function, and none on devices other than the processor; then `continuation.follow` follows the path. A
 cluster with only linear couplings has constant G. The functions named `_at` are JAX-traceable definitions;
 the fast algorithm is in `kernels`. Source: [W] VI-C.
@@ -57,7 +57,7 @@ class Failure(NamedTuple):
     singular: bool  #: whether the loops are singular at the end of the path; otherwise they are open beyond
 
 
-class Solver(Protocol):
+class LoopSolver(Protocol):
     """A solver that follows loops from one configuration to another, such as the compiled one."""
 
     def followed_at(self, q: jax.Array, start: jax.Array) -> jax.Array:
@@ -82,7 +82,7 @@ class ClosedKinematics(Coordinates):
     names: tuple[str, ...]  #: of loops and couplings, numbered as ``rows.owners``
     reference: np.ndarray  #: (nq_s,) a regular spanning configuration in which all loops close
     #: makes the solver of these kinematics; None if only JAX can evaluate the conditions
-    make_solver: Callable[[ClosedKinematics], Solver] | None = None
+    make_solver: Callable[[ClosedKinematics], LoopSolver] | None = None
     sides: tuple[Sides, ...] = ()  #: by which a guess of the user's is refused whose frames are turned away
     ties: tuple[Loop | Coupling, ...] = ()  #: what the conditions are made of, by links and joints
 
@@ -460,7 +460,7 @@ class ClosedKinematics(Coordinates):
         return jnp.all(jnp.isfinite(self.spanning_at(q)))
 
     @cached_property
-    def _solver(self) -> Solver | None:
+    def _solver(self) -> LoopSolver | None:
         return None if self.make_solver is None else self.make_solver(self)
 
     def _least_sine(self, K: np.ndarray) -> float:

@@ -89,7 +89,7 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
         begin = _select(cut | shorter, clear, leg.end)
         for at, count in ((0, NODES - 1), (_LANDING, NODES)):
             q_s = _extrapolation(samples[:count], (beyond - path.cut) / path.spacing)
-            point = _Point(beyond, loops.with_independent(loops.projected(q_s), line.at(beyond)))
+            point = _ContinuationPoint(beyond, loops.with_independent(loops.projected(q_s), line.at(beyond)))
             begin = _select((node == at) & ~shorter, point, begin)
         return _Path(
             begin=begin,
@@ -109,7 +109,7 @@ def follow(loops: LoopClosure, q: jax.Array, start: jax.Array) -> Continuation:
             | (leg.trials <= 0),
         )
 
-    begin, no = _Point(jnp.zeros(()), start), jnp.asarray(False)
+    begin, no = _ContinuationPoint(jnp.zeros(()), start), jnp.asarray(False)
     path = jax.lax.while_loop(
         lambda path: ~path.ended,
         advance,
@@ -163,7 +163,7 @@ class _Line:
         return jnp.where(t == 1.0, self.goal, between)
 
 
-class _Point(NamedTuple):
+class _ContinuationPoint(NamedTuple):
     """A point of the path."""
 
     t: jax.Array
@@ -173,9 +173,9 @@ class _Point(NamedTuple):
 class _Path(NamedTuple):
     """The state of `follow`."""
 
-    begin: _Point  #: where the next leg begins
-    clear: _Point  #: the last point of the leg that was cut which is far from singular ones
-    last: _Point  #: the farthest point that was reached
+    begin: _ContinuationPoint  #: where the next leg begins
+    clear: _ContinuationPoint  #: the last point of the leg that was cut which is far from singular ones
+    last: _ContinuationPoint  #: the farthest point that was reached
     pivots: jax.Array  #: (n_d,) there
     cut: jax.Array  #: where the last leg to the goal was cut
     spacing: jax.Array  #: of the nodes before the cut
@@ -226,8 +226,10 @@ def _select(condition: jax.Array, yes: Any, no: Any) -> Any:
 class _Leg(NamedTuple):
     """The state of a leg; the current step is the one that is being corrected."""
 
-    end: _Point  #: the last point that was accepted
-    clear: _Point  #: the last one that is far from singular ones; t is NaN if the loops never closed
+    end: _ContinuationPoint  #: the last point that was accepted
+    clear: (
+        _ContinuationPoint  #: the last one that is far from singular ones; t is NaN if the loops never closed
+    )
     K: jax.Array  #: (p, n_d + n_i) at `end`
     factors: _Factors  #: of K
     step: jax.Array
@@ -245,7 +247,9 @@ class _Leg(NamedTuple):
     ended: jax.Array
 
 
-def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials: jax.Array) -> _Leg:
+def _leg(
+    loops: LoopClosure, line: _Line, begin: _ContinuationPoint, aim: jax.Array, trials: jax.Array
+) -> _Leg:
     """Follow the loops from a point to t = aim, or up to a singular point.
 
     A step is a prediction along G and Newton corrections of the dependent joints. It is accepted on the
@@ -269,7 +273,7 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
         good &= ~leg.began | (leg.factors.change(loops, K) <= LARGEST_CHANGE)
         accepted, failed = contracts & ends & good, ~contracts | (ends & ~good)
         anew = accepted | failed
-        end = _select(accepted, _Point(leg.aim, leg.tried), leg.end)
+        end = _select(accepted, _ContinuationPoint(leg.aim, leg.tried), leg.end)
         K_end, factors = _select(accepted, (K, factors), (leg.K, leg.factors))
         step = jnp.where(accepted & leg.began, 2.0, jnp.where(failed, 0.5, 1.0)) * leg.step
         least = jnp.where(pivot >= SINGULAR, SMALLEST_STEP, SINGULAR_STEP) / line.way
@@ -305,7 +309,7 @@ def _leg(loops: LoopClosure, line: _Line, begin: _Point, aim: jax.Array, trials:
         advance,
         _Leg(
             end=begin,
-            clear=_Point(jnp.asarray(jnp.nan), begin.q),
+            clear=_ContinuationPoint(jnp.asarray(jnp.nan), begin.q),
             K=jnp.zeros((p, columns)),
             factors=_Factors(jnp.zeros((p, d)), jnp.zeros((d, d)), jnp.zeros((p, columns - d))),
             step=jnp.abs(aim - begin.t),

@@ -20,7 +20,7 @@ from numpy import empty, ndarray
 
 from connections.checks import NonFiniteError, is_masked, require_finite
 from connections.engines.arguments import OtherTypes, copied_if_overlapping
-from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed import SolvedLoops
 
 Call = Callable[..., ndarray]
 #: Errors of arguments, after which `otherwise` looks at them: of a function that is compiled already, Numba
@@ -157,7 +157,7 @@ def _three_vectors(direct: Direct) -> Call:
 
 
 def plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
-    """Vectors as new float64 arrays, which compiled code accepts; a `Closed` as it is.
+    """Vectors as new float64 arrays, which compiled code accepts; `SolvedLoops` as it is.
 
     None unless all are NumPy's arrays or lists of one axis, and of numbers that float64 may hold.
     """
@@ -174,7 +174,7 @@ def plain_copies(given: tuple[Any, ...]) -> list[Any] | None:
             if value.ndim != 1 or value.dtype.char not in _REAL:
                 return None
             value = np.array(value, np.float64)
-        elif value.__class__ is not Closed:
+        elif value.__class__ is not SolvedLoops:
             return None
         found.append(value)
     return found

@@ -1,4 +1,4 @@
-"""`Closed`: configurations of a robot at which its loops are solved."""
+"""`SolvedLoops`: configurations of a robot at which its loops are solved."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, NoReturn, final
 import jax
 import numpy as np
 
+from connections._moved import keep_old_names
 from connections.checks import PointError, is_traced
 from connections.engines.arguments import as_rows, base_ndarray
 from connections.multibody.definition.kinematics import Kinematics
@@ -19,7 +20,7 @@ from connections.multibody.loops.closed_kinematics import ClosedKinematics
 @final
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True, eq=False, repr=False)
-class Closed:
+class SolvedLoops:
     """Configurations of a robot with their loops solved: what `close_loops` returns.
 
     Every function of the robot takes it in place of q, and solves no loop again. So does a robot that differs
@@ -67,77 +68,79 @@ class Closed:
 
     def __len__(self) -> int:
         if self._q.ndim == 1:
-            raise TypeError("this Closed is one configuration, which has no length")
+            raise TypeError("these SolvedLoops are of one configuration, which has no length")
         return len(self._q)
 
-    def __iter__(self) -> Iterator[Closed]:
+    def __iter__(self) -> Iterator[SolvedLoops]:
         return (self[row] for row in range(len(self)))
 
-    def __getitem__(self, rows: Any) -> Closed:
+    def __getitem__(self, rows: Any) -> SolvedLoops:
         rows = rows if isinstance(rows, tuple) else (rows,)
         rows = (*rows, slice(None)) if any(row is ... for row in rows) else (*rows, ..., slice(None))
-        found: Closed = jax.tree.map(lambda array: array[rows], self)
+        found: SolvedLoops = jax.tree.map(lambda array: array[rows], self)
         return found
 
     def __repr__(self) -> str:
-        return f"Closed(q={self._q!r})"
+        return f"SolvedLoops(q={self._q!r})"
 
     def __array__(self, *options: Any, **named: Any) -> NoReturn:
-        raise TypeError("a Closed is no array: write .q, or .spanning for the configurations of all joints")
+        raise TypeError(
+            "SolvedLoops are no array: write .q, or .spanning for the configurations of all joints"
+        )
 
     def tree_flatten(self) -> tuple[tuple[Any, Any], Any]:
         """The arrays; and the robot's kinematics, which JAX must not keep."""
         return (self._q, self._solution), weakref.ref(self._kinematics)
 
     @classmethod
-    def tree_unflatten(cls, kinematics: Any, arrays: Any) -> Closed:
+    def tree_unflatten(cls, kinematics: Any, arrays: Any) -> SolvedLoops:
         """The configurations of the same robot with other arrays."""
         found = kinematics()
         if found is None:
-            raise ReferenceError("the robot of this Closed does not exist any more")
+            raise ReferenceError("the robot of these SolvedLoops does not exist any more")
         return cls(found, *arrays)
 
 
 def coordinates_of(q: Any, kinematics: Kinematics | ClosedKinematics, name: str = "q") -> Any:
-    """q (..., nq) of a `Closed`, whose array is writeable for compiled code; anything else as it is.
+    """q (..., nq) of `SolvedLoops`, whose array is writeable for compiled code; anything else as it is.
 
     Parameters
     ----------
-    q : the `Closed`, or something else.
+    q : the `SolvedLoops`, or something else.
     kinematics : of the robot whose configurations they should be.
     name : of the argument in errors.
 
     Raises
     ------
-    PointError : it is a `Closed` of another robot.
+    PointError : it is `SolvedLoops` of another robot.
     """
-    if not isinstance(q, Closed):
+    if not isinstance(q, SolvedLoops):
         return q
     if q._kinematics is not kinematics:
         _require_same_loops(name, q._kinematics, kinematics)
     return q._q
 
 
-def solution_of(closed: Closed, kinematics: Kinematics | ClosedKinematics) -> Any:
-    """The solution (..., k) of a `Closed`; `PointError` if it is of another robot."""
+def solution_of(closed: SolvedLoops, kinematics: Kinematics | ClosedKinematics) -> Any:
+    """The solution (..., k) of `SolvedLoops`; `PointError` if it is of another robot."""
     if closed._kinematics is not kinematics:
         _require_same_loops("q", closed._kinematics, kinematics)
     return closed._solution
 
 
-def with_numpy_arrays(closed: Closed) -> Closed:
+def with_numpy_arrays(closed: SolvedLoops) -> SolvedLoops:
     """The configurations and solutions as NumPy arrays that compiled code accepts."""
-    found: Closed = jax.tree.map(lambda array: base_ndarray(np.asarray(array, np.float64)), closed)
+    found: SolvedLoops = jax.tree.map(lambda array: base_ndarray(np.asarray(array, np.float64)), closed)
     return found
 
 
-def rows_of(closed: Closed, batch: tuple[int, ...] | None = None) -> Closed:
+def rows_of(closed: SolvedLoops, batch: tuple[int, ...] | None = None) -> SolvedLoops:
     """The configurations and solutions in NumPy, with one axis (m,) for the batch.
 
     They are broadcast to `batch`; by default it is their own.
     """
     batch = closed.q.shape[:-1] if batch is None else batch
-    rows: Closed = jax.tree.map(lambda array: as_rows(array, batch), closed)
+    rows: SolvedLoops = jax.tree.map(lambda array: as_rows(array, batch), closed)
     return rows
 
 
@@ -162,3 +165,6 @@ def _read_only(array: Any) -> Any:
         array = array.view()
         array.flags.writeable = False
     return array
+
+
+keep_old_names(__name__)

@@ -1,4 +1,4 @@
-"""Calls of recursions of closed chains, which take a `Closed` in place of q, or solve the loops first.
+"""Calls of recursions of closed chains, which take `SolvedLoops` in place of q, or solve the loops first.
 
 They are as those of trees (`calls`). Compiled code takes bias rates behind the vectors, if it takes them;
 recursions that do have two vectors. Solving the loops may compile, and may call functions of users, so only
@@ -15,8 +15,8 @@ from numpy import empty, ndarray
 from connections.checks import ClosureError
 from connections.engines.arguments import OtherTypes, copied_if_overlapping
 from connections.multibody.program.calls import Call, Direct, array_of, require_finite_each
-from connections.multibody.program.closed import Closed
-from connections.multibody.program.closed_definition import InputRefused
+from connections.multibody.program.closed import SolvedLoops
+from connections.multibody.program.closed_definition import ClosedInputRefused
 
 
 class OfLoops(NamedTuple):
@@ -26,7 +26,7 @@ class OfLoops(NamedTuple):
     clusters: ndarray
     solved: bool  #: whether it takes solutions of the loops in place of q
     solve: Callable[[Any], Any]  #: q -> the solution, if it takes that
-    of_closed: Callable[..., Any]  #: `Closed` -> what the call takes in place of q
+    of_closed: Callable[..., Any]  #: `SolvedLoops` -> what the call takes in place of q
     bias_rates: Callable[..., Any] | None  #: of a solution and v, if compiled code takes them
     kinematics: Any
 
@@ -48,14 +48,14 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
                 return otherwise((q,), choice, out, False)
         refused = False
         try:
-            if q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1):
+            if q.__class__ is SolvedLoops or (q.__class__ is ndarray and q.ndim == 1):
                 if out is None:
                     result = empty(core)
                 else:
                     result = array_of(out)
                     if inverse:
                         (q,) = copied_if_overlapping((q,), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
+                point = of_closed(q, kinematics) if q.__class__ is SolvedLoops else solve(q) if solved else q
                 if choices is None:
                     good = at(memory, closure, clusters, solved, point, result)
                 else:
@@ -66,7 +66,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q,))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q,), choice, out, refused)
 
@@ -85,14 +85,16 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
                 return otherwise((q, x), choice, out, False)
         refused = False
         try:
-            if x.__class__ is ndarray and (q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)):
+            if x.__class__ is ndarray and (
+                q.__class__ is SolvedLoops or (q.__class__ is ndarray and q.ndim == 1)
+            ):
                 if out is None:
                     result = empty(core)
                 else:
                     result = array_of(out)
                     if inverse:
                         q, x = copied_if_overlapping((q, x), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
+                point = of_closed(q, kinematics) if q.__class__ is SolvedLoops else solve(q) if solved else q
                 if choices is None:
                     good = at(memory, closure, clusters, solved, point, x, result)
                 else:
@@ -103,7 +105,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x), choice, out, refused)
 
@@ -123,7 +125,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if x.__class__ is y.__class__ is ndarray and (
-                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+                q.__class__ is SolvedLoops or (q.__class__ is ndarray and q.ndim == 1)
             ):
                 if out is None:
                     result = empty(core)
@@ -131,7 +133,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
                     result = array_of(out)
                     if inverse:
                         q, x, y = copied_if_overlapping((q, x, y), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
+                point = of_closed(q, kinematics) if q.__class__ is SolvedLoops else solve(q) if solved else q
                 if bias_rates is not None:
                     rates = bias_rates(point, x)
                     if choices is None:
@@ -148,7 +150,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x, y))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x, y), choice, out, refused)
 
@@ -168,7 +170,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
         refused = False
         try:
             if x.__class__ is y.__class__ is z.__class__ is ndarray and (
-                q.__class__ is Closed or (q.__class__ is ndarray and q.ndim == 1)
+                q.__class__ is SolvedLoops or (q.__class__ is ndarray and q.ndim == 1)
             ):
                 if out is None:
                     result = empty(core)
@@ -176,7 +178,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
                     result = array_of(out)
                     if inverse:
                         q, x, y, z = copied_if_overlapping((q, x, y, z), out)
-                point = of_closed(q, kinematics) if q.__class__ is Closed else solve(q) if solved else q
+                point = of_closed(q, kinematics) if q.__class__ is SolvedLoops else solve(q) if solved else q
                 if choices is None:
                     good = at(memory, closure, clusters, solved, point, x, y, z, result)
                 else:
@@ -187,7 +189,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
         except ClosureError:  # also where a closure is a function of a number that is not finite
             require_finite_each(names, (q, x, y, z))
             raise
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             pass
         return otherwise((q, x, y, z), choice, out, refused)
 

@@ -19,7 +19,7 @@ from connections.multibody.program.solution_layout import SolutionLayout
 _OF_SOLUTIONS, _OF_RATES = least_pivot("coriolis_matrix"), least_pivot("inverse_dynamics_derivatives")
 
 
-class InputRefused(Exception):
+class ClosedInputRefused(Exception):
     """The input was refused. The caller that catches this finds out why."""
 
 
@@ -84,11 +84,11 @@ class Definition:
             start = np.broadcast_to(start, (len(bad), start.shape[-1]))[np.argmax(bad)]
             frame = self._closed.joint_frame
             if not (frame.near_at(at) and np.isfinite(start).all() and self._is_near(start)):
-                raise InputRefused
+                raise ClosedInputRefused
             point = np.asarray(frame.project_at(at))
             failure = self._closed.failure_from(point, np.asarray(self._projected(start)), _OF_SOLUTIONS)
             if failure is None:
-                raise InputRefused
+                raise ClosedInputRefused
             self._closed.refuse(point, failure, origin)
 
     def _is_near(self, start: jax.Array | np.ndarray) -> jax.Array:

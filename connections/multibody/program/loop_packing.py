@@ -48,7 +48,7 @@ def pack_closure(closed: ClosedKinematics) -> np.ndarray:
     ------
     ModelError : the two ends of a loop are carried by different bodies outside of the loop's cluster.
     """
-    rows, chains = closed.rows, _Chains.of(closed)
+    rows, chains = closed.rows, _SpanningLinks.of(closed)
     layout = chains.layout
     template = np.zeros(layout.size)  # the numbers of a solution that are the same at all configurations
     template[layout.nq :][: layout.G_size] = closed.linear[0].ravel()[layout.in_G]
@@ -123,7 +123,7 @@ def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.nd
     )
     rows = replace(rows, clusters=np.zeros_like(rows.clusters))
     closed = ClosedKinematics(spanning, whole, rows, (), (), spanning.neutral())
-    chains = _Chains.of(closed)
+    chains = _SpanningLinks.of(closed)
     loop, work = _pack_loop(closed, chains, 0, np.arange(len(rows.kinds)))
     sizes = dict.fromkeys(CLOSURE.sizes, 0) | {"loops": 1}
     integers = dict.fromkeys(CLOSURE.integers, ()) | {"loop_starts": [0]}
@@ -132,7 +132,7 @@ def pack_conditions(spanning: Kinematics, rows: Rows) -> tuple[np.ndarray, np.nd
     return closure, chains.links.carrier, np.stack([chains.E(body) for body in (*range(count), -1)])
 
 
-class _Chains(NamedTuple):
+class _SpanningLinks(NamedTuple):
     """The elementary links of the spanning tree, and its columns, numbered as in the tree."""
 
     links: Links
@@ -140,7 +140,7 @@ class _Chains(NamedTuple):
     place: np.ndarray  # (nv_s,) as `place` of `layout.LOOP`
 
     @classmethod
-    def of(cls, closed: ClosedKinematics) -> _Chains:
+    def of(cls, closed: ClosedKinematics) -> _SpanningLinks:
         """The links and columns of the spanning tree of `closed`."""
         spanning, clusters = closed.spanning, closed.clusters
         place = np.empty(spanning.nv, dtype=np.int64)
@@ -158,7 +158,7 @@ class _Chains(NamedTuple):
         return links.parameters[links.carrier[body], PARAMETERS.axes :].reshape(3, 3)
 
 
-def _pack_linear(closed: ClosedKinematics, chains: _Chains, cluster: int) -> np.ndarray:
+def _pack_linear(closed: ClosedKinematics, chains: _SpanningLinks, cluster: int) -> np.ndarray:
     """The array of a linear cluster, q_d = G q_i + g."""
     G, offset = closed.linear
     own = closed.clusters.of_body[closed.spanning.body_of] == cluster
@@ -173,7 +173,7 @@ def _pack_linear(closed: ClosedKinematics, chains: _Chains, cluster: int) -> np.
 
 
 def _pack_loop(
-    closed: ClosedKinematics, chains: _Chains, cluster: int, members: np.ndarray
+    closed: ClosedKinematics, chains: _SpanningLinks, cluster: int, members: np.ndarray
 ) -> tuple[np.ndarray, int]:
     """The array of a loop, and the number of workspace slots that it needs."""
     tree = chains.links
@@ -252,7 +252,7 @@ def _order(place: np.ndarray, link: np.ndarray, T: np.ndarray) -> tuple[np.ndarr
 
 
 def _row_tables(
-    closed: ClosedKinematics, chains: _Chains, members: np.ndarray, local: np.ndarray
+    closed: ClosedKinematics, chains: _SpanningLinks, members: np.ndarray, local: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The links of bodies a and b (0 if outside of the loop), and `CONDITION`, of each condition."""
     rows, clusters = closed.rows, closed.clusters
@@ -281,7 +281,7 @@ def _row_tables(
 
 def _conditions_by_column(
     closed: ClosedKinematics,
-    chains: _Chains,
+    chains: _SpanningLinks,
     members: np.ndarray,
     columns: np.ndarray,
     ends: tuple[np.ndarray, np.ndarray, np.ndarray],

@@ -18,7 +18,7 @@ from connections.multibody.kernels.layout import BAD_INPUT, CLOSURE, INDIRECT, L
 from connections.multibody.loops.closed_kinematics import ClosedKinematics, Failure
 from connections.multibody.loops.conditions import pivots
 from connections.multibody.loops.sides import are_turned_away
-from connections.multibody.program.closed_definition import Definition, InputRefused
+from connections.multibody.program.closed_definition import ClosedInputRefused, Definition
 from connections.multibody.program.closure_conditions import HostConditions
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.loop_packing import pack_closure, slots_of_refinement, slots_of_rows
@@ -267,7 +267,7 @@ class Loops:
 
 def _accept(good: bool) -> None:
     if not good:
-        raise InputRefused
+        raise ClosedInputRefused
 
 
 def _are_alike(*arrays: Any) -> bool:

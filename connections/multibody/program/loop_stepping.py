@@ -18,7 +18,7 @@ from connections.checks import ClosureError
 from connections.coriolis.variational import OPEN, UNSOLVED
 from connections.engines.thread_chunks import fill_chunks
 from connections.multibody.joints import Revolute
-from connections.multibody.program.closed_definition import InputRefused
+from connections.multibody.program.closed_definition import ClosedInputRefused
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.stepping import Stepped, history_size, stepped
 
@@ -102,7 +102,7 @@ class LoopSteps:
             except ClosureError:
                 out[0, -2] = OPEN
                 break
-            except InputRefused:
+            except ClosedInputRefused:
                 solution = None
             if solution is None:
                 out[0, -2] = UNSOLVED

@@ -22,13 +22,13 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from connections.multibody.program.closed import Closed
+from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.solution_layout import Solution
 
 POLARIZED = ("curvature", "christoffel_derivatives")
 
 
-class Recursions(Protocol):
+class PolarizedProgram(Protocol):
     """The part of a `Program` that is used here."""
 
     def evaluate(
@@ -37,14 +37,16 @@ class Recursions(Protocol):
         """The recursion `name`."""
 
     @property
-    def of_spanning_tree(self) -> Recursions:
+    def of_spanning_tree(self) -> PolarizedProgram:
         """The recursions of the spanning tree."""
 
     def solution(self, q: Any) -> Solution:
         """The solution of the loops."""
 
 
-def polarized(program: Recursions, name: str, q: Closed, factor: str = "christoffel") -> np.ndarray:
+def polarized(
+    program: PolarizedProgram, name: str, q: SolvedLoops, factor: str = "christoffel"
+) -> np.ndarray:
     """``curvature`` or ``christoffel_derivatives``, (..., n, n, n, n).
 
     Parameters
@@ -74,8 +76,10 @@ def polarized(program: Recursions, name: str, q: Closed, factor: str = "christof
     change += np.einsum("...pkl,...ipj->...ijkl", s, Gamma)
     result: np.ndarray = np.einsum("...jlik->...ijkl", M) + np.einsum("...iklj->...ijkl", change) / 2.0
     if factor == "least":
-        return result - _alternating(result)
-    return result if factor == "christoffel" else result - _contorsion_change(program, q)
+        result = result - _alternating(result)
+    elif factor != "christoffel":
+        result = result - _contorsion_change(program, q)
+    return result
 
 
 def _alternating(low: np.ndarray) -> np.ndarray:
@@ -85,7 +89,7 @@ def _alternating(low: np.ndarray) -> np.ndarray:
     return found
 
 
-def _contorsion_change(program: Recursions, q: Closed) -> np.ndarray:
+def _contorsion_change(program: PolarizedProgram, q: SolvedLoops) -> np.ndarray:
     """L_l D_ijk (..., n, n, n, n), D_ijk = D_abc G_ai G_bj G_ck of the spanning tree."""
     tree, solution = program.of_spanning_tree, program.solution(q)
     n = solution.G.shape[-1]
@@ -104,7 +108,7 @@ def _contorsion_change(program: Recursions, q: Closed) -> np.ndarray:
     return result
 
 
-def _bilinear(program: Recursions, name: str, q: Closed, sizes: np.ndarray) -> np.ndarray:
+def _bilinear(program: PolarizedProgram, name: str, q: SolvedLoops, sizes: np.ndarray) -> np.ndarray:
     """[a, b, i, k] of the form (i, k) that is bilinear in the frame fields a and b, (..., n, n, n, n)."""
     n = sizes.shape[-1]
     rows, columns = np.triu_indices(n)

@@ -56,14 +56,14 @@ from connections.multibody.program.calls import (
     require_kept,
 )
 from connections.multibody.program.closed import (
-    Closed,
+    SolvedLoops,
     coordinates_of,
     rows_of,
     solution_of,
     with_numpy_arrays,
 )
 from connections.multibody.program.closed_calls import OfLoops, closed_call
-from connections.multibody.program.closed_definition import InputRefused
+from connections.multibody.program.closed_definition import ClosedInputRefused
 from connections.multibody.program.cluster_packing import pack_clusters, tied_bodies
 from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.frames import Frames
@@ -186,7 +186,7 @@ class Program:
         Parameters
         ----------
         name : a key of `RECURSIONS`.
-        given : q (..., nq), or a `Closed` in its place, and then vectors (..., nv).
+        given : q (..., nq), or `SolvedLoops` in its place, and then vectors (..., nv).
         out : the array to fill, or None.
         chosen : what the caller chooses, if the recursion has a choice, such as a body-level factor.
 
@@ -199,12 +199,12 @@ class Program:
         row = RECURSIONS[name]
         choice = self.choice(name, chosen)
         names = "q", *row.vectors
-        closed = given[0] if isinstance(given[0], Closed) else None
+        closed = given[0] if isinstance(given[0], SolvedLoops) else None
         given = coordinates_of(given[0], self._kinematics), *given[1:]
         if is_lazy(given, out):
             if closed is not None:
                 raise TypeError(
-                    "q: a Closed is not cut into blocks as Dask arrays are; give q as such an array"
+                    "q: SolvedLoops are not cut into blocks as Dask arrays are; give q as such an array"
                 )
             from connections.engines.dask_arrays import lazy  # imports Dask
 
@@ -265,7 +265,7 @@ class Program:
         choice = self.choice(name, chosen)
         try:
             good = self._fill(name, [*given], choice, result.reshape(count, math.prod(core)), None)
-        except (OtherTypes, InputRefused):
+        except (OtherTypes, ClosedInputRefused):
             return None
         return result if good else None
 
@@ -275,29 +275,29 @@ class Program:
         assert isinstance(self._kinematics, ClosedKinematics)
         return Program(self._kinematics.spanning, self._gravity)
 
-    def close_directly(self, q: Any, guess: Any) -> Closed | None:
+    def close_directly(self, q: Any, guess: Any) -> SolvedLoops | None:
         """`close` for one configuration in a float64 array; None if q, or the guess, is anything else."""
         loops, kinematics = self.loops, self._kinematics
         if loops is None or q.__class__ is not np.ndarray or q.ndim != 1:
             return None
         start = REFERENCE
         if guess is not None:
-            if guess.__class__ is not Closed:
+            if guess.__class__ is not SolvedLoops:
                 return None
             coordinates_of(guess, kinematics, "guess")  # of this robot
             start = solution_of(guess, kinematics)[..., : loops.layout.nq]
         try:
-            return Closed(kinematics, q.copy(), loops.solve(q, start))
-        except (OtherTypes, InputRefused):
+            return SolvedLoops(kinematics, q.copy(), loops.solve(q, start))
+        except (OtherTypes, ClosedInputRefused):
             return None
 
-    def close(self, q: Any, guess: Any = None) -> Closed:
+    def close(self, q: Any, guess: Any = None) -> SolvedLoops:
         """The loops solved at q (..., nq), followed from `guess`, or from the reference; in NumPy.
 
         Parameters
         ----------
         q : (..., nq) configurations.
-        guess : a `Closed`, or (..., nq_s) configurations of all joints; of closed chains only.
+        guess : `SolvedLoops`, or (..., nq_s) configurations of all joints; of closed chains only.
 
         Raises
         ------
@@ -307,7 +307,7 @@ class Program:
         """
         kinematics, loops = self._kinematics, self.loops
         if loops is None:
-            return Closed(kinematics, configuration(kinematics, "q", q), None)
+            return SolvedLoops(kinematics, configuration(kinematics, "q", q), None)
         q, starts = as_float64("q", q, self.sizes[0]), np.zeros((1, 0))  # the reference
         batch = q.shape[:-1]
         if guess is not None:
@@ -331,10 +331,10 @@ class Program:
             raise
         if not good:
             self._explain_point(q)
-        if guess is not None and not isinstance(guess, Closed):
+        if guess is not None and not isinstance(guess, SolvedLoops):
             loops.refuse_turned(solutions[:, : loops.layout.nq])
         q = np.array(np.broadcast_to(q, (*batch, q.shape[-1])))
-        return Closed(kinematics, q, solutions.reshape(*batch, loops.size))
+        return SolvedLoops(kinematics, q, solutions.reshape(*batch, loops.size))
 
     def solved_once(self, q: Any) -> Any:
         """q for several recursions; with its loops solved, if it has any, and compiled code takes q."""
@@ -344,14 +344,14 @@ class Program:
         return q if closed is None else closed
 
     def solution(self, q: Any) -> Solution:
-        """The solution of the loops at q (..., nq), or of a `Closed`; for closed chains only.
+        """The solution of the loops at q (..., nq), or of `SolvedLoops`; for closed chains only.
 
         Raises
         ------
         As `close`.
         """
         assert self.loops is not None  # asked of closed chains only
-        closed = q if isinstance(q, Closed) else self.close(q)
+        closed = q if isinstance(q, SolvedLoops) else self.close(q)
         return self.loops.layout.dense(solution_of(closed, self._kinematics))
 
     def _guess(self, guess: Any) -> np.ndarray:
@@ -363,7 +363,7 @@ class Program:
         """
         assert isinstance(self._kinematics, ClosedKinematics)
         spanning = self._kinematics.spanning
-        if isinstance(guess, Closed):
+        if isinstance(guess, SolvedLoops):
             coordinates_of(guess, self._kinematics, "guess")
             return np.array(guess.spanning)
         rows = np.array(as_float64("guess", guess, (spanning.nq,)))
@@ -407,7 +407,7 @@ class Program:
         self,
         name: str,
         vectors: list[np.ndarray],
-        closed: Closed | None,
+        closed: SolvedLoops | None,
         choice: tuple[Any, ...],
         batch: tuple[int, ...],
         out: np.ndarray,
@@ -464,7 +464,7 @@ class Program:
         return True
 
     def _fill_by_polarization(
-        self, name: str, points: Closed, _: list[np.ndarray], chosen: tuple[Any, ...], out: np.ndarray
+        self, name: str, points: SolvedLoops, _: list[np.ndarray], chosen: tuple[Any, ...], out: np.ndarray
     ) -> bool:
         """Fill out (..., *core) of a closed chain, in chunks. Returns whether it is finite."""
         core = self.cores[name]
@@ -476,7 +476,12 @@ class Program:
         return bool(np.isfinite(flat).all())
 
     def _fill_by_definition(
-        self, name: str, points: Closed, vectors: list[np.ndarray], chosen: tuple[Any, ...], out: np.ndarray
+        self,
+        name: str,
+        points: SolvedLoops,
+        vectors: list[np.ndarray],
+        chosen: tuple[Any, ...],
+        out: np.ndarray,
     ) -> bool:
         """Fill out (..., *core) of a closed chain by the definition, row by row. Returns whether it is good.
 
@@ -552,7 +557,7 @@ class Program:
         name: str,
         names: tuple[str, ...],
         vectors: list[np.ndarray],
-        closed: Closed | None,
+        closed: SolvedLoops | None,
         result: np.ndarray,
     ) -> NoReturn:
         """Raise the error that says why the recursion `name` refused its input or is not finite."""
@@ -569,7 +574,7 @@ class Program:
         if not self._kinematics.tree.inertias[:, 5, 5].any():
             raise ModelError(f"{name}: no body has mass, so there is no centre of mass")
         self._require_finite_result(name, names, vectors, points, result)
-        raise PointError("q is not a configuration of the model, or a Closed whose loops are open")
+        raise PointError("q is not a configuration of the model, or SolvedLoops whose loops are open")
 
     def _explain_point(self, q: np.ndarray) -> NoReturn:
         """Raise the error that says why the solver of loops refused q (..., nq)."""
@@ -583,7 +588,7 @@ class Program:
         name: str,
         names: tuple[str, ...],
         vectors: list[np.ndarray],
-        points: Closed,
+        points: SolvedLoops,
         result: np.ndarray,
     ) -> None:
         """Raise `NonFiniteError`, naming the largest number that was given, if a result is not finite."""
@@ -592,7 +597,7 @@ class Program:
         results = result.reshape(len(rows[0]), -1)
         if self.loops is not None and RECURSIONS[name].bias_rates:
             with (
-                suppress(InputRefused),
+                suppress(ClosedInputRefused),
                 np.errstate(all="ignore"),
             ):  # if they are not finite, there is no result
                 rates = self.loops.bias_rates(solution_of(rows_of(points, batch), self._kinematics), rows[1])
@@ -607,7 +612,7 @@ class Program:
         what = f"{name} is not finite: the arguments, or the model's numbers, are too large for it"
         raise_at(NonFiniteError, f"{what}; the largest argument is {largest}", rows[0][row])
 
-    def require_regular(self, point: Closed) -> None:
+    def require_regular(self, point: SolvedLoops) -> None:
         """Raise `MetricError` naming the joint along which the mass matrix is singular at a configuration."""
         kinematics, q = self._kinematics, point.q
         with np.errstate(all="ignore"):
@@ -640,7 +645,7 @@ def _in_chunks(count: int, fill: Callable[[slice], bool], whole: bool = False) -
     def tried(chunk: slice) -> bool:
         try:
             return fill(chunk)
-        except InputRefused:
+        except ClosedInputRefused:
             return False
         except ClosureError as error:
             open_loops[chunk.start] = error
@@ -707,7 +712,7 @@ class _Calls(dict[str, Call]):
 
 def _is_one(q: Any, *vectors: Any) -> bool:
     """Whether this may be one configuration and vectors as compiled code takes them."""
-    arrays = vectors if q.__class__ is Closed else (q, *vectors)
+    arrays = vectors if q.__class__ is SolvedLoops else (q, *vectors)
     return all(x.__class__ is np.ndarray and x.ndim == 1 for x in arrays)
 
 

@@ -181,7 +181,7 @@ MUTANTS = (
         "return jnp.zeros(self.spanning.nq) if q_dot is None else self.spanning_rate_at(q, q_s, q_dot)",
         "return jnp.zeros(self.spanning.nq).at[self.q_columns].set(0.0 if q_dot is None else q_dot)",
         ("multibody/test_closed.py::test_the_joints_move_as_the_loops_let_them",),
-        "dependent joints of a Closed do not move with the independent ones inside JAX",
+        "dependent joints of SolvedLoops do not move with the independent ones inside JAX",
     ),
     Mutant(
         "extreme-curvatures-stop-early",
@@ -223,7 +223,7 @@ MUTANTS = (
     ),
     Mutant(
         "ricci-of-large-robots",
-        "multibody/curvatures.py",
+        "multibody/curvature_contractions.py",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 2.0",
         "column = (mixed - squares[..., j:] - squares[..., j : j + 1]) / 4.0",
         ("multibody/test_curvature.py::test_ricci_of_many_velocities_is_the_trace_of_the_tensor",),
