@@ -350,6 +350,6 @@ def _color(handle: Any) -> tuple[int, int, int]:
 
 
 def _finite(segments: np.ndarray) -> np.ndarray:
-    """Those of the segments (m, 2, 3) whose ends are finite; one segment of length zero if there are none."""
+    """Segments (m, 2, 3) whose ends are finite; one segment of length zero if there are none."""
     kept = segments[np.isfinite(segments).all(axis=(1, 2))]
     return kept if len(kept) else np.zeros((1, 2, 3))

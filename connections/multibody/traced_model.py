@@ -117,9 +117,10 @@ class TracedModel:
     `with_motors` and `with_passive` return it where JAX traces what they are given. Every recursion takes it
     in place of the model. Its derivatives by inertias, gravity and armature are those of the recursions,
     which are linear in the inertias: no definition is differentiated. If placements of joints are data,
-    everything is computed by the robot's definition in JAX, which costs more; loops close again there. Map
-    over robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)`` is one
-    with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
+    everything is computed by the robot's definition in JAX, which costs more; loops close again there.
+
+    Map over robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)``
+    is one with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
 
     Nothing about traced numbers is checked but shapes and names. A body without mass but with a first moment,
     numbers that are not finite, and placements that are no proper rigid transforms (to 1e-9; 1e-5 if they are
