@@ -119,8 +119,8 @@ class TracedModel:
     which are linear in the inertias: no definition is differentiated. If placements of joints are data,
     everything is computed by the robot's definition in JAX, which costs more; loops close again there.
 
-    Map over robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(parameters)``
-    is one with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
+    Map over robots with `jax.vmap`, also over models: ``jax.vmap(robot.with_inertial_parameters)(pi)`` is one
+    with a batch axis, for ``jax.vmap(mb.inverse_dynamics)``.
 
     Nothing about traced numbers is checked but shapes and names. A body without mass but with a first moment,
     numbers that are not finite, and placements that are no proper rigid transforms (to 1e-9; 1e-5 if they are

@@ -494,12 +494,12 @@ def test_placements_in_loops(name, of, rng):
     joints = model.placements
     names, q, (v, tau) = [*joints], model.neutral(), rng.standard_normal((2, model.nv))
     springs = [
-        mb.Spring(name, {name: 1.0}, 2.0, (0.1, 0.1))
+        mb.joints.Spring(name, {name: 1.0}, 2.0, (0.1, 0.1))
         for name, joint in zip(names, model.kinematics.tree.joints, strict=True)
         if joint.nq == 1
     ]
-    model = model.with_passive(mb.Passive(tuple(springs), damping={names[-1]: 0.3}))
-    model = model.with_motors([mb.Motor("motor", {names[-1]: 1.0})])
+    model = model.with_passive(mb.joints.Passive(tuple(springs), damping={names[-1]: 0.3}))
+    model = model.with_motors([mb.joints.Motor("motor", {names[-1]: 1.0})])
     ways = np.eye(6 * len(joints)).reshape(len(joints), 6, -1)[:, components].reshape(-1, 6 * len(joints))
     if of in ("four-bar", "belt leg"):
         ways = rng.standard_normal((2, len(ways))) @ ways
