@@ -30,7 +30,7 @@ from typing import Any, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.typing import ArrayLike
+from numpy.typing import ArrayLike as ArrayLike
 
 from connections._cache_folder import cache_folder, remove_oldest
 
@@ -47,7 +47,7 @@ SameArray = TypeVar("SameArray", jax.Array, np.ndarray)  # what goes in comes ou
 Value = TypeVar("Value")  # an array, or several
 
 #: `jax.numpy.linalg.solve`, which has no types in JAX.
-solve: Callable[[ArrayLike, ArrayLike], jax.Array] = jnp.linalg.solve
+solve: Callable[[Array, Array], jax.Array] = jnp.linalg.solve
 
 
 def unoptimized() -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.checks import require_each, require_function, require_shape, require_type
 from connections.evaluation.parameters import with_parameters
@@ -198,7 +199,7 @@ class ProductConnection(AffineConnection):
             ok = ok & nabla.valid_at(p)
         return ok
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The error of the first factor that is not valid."""
         for nabla, p in zip(self.connections, self.frame.split_point(jnp.asarray(q)), strict=True):
             nabla.explain(p)

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.conjugate import unproven_intervals
 from connections.affine.logarithms.shooting import TIGHT, Shooting
@@ -75,7 +76,7 @@ class ConjugateTimes:
         return f"ConjugateTimes: {', '.join(found) or 'none'}; {index}, nullity {self.nullity}"
 
 
-def conjugate_times(nabla: AffineConnection, q: Any, v: Any, t_end: float) -> ConjugateTimes:
+def conjugate_times(nabla: AffineConnection, q: ArrayLike, v: ArrayLike, t_end: float) -> ConjugateTimes:
     """When the geodesic through (q, v) has conjugate points: a Jacobi field vanishes at 0 and then again.
 
     Parameters

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, Value, solve
+from connections._jax import Array, ArrayLike, Value, solve
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.koszul import (
     bound_by_lengths,
@@ -125,7 +125,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         """Whether the connection is defined at q; one boolean."""
         return self.frame.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         self.frame.explain(q)
 
@@ -232,7 +232,7 @@ class AffineConnection(PointwiseConnection):
 
     # --- coefficients and tensors -------------------------------------------------------------------------
 
-    def coefficients(self, q: Any) -> Array:
+    def coefficients(self, q: ArrayLike) -> Array:
         """Gamma[..., i, j, k] of nabla_{X_j} X_k = Gamma^i_jk X_i.
 
         Parameters
@@ -247,7 +247,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.coefficients_at, self._point(q), largest_array_size=self._numbers(3))
 
-    def apply(self, q: Any, v: Any, w: Any) -> Array:
+    def apply(self, q: ArrayLike, v: ArrayLike, w: ArrayLike) -> Array:
         """Gamma^i_jk v^j w^k, (..., n): v is the direction, w the vector differentiated.
 
         Parameters
@@ -257,7 +257,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.apply_at, self._point(q), self._vector("v", v), self._vector("w", w))
 
-    def torsion(self, q: Any) -> Array:
+    def torsion(self, q: ArrayLike) -> Array:
         """T[..., i, j, k] = Gamma^i_jk - Gamma^i_kj - s^i_jk.
 
         Parameters
@@ -268,7 +268,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.torsion_at, self._point(q))
 
-    def curvature(self, q: Any) -> Array:
+    def curvature(self, q: ArrayLike) -> Array:
         """R[..., l, k, i, j] of R(X_i, X_j) X_k = R^l_kij X_l.
 
         X_i Gamma^l_jk - X_j Gamma^l_ik + Gamma^l_im Gamma^m_jk - Gamma^l_jm Gamma^m_ik - s^m_ij Gamma^l_mk.
@@ -279,7 +279,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self.curvature_at, self._point(q), largest_array_size=self._numbers(4))
 
-    def apply_curvature(self, q: Any, u: Any, w: Any, z: Any) -> Array:
+    def apply_curvature(self, q: ArrayLike, u: ArrayLike, w: ArrayLike, z: ArrayLike) -> Array:
         """R(u, w) z, (..., n), without the tensor: by derivatives along u and w only.
 
         L_u Gamma(w, z) - L_w Gamma(u, z) + Gamma(u, Gamma(w, z)) - Gamma(w, Gamma(u, z)) - Gamma(s(u, w), z),
@@ -303,7 +303,7 @@ class AffineConnection(PointwiseConnection):
             largest_array_size=self._numbers(3),
         )
 
-    def ricci(self, q: Any) -> Array:
+    def ricci(self, q: ArrayLike) -> Array:
         """Ric[..., j, k] = R^i_kij, the trace of Z -> R(Z, X_j) X_k; not symmetric in general.
 
         Parameters
@@ -312,7 +312,7 @@ class AffineConnection(PointwiseConnection):
         """
         return evaluate(self, self._ricci_at, self._point(q), largest_array_size=self._numbers(4))
 
-    def apply_ricci(self, q: Any, v: Any, w: Any) -> Array:
+    def apply_ricci(self, q: ArrayLike, v: ArrayLike, w: ArrayLike) -> Array:
         """Ric(v, w) = Ric_jk v^j w^k, (...,), without a tensor: the trace of Z -> R(Z, v) w.
 
         Component i of R(X_i, v) w for one i after the other, in n times the time of `apply_curvature`.
@@ -327,7 +327,7 @@ class AffineConnection(PointwiseConnection):
             self, self.apply_ricci_at, self._point(q), *vectors, largest_array_size=self._numbers(3)
         )
 
-    def scalar_curvature(self, q: Any, metric: Metric | None = None) -> Array:
+    def scalar_curvature(self, q: ArrayLike, metric: Metric | None = None) -> Array:
         """Scalar curvature H^jk Ric_jk, (...,).
 
         Parameters
@@ -342,7 +342,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._scalar_at, q, metric, largest_array_size=self._numbers(4))
 
-    def sectional(self, q: Any, u: Any, w: Any, metric: Metric | None = None) -> Array:
+    def sectional(self, q: ArrayLike, u: ArrayLike, w: ArrayLike, metric: Metric | None = None) -> Array:
         """Sectional curvature <<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), by `apply_curvature`.
 
         Parameters
@@ -366,7 +366,7 @@ class AffineConnection(PointwiseConnection):
             _require_planes(metric_of(self, metric), q, u, w)
             raise
 
-    def first_kind(self, q: Any, metric: Metric | None = None) -> Array:
+    def first_kind(self, q: ArrayLike, metric: Metric | None = None) -> Array:
         """Gamma_low[..., i, j, k] = <<X_i, nabla_{X_j} X_k>> = H_il Gamma^l_jk.
 
         Parameters
@@ -381,7 +381,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._first_kind_at, q, metric)
 
-    def contorsion(self, q: Any, metric: Metric | None = None) -> Array:
+    def contorsion(self, q: ArrayLike, metric: Metric | None = None) -> Array:
         """D[..., i, j, k] = Gamma*_ijk - Gamma_ijk, all indices low; star is the metric's Levi-Civita.
 
         The sign is [W]'s; a D without the (1, 3) antisymmetry also contains the non-metricity.
@@ -395,7 +395,7 @@ class AffineConnection(PointwiseConnection):
         """
         return self._with_metric(self._contorsion_at, q, metric)
 
-    def nonmetricity(self, q: Any, metric: Metric | None = None) -> Array:
+    def nonmetricity(self, q: ArrayLike, metric: Metric | None = None) -> Array:
         """Q[..., i, j, k] = (nabla_i g)(X_j, X_k) = L_i H_jk - Gamma_kij - Gamma_jik.
 
         Parameters
@@ -407,7 +407,7 @@ class AffineConnection(PointwiseConnection):
 
     # --- derivatives of fields ----------------------------------------------------------------------------
 
-    def covariant_derivative(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
+    def covariant_derivative(self, X: PointFunction, Y: PointFunction, q: ArrayLike) -> Array:
         """Components of nabla_X Y, (..., n): X^j L_j Y^i + Gamma^i_jk X^j Y^k.
 
         Parameters
@@ -419,7 +419,7 @@ class AffineConnection(PointwiseConnection):
         require_function("Y", Y, FIELD)
         return evaluate(self, PytreePartial(self.covariant_derivative_at, X, Y), self._point(q))
 
-    def symmetric_product(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
+    def symmetric_product(self, X: PointFunction, Y: PointFunction, q: ArrayLike) -> Array:
         """Components of <X : Y> = nabla_X Y + nabla_Y X, (..., n).
 
         Parameters
@@ -445,7 +445,7 @@ class AffineConnection(PointwiseConnection):
 
     # --- checks --------------------------------------------------------------------------------------------
 
-    def check_torsion_free(self, q: Any, tol: float = 1e-9) -> Check:
+    def check_torsion_free(self, q: ArrayLike, tol: float = 1e-9) -> Check:
         """Whether T = 0 at all points.
 
         Parameters
@@ -455,7 +455,7 @@ class AffineConnection(PointwiseConnection):
         """
         return worst_check("torsion_free", evaluate(self, self._worst_torsion_at, self._point(q)), tol)
 
-    def check_metric_compatible(self, q: Any, metric: Metric | None = None, tol: float = 1e-9) -> Check:
+    def check_metric_compatible(self, q: ArrayLike, metric: Metric | None = None, tol: float = 1e-9) -> Check:
         """Whether Q = nabla g = 0 at all points, that is D_ijk = -D_kji.
 
         Parameters
@@ -470,7 +470,7 @@ class AffineConnection(PointwiseConnection):
             "metric_compatible", self._with_metric(self._worst_nonmetricity_at, q, metric), tol
         )
 
-    def check_same_geodesics(self, q: Any, metric: Metric | None = None, tol: float = 1e-9) -> Check:
+    def check_same_geodesics(self, q: ArrayLike, metric: Metric | None = None, tol: float = 1e-9) -> Check:
         """Whether the geodesics are the metric's, D_ijk = -D_ikj, at all points.
 
         Parameters
@@ -553,7 +553,7 @@ class ConnectionOfMetric(AffineConnection):
         low = christoffel_terms(self.metric, q) + jnp.abs(self._first_kind_at(self.metric, q))
         return raised_terms(self.metric.matrix_at(q), low)
 
-    def input_coefficients(self, forms: PointFunction, q: Any) -> Array:
+    def input_coefficients(self, forms: PointFunction, q: ArrayLike) -> Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.
 
         Parameters
@@ -642,7 +642,7 @@ class ChangedConnection(AffineConnection):
         """The base is valid and A invertible."""
         return self.base.valid_at(q) & self.frame.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The base's error, or the frame's."""
         self.base.explain(q)
         self.frame.explain(q)

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.distributions import (
     AnnihilatedDistribution,
@@ -158,7 +157,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """Metric, constraints and basis are regular."""
         return self.distribution.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The distribution's error."""
         self.distribution.explain(q)
 
@@ -237,7 +236,7 @@ class ConstrainedConnection(ConnectionOfMetric):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def basis(self, q: Any) -> Array:
+    def basis(self, q: ArrayLike) -> Array:
         """A(q), (..., n, m): basis of the distribution in the frame of the ambient metric.
 
         Parameters
@@ -246,7 +245,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.basis_at, self._point(q))
 
-    def forms(self, q: Any) -> Array:
+    def forms(self, q: ArrayLike) -> Array:
         """W(q), (..., n - m, n): one-forms that vanish on the distribution, given or computed.
 
         Parameters
@@ -255,7 +254,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.forms_at, self._point(q))
 
-    def projection(self, q: Any) -> Array:
+    def projection(self, q: ArrayLike) -> Array:
         """P(q), (..., n, n): the orthogonal projection onto the distribution, in the ambient metric's frame.
 
         Parameters
@@ -266,7 +265,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.projection_at, self._point(q))
 
-    def schouten_curvature(self, q: Any) -> Array:
+    def schouten_curvature(self, q: ArrayLike) -> Array:
         """K[..., l, k, i, j] of Schouten's curvature on the distribution, K(X_i, X_j) X_k = K^l_kij X_l.
 
         K(X, Y) Z = nabla~_X nabla~_Y Z - nabla~_Y nabla~_X Z - nabla~_{P[X, Y]} Z - P [(1 - P)[X, Y], Z].
@@ -278,7 +277,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.schouten_curvature_at, self._point(q))
 
-    def nonintegrability(self, q: Any) -> Array:
+    def nonintegrability(self, q: ArrayLike) -> Array:
         """(1 - P) [X_i, X_j], (..., n, m, m), in the ambient metric's frame; zero where integrable.
 
         Parameters
@@ -287,7 +286,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         """
         return evaluate(self, self.nonintegrability_at, self._point(q))
 
-    def input_coefficients(self, forms: PointFunction, q: Any) -> Array:
+    def input_coefficients(self, forms: PointFunction, q: ArrayLike) -> Array:
         """Y[..., k, a], (..., m, a): the accelerations in the distribution that covectors F_a cause.
 
         (A^T H A)^-1 A^T F_a; <F_a, X_k> / |X_k|^2 where the basis is orthogonal.
@@ -302,7 +301,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         require_function("forms", forms, "q -> components (a, n)")
         return evaluate(self, PytreePartial(self.input_coefficients_at, forms), self._point(q))
 
-    def input_coefficients_of_functions(self, functions: PointFunction, q: Any) -> Array:
+    def input_coefficients_of_functions(self, functions: PointFunction, q: ArrayLike) -> Array:
         """Y[..., k, a], (..., m, a), of the differentials F_a = d phi_a: (A^T H A)^-1 L_{X_k} phi_a.
 
         Parameters
@@ -378,6 +377,6 @@ class FullConnection(AffineConnection):
         """The distribution is regular; its basis may be singular."""
         return self.distribution.regular_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The distribution's error."""
         self.distribution.explain(q)

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
@@ -98,7 +98,7 @@ class ConnectionWithContorsion(ConnectionOfMetric):
         """The metric is valid."""
         return self.metric.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error."""
         self.metric.explain(q)
 
@@ -173,7 +173,7 @@ class ContorsionConnection(ConnectionWithContorsion):
         """The metric is valid and D has the required symmetry."""
         return self.metric.valid_at(q) & (self._symmetry_gap_at(q) <= SYMMETRY_TOLERANCE)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error, or `SymmetryError`."""
         self.metric.explain(q)
         if self.symmetry is not None and not self._symmetry_gap_at(jnp.asarray(q)) <= SYMMETRY_TOLERANCE:
@@ -319,7 +319,7 @@ class ContorsionFamily(Described, Parametrized):
         """-beta_ijk eps_ijk, (..., n, n, n)."""
         return -jnp.tensordot(beta, self._basis(), axes=1)
 
-    def beta_of(self, D: Any, q: Any = None) -> Array:
+    def beta_of(self, D: ArrayLike, q: ArrayLike | None = None) -> Array:
         """The beta of a totally antisymmetric contorsion, (..., C(n, 3)).
 
         Parameters

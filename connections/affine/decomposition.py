@@ -13,12 +13,12 @@ Source: [Mc].
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection, metric_of
 from connections.affine.distributions import orthonormal
 from connections.checks import as_array, require_type
@@ -68,7 +68,7 @@ class Decomposition(NamedTuple):
     squared_norms: dict[str, Array]
 
 
-def decompose(nabla: AffineConnection, metric: Metric | None, q: Any) -> Decomposition:
+def decompose(nabla: AffineConnection, metric: Metric | None, q: ArrayLike) -> Decomposition:
     """Torsion and non-metricity of a connection in parts that are orthogonal in the metric, in any frame.
 
     Parameters

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import ArrayLike, solve
 from connections.checks import (
     ConstraintError,
     FrameError,
@@ -88,7 +88,7 @@ class Distribution(Parametrized, abc.ABC):
         """Whether the distribution is regular at q, even if its basis is not; one boolean."""
 
     @abc.abstractmethod
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
 
 
@@ -174,7 +174,7 @@ class SpannedDistribution(Distribution):
             return ok
         return ok & independent(self.covectors_at, q) & (jnp.max(self._work_at(q)) <= _FEASIBLE)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error, `ConstraintError` for the forms, or `FrameError` for the basis."""
         self.metric.explain(q)
         constrained = self.forms is not None and self.rank < self.metric.frame.dim
@@ -264,7 +264,7 @@ class AnnihilatedDistribution(Distribution):
         """The distribution and the computed basis are regular."""
         return self.regular_at(q) & (self._basis_and_clearance_at(q)[1] > _CLEAR)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error, `ConstraintError` for the forms, `FrameError` for the computed basis."""
         self.explain_regular(q)
         if not self._basis_and_clearance_at(jnp.asarray(q))[1] > _CLEAR:
@@ -273,7 +273,7 @@ class AnnihilatedDistribution(Distribution):
             )
             raise_at(FrameError, what, q)
 
-    def explain_regular(self, q: Any) -> None:
+    def explain_regular(self, q: ArrayLike) -> None:
         """The metric's error, or `ConstraintError` for the forms, where `regular_at` is false."""
         self.metric.explain(q)
         explain_forms(self, q)
@@ -347,7 +347,7 @@ class DistributionFrame(FrameField):
         """Whether q is close to the manifold, by the metric's frame; one boolean."""
         return self._base.near_at(q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """The point (nq,) of the manifold next to q, by the metric's frame; an error if q is not near."""
         return self._base.require_near(name, q)
 
@@ -367,7 +367,7 @@ class DistributionFrame(FrameField):
         """The distribution and its basis are regular."""
         return self.distribution.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The distribution's error."""
         self.distribution.explain(q)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ConstraintError,
     ShapeError,
@@ -66,7 +66,7 @@ class SelectedForms:
         return W[np.array(self.rows, dtype=int)]
 
 
-def independent_forms(forms: PointFunction, q: Any) -> SelectedForms:
+def independent_forms(forms: PointFunction, q: ArrayLike) -> SelectedForms:
     """The first linearly independent rows of the forms, the same rows at all given points.
 
     Parameters

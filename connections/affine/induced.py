@@ -7,11 +7,11 @@ Gammabar_low[:, j, k] = A^T H (L_{Xbar_j} A_k + Gamma(A_j, A_k)). Source: [W] V,
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.koszul import bound_by_lengths, raise_first_index, raised_terms
 from connections.affine.levi_civita import LeviCivita
@@ -128,7 +128,7 @@ class InducedConnection(ConnectionOfMetric):
         """The induced metric is valid, and so is the ambient connection."""
         return self.metric.valid_at(q) & self.ambient.valid_at(self.metric.embed_at(q))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The induced metric's error, or the ambient connection's."""
         self.metric.explain(q)
         self.ambient.explain(self.metric.embed_at(jnp.asarray(q)))

@@ -6,12 +6,11 @@ The unique connection that is metric compatible and torsion free. Source: [W] Th
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
@@ -54,7 +53,7 @@ class LeviCivita(ConnectionOfMetric):
         require_type("metric", self.metric, Metric)
         object.__setattr__(self, "frame", self.metric.frame)
 
-    def christoffel_symbols(self, q: Any) -> Array:
+    def christoffel_symbols(self, q: ArrayLike) -> Array:
         """Christoffel symbols of the first kind, Gamma*_ijk = <<X_i, nabla_{X_j} X_k>>, (..., n, n, n).
 
         The symbols of the second kind are `coefficients`. In a frame that is not a coordinate frame they are
@@ -95,6 +94,6 @@ class LeviCivita(ConnectionOfMetric):
         """The metric is valid."""
         return self.metric.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error."""
         self.metric.explain(q)

@@ -14,6 +14,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections.affine.combinations import require_cube
 from connections.affine.contorsion import (
     SYMMETRY_TOLERANCE,
@@ -166,7 +167,7 @@ class StatisticalConnection(ConnectionWithContorsion):
         """The metric is valid and C totally symmetric."""
         return self.metric.valid_at(q) & (self._symmetry_gap_at(q) <= SYMMETRY_TOLERANCE)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error, or `SymmetryError`."""
         self.metric.explain(q)
         if not self._symmetry_gap_at(jnp.asarray(q)) <= SYMMETRY_TOLERANCE:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.nonmetric import StatisticalConnection
 from connections.checks import (
     MetricError,
@@ -92,7 +92,7 @@ class FisherMetric(Metric):
         H, flaw = self._judged_at(q)
         return jnp.where(jax.lax.stop_gradient(flaw) <= 1.0, H, jnp.nan)
 
-    def quadrature_error(self, q: Any) -> Array:
+    def quadrature_error(self, q: ArrayLike) -> Array:
         """Errors of the quadrature (...,): derivatives of the sum S of the density over the nodes.
 
         S = 1 for all parameters, so that its derivatives are zero. Returned is the largest entry of the first
@@ -124,7 +124,7 @@ class FisherMetric(Metric):
         sizes = [jnp.max(jnp.abs(each(nothing))) for each in (slope, bent, jax.jacfwd(bent))]
         return jnp.max(jnp.stack(sizes))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """`MetricError` that says what the nodes leave out, or what is wrong with H."""
         flaw, total = float(self._judged_at(jnp.asarray(q))[1]), float(self._total_at(jnp.asarray(q)))
         if not flaw <= 1.0 and self.sampled:
@@ -218,7 +218,7 @@ class StatisticalModel(Described, Parametrized):
         """
         return StatisticalConnection(self.metric, AmariChentsovTensor(self.metric), alpha)
 
-    def cubic(self, q: Any) -> Array:
+    def cubic(self, q: ArrayLike) -> Array:
         """The Amari-Chentsov tensor C_ijk = E[l_i l_j l_k], (..., n, n, n).
 
         Parameters
@@ -228,7 +228,7 @@ class StatisticalModel(Described, Parametrized):
         point = Argument("q", q, (self.frame.dim,))
         return evaluate(self.metric, AmariChentsovTensor(self.metric), point)
 
-    def divergence(self, p: Any, q: Any) -> Array:
+    def divergence(self, p: ArrayLike, q: ArrayLike) -> Array:
         """Kullback and Leibler's divergence D(p || q) = E_p[log p - log q], (...,); on the nodes.
 
         Of an exponential family it is Bregman's divergence of log Z from q to p, and obeys the generalized
@@ -255,8 +255,8 @@ def statistical_model(
     dim: int,
     *,
     quadrature: tuple[Any, Any] | None = None,
-    sample: Any = None,
-    drawn_at: Any = None,
+    sample: ArrayLike | None = None,
+    drawn_at: ArrayLike | None = None,
     parameters: Any = None,
 ) -> StatisticalModel:
     """The space of a family of densities: Fisher's metric, Amari-Chentsov's tensor, alpha-connections.

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection, ConnectionOfMetric
 from connections.affine.constrained import ConstrainedConnection
 from connections.checks import (
@@ -151,7 +151,7 @@ class GroupAction(Parametrized):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def act(self, q: Any, g: Any) -> Array:
+    def act(self, q: ArrayLike, g: ArrayLike) -> Array:
         """Phi_g(q), (..., nq).
 
         Parameters
@@ -161,7 +161,7 @@ class GroupAction(Parametrized):
         """
         return evaluate(self, self.act_at, *self._arguments(q, g), checked=False)
 
-    def generators(self, q: Any) -> Array:
+    def generators(self, q: ArrayLike) -> Array:
         """The fields that generate the action, (..., nq, k): d Phi_g(q) / dg^a at the unit element.
 
         Parameters
@@ -171,7 +171,7 @@ class GroupAction(Parametrized):
         point = Argument("q", q, (None,))
         return evaluate(self, self.generators_at, point, checked=False)
 
-    def momenta(self, metric: Metric, q: Any, v: Any) -> Array:
+    def momenta(self, metric: Metric, q: ArrayLike, v: ArrayLike) -> Array:
         """The momentum map J_a = <v, xi_a>, (..., k), with the fields xi_a that generate the action.
 
         Geodesics conserve it if the metric is invariant, and so does the motion of a system without forces,
@@ -189,7 +189,7 @@ class GroupAction(Parametrized):
 
     # --- checks --------------------------------------------------------------------------------------------
 
-    def check_action(self, q: Any, g: Any, h: Any, tol: float = TOL) -> Check:
+    def check_action(self, q: ArrayLike, g: ArrayLike, h: ArrayLike, tol: float = TOL) -> Check:
         """Whether Phi_e = id, Phi_g Phi_h = Phi_gh, e g = g = g e and (g h) g = g (h g).
 
         The check is named after the axiom with the largest relative residual.
@@ -204,7 +204,7 @@ class GroupAction(Parametrized):
         axiom = int(np.argmax(_relative(residual, scale).max(axis=0)))
         return worst_check(f"group action, {AXIOMS[axiom]}", (residual[:, axiom], scale[:, axiom]), tol)
 
-    def require_action(self, q: Any, g: Any, h: Any = None, tol: float = TOL) -> Array:
+    def require_action(self, q: ArrayLike, g: Any, h: Any = None, tol: float = TOL) -> Array:
         """Phi_g(q), (..., nq), or `SymmetryError`, naming axiom and point, where this is no left action.
 
         Parameters
@@ -232,7 +232,7 @@ class GroupAction(Parametrized):
         raise_at(SymmetryError, f"{what} (off by {residual[row, axiom]:.2e}, {where})", q[row])
 
     def check_invariant_function(
-        self, function: PointFunction, q: Any, g: Any, name: str = "function", tol: float = TOL
+        self, function: PointFunction, q: ArrayLike, g: ArrayLike, name: str = "function", tol: float = TOL
     ) -> Check:
         """Whether f(Phi_g q) = f(q).
 
@@ -249,7 +249,7 @@ class GroupAction(Parametrized):
             f"invariant {name}", self, PytreePartial(self._function_change_at, function), q, g, tol
         )
 
-    def check_invariant_metric(self, metric: Metric, q: Any, g: Any, tol: float = TOL) -> Check:
+    def check_invariant_metric(self, metric: Metric, q: ArrayLike, g: ArrayLike, tol: float = TOL) -> Check:
         """Whether <<T u, T w>> at Phi_g q is <<u, w>> at q: B^T H(Phi_g q) B = H(q).
 
         Parameters
@@ -263,7 +263,7 @@ class GroupAction(Parametrized):
             "invariant metric", metric, PytreePartial(self._metric_change_at, metric), q, g, tol
         )
 
-    def check_invariant_frame(self, frame: FrameField, q: Any, g: Any, tol: float = TOL) -> Check:
+    def check_invariant_frame(self, frame: FrameField, q: ArrayLike, g: ArrayLike, tol: float = TOL) -> Check:
         """Whether every field of a frame is invariant, X(Phi_g q) = T X(q), in ambient coordinates.
 
         Parameters
@@ -276,7 +276,13 @@ class GroupAction(Parametrized):
         return self._measure("invariant basis", frame, PytreePartial(self._frame_change_at, frame), q, g, tol)
 
     def check_invariant_forms(
-        self, forms: PointFunction, frame: FrameField, q: Any, g: Any, name: str = "forms", tol: float = TOL
+        self,
+        forms: PointFunction,
+        frame: FrameField,
+        q: ArrayLike,
+        g: ArrayLike,
+        name: str = "forms",
+        tol: float = TOL,
     ) -> Check:
         """Whether each one-form is invariant: the pull-back W(Phi_g q) B is W(q).
 
@@ -296,7 +302,7 @@ class GroupAction(Parametrized):
         )
 
     def check_invariant_distribution(
-        self, nabla: ConstrainedConnection, q: Any, g: Any, tol: float = TOL
+        self, nabla: ConstrainedConnection, q: ArrayLike, g: ArrayLike, tol: float = TOL
     ) -> Check:
         """Whether T D(q) = D(Phi_g q): only the span is compared, not the basis.
 
@@ -312,7 +318,7 @@ class GroupAction(Parametrized):
         )
 
     def check_invariant_coefficients(
-        self, nabla: AffineConnection, q: Any, g: Any, tol: float = TOL
+        self, nabla: AffineConnection, q: ArrayLike, g: ArrayLike, tol: float = TOL
     ) -> Check:
         """Whether the Christoffel symbols are invariant functions, the first half of Lemma 3.3.
 
@@ -335,7 +341,7 @@ class GroupAction(Parametrized):
         )
 
     def check_invariant_input_coefficients(
-        self, nabla: ConnectionOfMetric, forms: PointFunction, q: Any, g: Any, tol: float = TOL
+        self, nabla: ConnectionOfMetric, forms: PointFunction, q: ArrayLike, g: ArrayLike, tol: float = TOL
     ) -> Check:
         """Whether the input coefficients Y^k_a are invariant functions, the second half of Lemma 3.3.
 

@@ -12,13 +12,12 @@ Source: [E] Remark 5, eq. (42); [W] eq. (17).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.checks import ModelError
 from connections.coriolis import induced_coriolis_matrix
 from connections.evaluation.boundary import Argument, evaluate
@@ -97,7 +96,7 @@ class CentroidalCoordinates(WithCache):
         rows = jnp.concatenate([R.T, -R.T @ J[:, :3], -R.T @ J[:, 6:]], axis=1)
         return jnp.eye(n)[np.r_[3:6, 0:3, 6:n]].at[3:6].set(rows)
 
-    def inclusion(self, q: Any, v: Any) -> tuple[Array, Array]:
+    def inclusion(self, q: ArrayLike, v: ArrayLike) -> tuple[Array, Array]:
         """(A, Adot), (..., nv, nv) each; Adot is the derivative along the motion, exact.
 
         Parameters
@@ -116,7 +115,7 @@ class CentroidalCoordinates(WithCache):
         arguments = Argument("q", q, (self.model.nq,)), Argument("v", v, (self.model.nv,))
         return evaluate(self, pair, *arguments)
 
-    def mass_matrix(self, q: Any) -> np.ndarray:
+    def mass_matrix(self, q: ArrayLike) -> np.ndarray:
         """Hbar = A^T H A, (..., nv, nv).
 
         Parameters
@@ -129,7 +128,7 @@ class CentroidalCoordinates(WithCache):
         H: np.ndarray = np.swapaxes(A, -1, -2) @ mass_matrix(self.model, q) @ A
         return H
 
-    def coriolis_matrix(self, q: Any, v: Any, *, body_factor: str = "christoffel") -> np.ndarray:
+    def coriolis_matrix(self, q: ArrayLike, v: ArrayLike, *, body_factor: str = "christoffel") -> np.ndarray:
         """Cbar = A^T C A + A^T H Adot, (..., nv, nv).
 
         Parameters
@@ -154,6 +153,6 @@ class CentroidalCoordinates(WithCache):
         """Whether q is a configuration (unit quaternions); one boolean."""
         return self.model.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not a configuration."""
         self.model.explain(q)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import no_such
 from connections.checks import (
     ModelError,
@@ -38,7 +39,7 @@ from connections.evaluation.boundary import returns_input_kind
 from connections.geometry.rigid.placements import rigid_transform, turn_to, unit_axis
 from connections.multibody import frame_jacobian, frame_jacobian_rate, mass_matrix, nonlinear_effects
 from connections.multibody.model import Model, require_model, solved
-from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 
 _INDEPENDENT = 1e-9  # the least part of a row of unit length, in the metric, outside the span of those before
 
@@ -88,7 +89,7 @@ class BodyContact(abc.ABC):
         """How far forces (..., rows) are from slipping, lifting and tilting, N, (...,); negative beyond."""
 
     @abc.abstractmethod
-    def restrict(self, model: Model, name: str, q: Any, v: Any = None) -> np.ndarray:
+    def restrict(self, model: Model, name: str, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
         """J (..., rows, nv) at `q` of the frame `name` of the contact, or its rate along `v`."""
 
 
@@ -181,7 +182,7 @@ class PointContact(BodyContact):
         slip = self.friction * force[..., 2] - np.hypot(force[..., 0], force[..., 1])
         return np.minimum(slip, force[..., 2])
 
-    def restrict(self, model: Model, name: str, q: Any, v: Any = None) -> np.ndarray:
+    def restrict(self, model: Model, name: str, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
         """R^T times the lower half of the frame's Jacobian in world axes, or of its rate."""
         if v is None:
             J = frame_jacobian(model, q, name, axes="world")[..., 3:, :]
@@ -279,7 +280,7 @@ class SurfaceContact(BodyContact):
         normal = np.where(force[..., 5] == 0.0, np.nan, force[..., 5])
         return np.stack([-force[..., 1], force[..., 0]], axis=-1) / normal[..., None]
 
-    def restrict(self, model: Model, name: str, q: Any, v: Any = None) -> np.ndarray:
+    def restrict(self, model: Model, name: str, q: ArrayLike, v: ArrayLike | None = None) -> np.ndarray:
         """The Jacobian of the rectangle in its axes, or its rate."""
         if v is None:
             return frame_jacobian(model, q, name)
@@ -364,7 +365,7 @@ class Contacts:
         return least
 
     @returns_input_kind
-    def jacobian(self, q: Any) -> np.ndarray:
+    def jacobian(self, q: ArrayLike) -> np.ndarray:
         """J (..., rows, nv) at q (..., nq), or `SolvedLoops`: contacts' velocities are J v, m/s and rad/s.
 
         Raises
@@ -375,7 +376,7 @@ class Contacts:
         return self.stacked(q)
 
     @returns_input_kind
-    def jacobian_rate(self, q: Any, v: Any) -> np.ndarray:
+    def jacobian_rate(self, q: ArrayLike, v: ArrayLike) -> np.ndarray:
         """Jdot (..., rows, nv) at q, or `SolvedLoops`, along v (..., nv): accelerations are J vdot + Jdot v.
 
         Raises
@@ -399,7 +400,7 @@ class Contacts:
 
     @returns_input_kind
     def forward_dynamics(
-        self, q: Any, v: Any, tau: Any, damping: float = 0.0
+        self, q: ArrayLike | SolvedLoops, v: ArrayLike, tau: ArrayLike, damping: float = 0.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """(vdot, f), (..., nv) and (..., rows): motion and forces of the robot, whose contacts hold.
 

@@ -26,7 +26,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.optimize import minimize
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine import AffineConnection, LeviCivita
 from connections.checks import (
     ShapeError,
@@ -95,12 +95,12 @@ class ContractionRates:
 
 def contraction_rates(
     system: MechanicalSystem | Model,
-    q: Any,
-    v: Any,
-    K: Any = None,
-    D: Any = None,
+    q: ArrayLike,
+    v: ArrayLike,
+    K: ArrayLike | None = None,
+    D: ArrayLike | None = None,
     *,
-    t: Any = 0.0,
+    t: ArrayLike = 0.0,
     weight: tuple[float, float] | None = None,
 ) -> ContractionRates:
     """The rates at which neighbouring motions come together, a bound and an indicator: `ContractionRates`.
@@ -172,7 +172,7 @@ def contraction_rates(
 
 
 def stiffness_and_damping(
-    nabla: AffineConnection, force: Forces, q: Any, v: Any, t: Any = 0.0
+    nabla: AffineConnection, force: Forces, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0
 ) -> tuple[Array, Array]:
     """(K, D) of a force f(t, q, v), (..., n, n) each, for `contraction_rates`.
 

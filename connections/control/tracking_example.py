@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.affine import ContorsionFamily, StatisticalConnection, WeylConnection
 from connections.checks import (
@@ -140,8 +141,8 @@ def tracking_loop(
 def explore(
     betas: Sequence[float] = PAPER_BETAS,
     horizon: float = HORIZON,
-    start: Any = START,
-    start_velocity: Any = START_VELOCITY,
+    start: ArrayLike = START,
+    start_velocity: ArrayLike = START_VELOCITY,
     family: str = "contorsion",
 ) -> list[TrackingResult]:
     """The tracking example for each beta.

@@ -13,7 +13,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array, solve
+from connections._jax import Array, ArrayLike, solve
 from connections.affine.connection import AffineConnection, ConnectionOfMetric, metric_of
 from connections.affine.koszul import raise_first_index
 from connections.checks import (
@@ -40,7 +40,9 @@ _INDEPENDENT = 1e-9  # the least singular value of rows of unit length, relative
 _LINEAR = 1e-9  # the largest error of Gamma_ijk v^j against C(q, v), per component, relative to its terms
 
 
-def coriolis_matrix(nabla: AffineConnection | Any, q: Any, v: Any, metric: Metric | None = None) -> Array:
+def coriolis_matrix(
+    nabla: AffineConnection | Any, q: ArrayLike, v: ArrayLike, metric: Metric | None = None
+) -> Array:
     """C[..., i, k] = Gamma_ijk v^j, the Coriolis matrix of the connection `nabla`.
 
     Parameters
@@ -92,7 +94,7 @@ def coriolis_matrix_at(nabla: AffineConnection, metric: Metric, q: jax.Array, v:
     return metric.matrix_at(q) @ columns
 
 
-def induced_coriolis_matrix(C: Any, H: Any, A: Any, A_dot: Any) -> Array:
+def induced_coriolis_matrix(C: ArrayLike, H: ArrayLike, A: Any, A_dot: ArrayLike) -> Array:
     """Cbar = A^T C A + A^T H A_dot, (..., m, m): the Coriolis matrix of the induced connection.
 
     If Hdot - 2C is skew, C v is right, or C is Riemannian, the same holds for Cbar.
@@ -185,8 +187,8 @@ def _independent_rows(H: jax.Array, J: jax.Array) -> jax.Array:
 def task_space_coriolis_matrix(
     nabla: AffineConnection,
     task: Callable[[jax.Array], jax.Array],
-    q: Any,
-    v: Any,
+    q: ArrayLike,
+    v: ArrayLike,
     metric: Metric | None = None,
 ) -> Array:
     """C_task = A^T C A + A^T H A_dot, (..., m, m), with A = H^-1 J^T Lambda and J = L_X task.
@@ -289,7 +291,7 @@ class CoriolisConnection(ConnectionOfMetric):
         """The metric is valid and C is linear in v."""
         return self.metric.valid_at(q) & (self._nonlinearity_at(q) <= _LINEAR)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The metric's error, or `SymmetryError` where C is not linear in v."""
         self.metric.explain(q)
         gap = float(self._nonlinearity_at(jnp.asarray(q)))

@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
@@ -251,13 +251,13 @@ class NonholonomicSystem(Described, Parametrized):
         """The connection is valid."""
         return self.connection.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The connection's error."""
         self.connection.explain(q)
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def velocity(self, q: Any, v: Any) -> Array:
+    def velocity(self, q: ArrayLike, v: ArrayLike) -> Array:
         """A vbar + v_0, (..., n): the velocity in the ambient metric's frame.
 
         Parameters
@@ -267,7 +267,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.velocity_at, *self._arguments(q, v))
 
-    def components(self, q: Any, V: Any) -> Array:
+    def components(self, q: ArrayLike, V: ArrayLike) -> Array:
         """vbar with V = A vbar + v_0, (..., m): the inverse of `velocity`.
 
         Parameters
@@ -293,7 +293,7 @@ class NonholonomicSystem(Described, Parametrized):
             text = f"V violates the constraints by {excess[first]:.1e} of its length"
             raise_at(ConstraintError, text, where)
 
-    def energy(self, q: Any, v: Any) -> Array:
+    def energy(self, q: ArrayLike, v: ArrayLike) -> Array:
         """(1/2) |A vbar + v_0|^2 + V, (...,) [J].
 
         Parameters
@@ -303,7 +303,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.energy_at, *self._arguments(q, v))
 
-    def forward_dynamics(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
+    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
 
         Parameters
@@ -317,7 +317,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u, t))
 
-    def constraint_force(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
+    def constraint_force(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
 
         With a drift, its power is `constraint_power`.
@@ -330,7 +330,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u, t))
 
-    def constraint_power(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
+    def constraint_power(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """<R, v_0>, (...,) [W]: the power of the constraint force, zero without a drift.
 
         The rate of the energy is this power and that of forces and controls.
@@ -343,7 +343,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.constraint_power_at, *self._arguments(q, v, u, t))
 
-    def multipliers(self, q: Any, v: Any, u: Any, t: Any = 0.0) -> Array:
+    def multipliers(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
 
         Parameters
@@ -356,9 +356,9 @@ class NonholonomicSystem(Described, Parametrized):
 
     def simulate(
         self,
-        q0: Any,
-        v0: Any,
-        times: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
         control: Forces | None = None,
         *,
         method: str = "DOP853",

@@ -14,7 +14,7 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import Conserved, Momenta, energy_of, momenta_of, motion_units
@@ -152,7 +152,7 @@ class ReducedSystem(Parametrized):
         arguments = [*self._arguments(r, v), Argument("u", u, (self.controls,)), Argument("t", t, ())]
         return evaluate(self.shapes, self.rates_at, *arguments)
 
-    def checks(self, q: Any, g: Any, tol: float = TOL) -> tuple[Check, ...]:
+    def checks(self, q: ArrayLike, g: ArrayLike, tol: float = TOL) -> tuple[Check, ...]:
         """The conditions of reduction: an invariant shape with a section; invariant basis, metric and forces.
 
         Forces are measured at a dozen times from -2.7 s to 1.7e9 s, each time at another velocity.
@@ -199,7 +199,12 @@ class ReducedSystem(Parametrized):
         return self
 
     def simulate(
-        self, r0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
+        self,
+        r0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
+        control: Forces | None = None,
+        **options: Unpack[Options],
     ) -> Motion:
         """The reduced motion from (r0, v0): ``r, v = reduced.simulate(...)``.
 
@@ -229,7 +234,12 @@ class ReducedSystem(Parametrized):
         return Trajectories.of(self.shapes).motion("simulate", recipe, arguments, times, solver)
 
     def reconstruct(
-        self, q0: Any, v0: Any, times: Any, control: Forces | None = None, **options: Unpack[Options]
+        self,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
+        control: Forces | None = None,
+        **options: Unpack[Options],
     ) -> Motion:
         """The motion of the whole system: the reduced motion, and qdot = X(q) A(q) v along it.
 

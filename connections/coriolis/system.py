@@ -13,7 +13,7 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.motions.broken_symmetry import broken_symmetry_told
@@ -232,14 +232,14 @@ class MechanicalSystem(Described, Parametrized):
         """Metric and connection are valid."""
         return self.metric.valid_at(q) & self._nabla.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The error of the metric or of the connection."""
         self.metric.explain(q)
         self._nabla.explain(q)
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def mass_matrix(self, q: Any) -> Array:
+    def mass_matrix(self, q: ArrayLike) -> Array:
         """H(q), (..., n, n).
 
         Parameters
@@ -248,7 +248,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.mass_matrix_at, q)
 
-    def coriolis_matrix(self, q: Any, v: Any) -> Array:
+    def coriolis_matrix(self, q: ArrayLike, v: ArrayLike) -> Array:
         """C(q, v) of the system's connection, (..., n, n): C_ik = Gamma_ijk v^j.
 
         Parameters
@@ -260,7 +260,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.coriolis_matrix_at, q, v=v)
 
-    def bias(self, q: Any, v: Any) -> Array:
+    def bias(self, q: ArrayLike, v: ArrayLike) -> Array:
         """C(q, v) v, (..., n), generalized force.
 
         Parameters
@@ -270,7 +270,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.bias_at, q, v=v)
 
-    def gravity(self, q: Any) -> Array:
+    def gravity(self, q: ArrayLike) -> Array:
         """g_i = L_{X_i} V, (..., n), generalized force.
 
         Parameters
@@ -279,7 +279,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.gravity_at, q)
 
-    def inverse_dynamics(self, q: Any, v: Any, a: Any, t: Any = 0.0) -> Array:
+    def inverse_dynamics(self, q: ArrayLike, v: ArrayLike, a: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """tau = H a + C v + g - F(t, q, v), (..., n): the control under which vdot = a.
 
         It is the inverse of `forward_dynamics`; the system's own forces F do their part.
@@ -295,7 +295,7 @@ class MechanicalSystem(Described, Parametrized):
         arguments = [*self._arguments(q, v=v, a=a), Argument("t", t, ())]
         return evaluate(self, self.inverse_dynamics_at, *arguments)
 
-    def reference_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+    def reference_force(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Array:
         """H a_r + C(q, v) v_r + g, (..., n): the force along a reference, linear in the inertias.
 
         Parameters
@@ -308,7 +308,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.reference_force_at, q, v=v, v_r=v_r, a_r=a_r)
 
-    def momentum(self, q: Any, v: Any) -> Array:
+    def momentum(self, q: ArrayLike, v: ArrayLike) -> Array:
         """p = H v, (..., n), covector components.
 
         Parameters
@@ -318,7 +318,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.momentum_at, q, v=v)
 
-    def momentum_rate(self, q: Any, v: Any, t: Any = 0.0) -> Array:
+    def momentum_rate(self, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """C(q, v)^T v - g + F(t, q, v), (..., n): the rate of H v if there is no control.
 
         This holds for every connection that is metric compatible and has Riemannian geodesics; for these,
@@ -334,7 +334,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return evaluate(self, self.momentum_rate_at, *self._arguments(q, v=v), Argument("t", t, ()))
 
-    def forward_dynamics(self, q: Any, v: Any, tau: Any, t: Any = 0.0) -> Array:
+    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, tau: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """vdot = H^-1 (tau + F(t, q, v) - C v - g), (..., n).
 
         Parameters
@@ -346,7 +346,7 @@ class MechanicalSystem(Described, Parametrized):
         arguments = [*self._arguments(q, v=v, tau=tau), Argument("t", t, ())]
         return evaluate(self, self.forward_dynamics_at, *arguments)
 
-    def energy(self, q: Any, v: Any) -> Array:
+    def energy(self, q: ArrayLike, v: ArrayLike) -> Array:
         """(1/2) v^T H v + V, (...,) [J].
 
         Parameters
@@ -356,7 +356,7 @@ class MechanicalSystem(Described, Parametrized):
         """
         return self._evaluate(self.energy_at, q, v=v)
 
-    def hamel(self, q: Any, v: Any, a: Any) -> Array:
+    def hamel(self, q: ArrayLike, v: ArrayLike, a: ArrayLike) -> Array:
         """tau by Hamel's equations, (..., n): d/dt dL/dv^i + s^k_ij dL/dv^k v^j - L_{X_i} L.
 
         Uses the Lagrangian and the brackets only: the independent route to `inverse_dynamics` of a system
@@ -373,9 +373,9 @@ class MechanicalSystem(Described, Parametrized):
 
     def simulate(
         self,
-        q0: Any,
-        v0: Any,
-        times: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
         control: Forces | None = None,
         symmetry: GroupAction | None = None,
         *,

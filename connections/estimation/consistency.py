@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import ConvergenceError, ShapeError, as_array, as_number, require_type
 from connections.estimation.describing import words_of_failures
 from connections.estimation.estimate import Estimate, History
@@ -75,7 +76,11 @@ class Consistency:
 
 
 def consistency(
-    filter: Filter, history: History | Estimate, q: Any, v: Any = None, probability: float = 0.95
+    filter: Filter,
+    history: History | Estimate,
+    q: ArrayLike,
+    v: ArrayLike | None = None,
+    probability: float = 0.95,
 ) -> Consistency:
     """NEES and NIS of a history, or of many under `jax.vmap`, beside the truth.
 

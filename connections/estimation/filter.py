@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.affine import AffineConnection
 from connections.checks import (
     ConvergenceError,
@@ -173,7 +174,7 @@ class Filter(Parametrized):
     def __repr__(self) -> str:
         return f"Filter of {self.space.dim} errors in {self.frame}"
 
-    def predict(self, estimate: Estimate, u: Any, t: Any) -> Estimate:
+    def predict(self, estimate: Estimate, u: ArrayLike, t: Any) -> Estimate:
         """The estimate at a later time: P <- Phi P Phi^T + integral of Phi Q Phi^T.
 
         Parameters
@@ -208,7 +209,12 @@ class Filter(Parametrized):
         return predicted
 
     def update(
-        self, estimate: Estimate, y: Any, sensor: Sensor, gate: float | None = None, u: Any = None
+        self,
+        estimate: Estimate,
+        y: ArrayLike,
+        sensor: Sensor,
+        gate: float | None = None,
+        u: ArrayLike | None = None,
     ) -> tuple[Estimate, Innovation]:
         """The estimate after a measurement, and what the measurement said.
 
@@ -335,7 +341,7 @@ class Filter(Parametrized):
         smoothed: Estimate = _as_given(found, history.estimate)
         return smoothed
 
-    def difference(self, estimate: Estimate, q: Any, v: Any = None) -> Any:
+    def difference(self, estimate: Estimate, q: ArrayLike, v: ArrayLike | None = None) -> Any:
         """The error e (..., k) with which an estimate would be at q, in its frame: log_q_hat(q).
 
         Parameters

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
+from connections._jax import ArrayLike, solve
 from connections._words import alternatives
 from connections.affine import AffineConnection
 from connections.checks import (
@@ -200,7 +200,7 @@ class Sensor(Parametrized):
             raise _wrong_arguments(self.h, (plain, with_input))
         return plain not in self._counts
 
-    def seen_with(self, u: Any, t: Any) -> Sensor:
+    def seen_with(self, u: ArrayLike, t: Any) -> Sensor:
         """The sensor with h as a function of the state alone, for use while JAX traces."""
         seen, h = copy.copy(self), self.h
         seen.__dict__["h"] = lambda *state: h(*state, u, t)

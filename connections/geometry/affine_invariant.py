@@ -22,7 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, solve
+from connections._jax import Array, ArrayLike, solve
 from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.geometry.coordinate_frame import CoordinateFrame
@@ -106,7 +106,7 @@ class AffineInvariantMetric(Metric):
         """Whether P is positive definite, one boolean."""
         return is_definite(self.matrices_at(q))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `PointError` with the smallest eigenvalue if P of `q` (p,) is not positive definite."""
         P = np.asarray(self.matrices_at(jnp.asarray(q)))
         if not np.isfinite(P).all() or not jax.jit(is_definite)(P):
@@ -193,7 +193,7 @@ class AffineInvariantMetric(Metric):
 
     # --- public ---------------------------------------------------------------------------------------------
 
-    def matrices(self, q: Any) -> Array:
+    def matrices(self, q: ArrayLike) -> Array:
         """P = q^i B_i, (..., n, n), of coordinates or of velocities (..., p)."""
         return self._linear(self.matrices_at, Argument("q", q, (self.frame.dim,)))
 
@@ -205,7 +205,7 @@ class AffineInvariantMetric(Metric):
         """The symmetric S, (..., n, n), with tr(S dP) = a . dq for each dP, of covectors a (..., p)."""
         return self._linear(self.dual_at, Argument("covector", covector, (self.frame.dim,)))
 
-    def distance(self, p: Any, q: Any) -> Array:
+    def distance(self, p: Any, q: ArrayLike) -> Array:
         """|log eig(P^-1 Q)|, (...,), the length of the geodesic between points (..., p).
 
         Raises
@@ -214,7 +214,7 @@ class AffineInvariantMetric(Metric):
         """
         return self._of_two(self.distance_at, p, q)
 
-    def exponential(self, q: Any, v: Any) -> Array:
+    def exponential(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Where the geodesics from q (..., p) with velocities v (..., p) are at time 1, (..., p).
 
         Raises
@@ -224,7 +224,7 @@ class AffineInvariantMetric(Metric):
         n = (self.frame.dim,)
         return evaluate(self, self.exponential_at, Argument("q", q, n), Argument("v", v, n))
 
-    def logarithm(self, p: Any, q: Any) -> Array:
+    def logarithm(self, p: Any, q: ArrayLike) -> Array:
         """The velocities (..., p) at p of the geodesics that are at q (..., p) at time 1.
 
         Raises
@@ -233,7 +233,7 @@ class AffineInvariantMetric(Metric):
         """
         return self._of_two(self.logarithm_at, p, q)
 
-    def geodesic(self, p: Any, q: Any, t: Any) -> Array:
+    def geodesic(self, p: Any, q: ArrayLike, t: Any) -> Array:
         """The geodesics that are at p (..., p) at time 0 and at q at time 1, at times t (...,).
 
         Raises
@@ -242,7 +242,7 @@ class AffineInvariantMetric(Metric):
         """
         return self._of_two(self.geodesic_at, p, q, Argument("t", t, ()))
 
-    def divergence(self, p: Any, q: Any) -> Array:
+    def divergence(self, p: Any, q: ArrayLike) -> Array:
         """d(P || Q) = tr(Q^-1 P) - log det(Q^-1 P) - n, (...,), of points (..., p); not symmetric in them.
 
         Raises
@@ -251,7 +251,7 @@ class AffineInvariantMetric(Metric):
         """
         return self._of_two(self.divergence_at, p, q)
 
-    def mean(self, points: Any, weights: Any = None) -> Array:
+    def mean(self, points: ArrayLike, weights: ArrayLike | None = None) -> Array:
         """The mean (..., p) of points (..., k, p): it minimizes the weighted sum of squared distances.
 
         Parameters

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import require_finite, require_positive_int
 from connections.geometry.frames import FrameField
 
@@ -58,10 +58,10 @@ class CoordinateFrame(FrameField):
         """Every finite q is a point of the chart."""
         return jnp.asarray(True)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """q (nq,): every q is a point of the chart."""
         return np.asarray(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `NonFiniteError` if q is not finite."""
         require_finite("q", q)

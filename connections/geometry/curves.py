@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.checks import (
     PointError,
@@ -181,9 +182,9 @@ class SampledCurve(Parametrized):
     def __init__(
         self,
         frame: FrameField | None,
-        times: Any,
-        points: Any,
-        breakpoints: Any = None,
+        times: ArrayLike,
+        points: ArrayLike,
+        breakpoints: ArrayLike | None = None,
         kind: str = "spline",
     ) -> None:
         if frame is not None:
@@ -264,7 +265,7 @@ class SampledCurve(Parametrized):
         pieces = Argument(f"{name} points", self.pieces, self.pieces.shape[-3:])
         return pieces, Argument(f"{name} times", self.knots, self.knots.shape, batched=False)
 
-    def require_times(self, name: str, times: Any, samples: str = "the curve's samples") -> None:
+    def require_times(self, name: str, times: ArrayLike, samples: str = "the curve's samples") -> None:
         """Raise `PointError` for times (T,) outside of the samples.
 
         Parameters

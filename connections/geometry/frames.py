@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, solve
+from connections._jax import Array, ArrayLike, solve
 from connections.checks import (
     FrameError,
     NonFiniteError,
@@ -168,7 +168,7 @@ class FrameField(Parametrized, abc.ABC):
         """Whether q is a point of the manifold at which the frame has full rank; one boolean."""
         return full_rank(self.matrix_at, q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """The point (nq,) of the manifold next to `q` (nq,).
 
         Parameters
@@ -188,7 +188,7 @@ class FrameField(Parametrized, abc.ABC):
             raise_at(PointError, f"{name}: {what},", q)
         return p
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         require_finite("q", q)
         q = self.require_near("q", q)
@@ -202,7 +202,7 @@ class FrameField(Parametrized, abc.ABC):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def matrix(self, q: Any) -> Array:
+    def matrix(self, q: ArrayLike) -> Array:
         """X(q), (..., nq, n), with qdot = X(q) v.
 
         Parameters
@@ -215,7 +215,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         return evaluate(self, self.matrix_at, self._point(q))
 
-    def structure_functions(self, q: Any) -> Array:
+    def structure_functions(self, q: ArrayLike) -> Array:
         """s[..., k, i, j] of [X_i, X_j] = s^k_ij X_k.
 
         Parameters
@@ -230,7 +230,7 @@ class FrameField(Parametrized, abc.ABC):
         """
         return evaluate(self, self.structure_functions_at, self._point(q))
 
-    def lie_derivative(self, f: PointFunction, q: Any) -> Array:
+    def lie_derivative(self, f: PointFunction, q: ArrayLike) -> Array:
         """L_{X_i} f, (..., n, *shape of f): the derivative index comes first.
 
         Parameters
@@ -241,7 +241,7 @@ class FrameField(Parametrized, abc.ABC):
         require_function("f", f, "q -> array")
         return evaluate(self, PytreePartial(self.lie_derivative_at, f), self._point(q))
 
-    def bracket(self, X: PointFunction, Y: PointFunction, q: Any) -> Array:
+    def bracket(self, X: PointFunction, Y: PointFunction, q: ArrayLike) -> Array:
         """Frame components of the Lie bracket [X, Y], (..., n).
 
         Parameters
@@ -316,7 +316,7 @@ class FrameOnPoints(FrameField, abc.ABC):
         """The base's manifold."""
         return self.base.near_at(q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """The base's point."""
         return self.base.require_near(name, q)
 
@@ -394,7 +394,7 @@ class ChangedFrame(FrameOnPoints):
         """The base is valid and A invertible."""
         return self.base.valid_at(q) & full_rank(self.change_at, q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The base's error, or `FrameError` where A is singular."""
         self.base.explain(q)
         p = self.base.project_at(jnp.asarray(q))

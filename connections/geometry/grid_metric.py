@@ -26,6 +26,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.checks import (
     MetricError,
@@ -85,7 +86,7 @@ class GridMetric(Metric):
     _pieces: tuple[np.ndarray, ...] = field(init=False)
     _coefficients: Any = field(init=False)
 
-    def __init__(self, axes: Any, values: Any) -> None:
+    def __init__(self, axes: Any, values: ArrayLike) -> None:
         grid = _checked_axes(axes)
         shape = tuple(len(axis) for axis in grid)
         n = len(shape)
@@ -136,7 +137,7 @@ class GridMetric(Metric):
         """Whether q is on the grid; H is positive definite there."""
         return self._inside(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that names the coordinate outside of the grid; do nothing if there is none."""
         require_finite("q", q)
         for i, (x, axis) in enumerate(zip(np.asarray(q), self.axes, strict=True)):

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import PointError, raise_at, require_finite, require_text
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField
@@ -136,11 +137,11 @@ class SO3Frame(FrameField):
         """The quaternion has norm one; the frame is regular everywhere."""
         return self.near_at(q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """q / |q|, or `PointError` for a norm other than one."""
         return unit_quaternions(f"{name}: {self.owner}" if self.owner else name, np.asarray(q))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `PointError` for a quaternion of norm other than one."""
         require_finite("q", q)
         self.require_near("q", q)
@@ -201,7 +202,7 @@ class SE2Frame(FrameField):
         """Every pose is valid."""
         return jnp.asarray(True)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `NonFiniteError` for numbers that are not finite."""
         require_finite("q", q)
 
@@ -276,12 +277,12 @@ class SE3Frame(FrameField):
         """Unit quaternion; the frame is regular everywhere."""
         return self.near_at(q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """q with its quaternion normalized, or `PointError` for a norm other than one."""
         q = np.asarray(q)
         return np.concatenate([q[:3], SO3Frame(self.owner).require_near(name, q[3:])])
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `PointError` for a quaternion of norm other than one."""
         require_finite("q", q)
         self.require_near("q", q)

@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections.checks import (
     FrameError,
     ShapeError,
@@ -88,7 +89,7 @@ class MatrixFrame(FrameField):
             ok = ok & (self._bracket_leak_at(q) <= _LEAK)
         return ok
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error of an invalid point, such as `FrameError` where a bracket leaves the span."""
         super().explain(q)
         p = self.project_at(jnp.asarray(q))

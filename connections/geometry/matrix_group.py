@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, solve
+from connections._jax import Array, ArrayLike, solve
 from connections.checks import (
     FrameError,
     PointError,
@@ -91,7 +91,7 @@ class MatrixLieGroup(FrameField):
     _dual: np.ndarray = field(init=False)
     _equations: MatrixGroupEquations = field(init=False)
 
-    def __init__(self, basis: Any, invariant: str = "left") -> None:
+    def __init__(self, basis: ArrayLike, invariant: str = "left") -> None:
         require_choice("invariant", invariant, _SIDES)
         E = _checked_basis(basis)
         lengths = np.linalg.norm(E, axis=(1, 2))
@@ -175,12 +175,12 @@ class MatrixLieGroup(FrameField):
         """Whether q is an element of the group; the frame is regular everywhere."""
         return self.near_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `PointError` for a matrix that is not in the group."""
         require_finite("q", q)
         self.require_near("q", q)
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """The element of the group next to `q` (m^2,), or `PointError` for a matrix that is not in it."""
         q = np.asarray(q)
         matrix = q.reshape(self.basis.shape[1:])
@@ -221,7 +221,7 @@ class MatrixLieGroup(FrameField):
         """The entries of the unit matrix, (m^2,)."""
         return np.eye(self.basis.shape[1]).reshape(-1)
 
-    def product(self, q: Any, p: Any) -> Array:
+    def product(self, q: ArrayLike, p: ArrayLike) -> Array:
         """The entries of g h, (..., m^2).
 
         Parameters
@@ -235,7 +235,7 @@ class MatrixLieGroup(FrameField):
         second = Argument("p", evaluate(self, projected_point, self._element("p", p)), (self.ambient_dim,))
         return evaluate(self, self.product_at, self._element("q", q), second)
 
-    def inverse(self, q: Any) -> Array:
+    def inverse(self, q: ArrayLike) -> Array:
         """The entries of g^-1, (..., m^2).
 
         Parameters
@@ -248,7 +248,7 @@ class MatrixLieGroup(FrameField):
         """
         return evaluate(self, self.inverse_at, self._element("q", q))
 
-    def exponential(self, xi: Any) -> Array:
+    def exponential(self, xi: ArrayLike) -> Array:
         """The entries of exp(xi^i E_i), (..., m^2), for both sides: of matrices, not of a metric.
 
         A finite sum if all products of the algebra vanish, a closed form for matrices of two rows, otherwise
@@ -264,7 +264,7 @@ class MatrixLieGroup(FrameField):
         """
         return evaluate(self, self.exponential_at, Argument("xi", xi, (self.dim,)), checked=False)
 
-    def logarithm(self, q: Any) -> Array:
+    def logarithm(self, q: ArrayLike) -> Array:
         """xi (..., n) with exp(xi^i E_i) = g, the one that turns by less than half a turn; in NumPy.
 
         Parameters
@@ -283,7 +283,7 @@ class MatrixLieGroup(FrameField):
         found = np.reshape(rows, (*points.shape[:-1], self.dim))
         return as_given(found, q)
 
-    def adjoint(self, q: Any) -> Array:
+    def adjoint(self, q: ArrayLike) -> Array:
         """Ad_g (..., n, n): column i holds the components of g E_i g^-1.
 
         Parameters

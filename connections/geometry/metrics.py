@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, SameArray
+from connections._jax import Array, ArrayLike, SameArray
 from connections.checks import (
     FrameError,
     MetricError,
@@ -91,7 +91,7 @@ class Metric(Described, Parametrized, abc.ABC):
         symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
         return self.frame.valid_at(q) & symmetric & is_definite(H)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         self.frame.explain(q)
         H = np.asarray(self.matrix_at(jnp.asarray(q)))
@@ -122,7 +122,7 @@ class Metric(Described, Parametrized, abc.ABC):
         """
         return evaluate(self, self.matrix_at, Argument("q", q, (self.frame.ambient_dim,)))
 
-    def inner(self, q: Any, v: Any, w: Any) -> Array:
+    def inner(self, q: ArrayLike, v: ArrayLike, w: ArrayLike) -> Array:
         """<<v, w>> = v^T H(q) w, (...,).
 
         Parameters
@@ -382,7 +382,7 @@ class InducedMetric(Metric):
         residual, sizes = self.inclusion_residual_at(q)
         return super().valid_at(q) & jnp.all(jnp.abs(residual) <= _INCLUSION * sizes)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error of an invalid point, such as `FrameError` where A does not fit the embedding."""
         super().explain(q)
         residual, sizes = self.inclusion_residual_at(jnp.asarray(q))

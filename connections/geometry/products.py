@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import ShapeError, as_array, require_each
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
@@ -118,7 +119,7 @@ class ProductFrame(FrameField):
         """All factors near."""
         return jnp.all(_joined(self._mapped("near_at", q)))
 
-    def require_near(self, name: str, q: Any) -> np.ndarray:
+    def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
         """The factors' points, or the error of the first that is not near."""
         return np.concatenate([frame.require_near(name, p) for frame, p in self._factors(np.asarray(q))])
 
@@ -126,7 +127,7 @@ class ProductFrame(FrameField):
         """All factors valid."""
         return jnp.all(_joined(self._mapped("valid_at", q)))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The error of the first factor that is not valid."""
         for frame, p in self._factors(np.asarray(q)):
             frame.explain(p)

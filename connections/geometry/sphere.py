@@ -15,12 +15,12 @@ Source: M. P. do Carmo, Riemannian Geometry (1992), chapter 5, section 2, exampl
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import FrameError, PointError, as_array, raise_at, require_finite, require_type
 from connections.geometry.frames import FrameField
 from connections.geometry.metrics import Metric
@@ -111,7 +111,7 @@ class SphereFrame(FrameField):
         regular: jax.Array = jnp.linalg.norm(q + self._first) > AT_POLE
         return self.near_at(q) & regular
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise `PointError` off the sphere, `FrameError` at the pole."""
         require_finite("q", q)
         if not np.linalg.norm(self.require_near("q", q) + self._first) > AT_POLE:

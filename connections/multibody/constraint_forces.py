@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import require_untraced
 from connections.engines.arguments import as_rows
 from connections.geometry.rigid.host_groups import cross
@@ -40,13 +41,20 @@ from connections.multibody.loops.condition_rows import FunctionLoop
 from connections.multibody.loops.conditions import wrenches_of
 from connections.multibody.loops.lengths import velocity_units
 from connections.multibody.model import Model, close_loops, require_model, solved
-from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 from connections.multibody.program.closure_conditions import HostConditions
 
 _RANK = 1e-9  # singular values of K^T below this, of the largest, are those of redundant conditions
 
 
-def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None) -> dict[str, np.ndarray]:
+def closure_forces(
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike | None = None,
+    *,
+    tau: ArrayLike | None = None,
+) -> dict[str, np.ndarray]:
     """The wrenches [n; f] in the closures of loops, and the multipliers of couplings, by name.
 
     Parameters
@@ -91,7 +99,14 @@ def closure_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = No
     }
 
 
-def joint_forces(model: Model, q: Any, v: Any, a: Any = None, *, tau: Any = None) -> dict[str, np.ndarray]:
+def joint_forces(
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike | None = None,
+    *,
+    tau: ArrayLike | None = None,
+) -> dict[str, np.ndarray]:
     """The wrenches [n; f] that joints transmit, by the names of all joints, fixed ones too.
 
     Parameters

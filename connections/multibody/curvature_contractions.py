@@ -16,6 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     PointError,
     as_array,
@@ -43,7 +44,7 @@ _LARGEST = 32  # velocities, above which Ric is found without the nv^4 numbers o
 
 
 @returns_input_kind
-def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
+def curvature_with_torsion(model: Model, q: ArrayLike | SolvedLoops) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>> of the connection with torsion, (..., nv, nv, nv, nv).
 
     Its C is that of the body-level factor (v x*) I, ``coriolis_matrix(..., body_factor="force_cross")``;
@@ -92,7 +93,7 @@ def curvature_with_torsion(model: Model, q: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
+def sectional_curvature(model: Model, q: ArrayLike | SolvedLoops, u: ArrayLike, w: ArrayLike) -> np.ndarray:
     """<<R(u, w) w, u>> / (|u|^2 |w|^2 - <<u, w>>^2), (...,), in 1 / (kg m^2): the curvature of a plane.
 
     Two free motions that leave q with the velocities u and w come together if it is positive.
@@ -145,7 +146,7 @@ def sectional_curvature(model: Model, q: Any, u: Any, w: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def ricci(model: Model, q: Any) -> np.ndarray:
+def ricci(model: Model, q: ArrayLike | SolvedLoops) -> np.ndarray:
     """Ric[j, k], (..., nv, nv), symmetric: the trace of R(., X_j) X_k; dimensionless for angles.
 
     Ric(w, w) / |w|^2 is the sum of the sectional curvatures of nv - 1 orthogonal planes that contain w.
@@ -182,7 +183,7 @@ def ricci(model: Model, q: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def scalar_curvature(model: Model, q: Any) -> np.ndarray:
+def scalar_curvature(model: Model, q: ArrayLike | SolvedLoops) -> np.ndarray:
     """H^jk Ric_jk, (...,), in 1 / (kg m^2): twice the sum of the sectional curvatures of orthogonal planes.
 
     Parameters

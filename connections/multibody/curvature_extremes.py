@@ -18,15 +18,16 @@ proven. Source: the usual definition; the eigenvalues of the curvature operator 
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import require_untraced
 from connections.evaluation.content import by_identity
 from connections.multibody.functions import curvature, mass_matrix
 from connections.multibody.model import Model, require_model, solved
-from connections.multibody.program.closed import rows_of
+from connections.multibody.program.closed import SolvedLoops, rows_of
 
 _STARTS = 4  # planes from which the maximization begins, each the nearest one to an eigenvector
 _TRIED, _STEPS = 8, 200  # steps of all of them, after which the best one goes on alone; and steps in all
@@ -66,7 +67,7 @@ class CurvatureExtremes(NamedTuple):
     """(...,) the scalar curvature, twice the sum of the curvatures of nv (nv - 1) / 2 orthogonal planes."""
 
 
-def extreme_sectional_curvatures(model: Model, q: Any) -> CurvatureExtremes:
+def extreme_sectional_curvatures(model: Model, q: ArrayLike | SolvedLoops) -> CurvatureExtremes:
     """The most negative and most positive sectional curvature over all planes, with proven bounds.
 
     Parameters

@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ShapeError,
     as_array,
@@ -38,11 +39,11 @@ from connections.checks import (
 from connections.evaluation.boundary import float_of, returns_input_kind
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.model import Model, require_model
-from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 
 
 @returns_input_kind
-def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
+def difference(model: Model, q0: ArrayLike | SolvedLoops, q1: ArrayLike | SolvedLoops) -> np.ndarray:
     """xi (..., nv) with q1 = q0 exp(xi), joint by joint; rad and m.
 
     Parameters
@@ -82,7 +83,7 @@ def difference(model: Model, q0: Any, q1: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
+def displace(model: Model, q: ArrayLike | SolvedLoops, xi: ArrayLike) -> np.ndarray:
     """q exp(xi), (..., nq), joint by joint: the inverse of `difference` up to half a turn.
 
     Parameters
@@ -121,7 +122,12 @@ def displace(model: Model, q: Any, xi: Any) -> np.ndarray:
 
 
 def finite_differences(
-    model: Model, function: Callable[[np.ndarray], Any], q: Any, step: float, *, central: bool = True
+    model: Model,
+    function: Callable[[np.ndarray], Any],
+    q: ArrayLike | SolvedLoops,
+    step: float,
+    *,
+    central: bool = True,
 ) -> np.ndarray:
     """Geometric finite differences of `function` along the frame fields, (..., nv), the direction last.
 

@@ -26,6 +26,7 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     as_array,
     batch_axes,
@@ -38,6 +39,7 @@ from connections.checks import (
 from connections.multibody.definition.frames import AXES
 from connections.multibody.model import Model, close_loops, require_model
 from connections.multibody.program.calls import Call
+from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.table import RECURSIONS
 from connections.multibody.traced_model import TracedModel
 
@@ -197,7 +199,7 @@ def plus(found: Any, more: Any) -> Any:
 
 
 @documented
-def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def mass_matrix(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """H(q), (..., nv, nv): kinetic energy is v^T H v / 2, in kg, kg m and kg m^2.
 
     Source: [W] Algorithm 1, [E] Algorithm 1 (its diagonal blocks included).
@@ -211,7 +213,12 @@ def mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 @documented
 def coriolis_matrix(
-    model: Model, q: Any, v: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    *,
+    body_factor: str = "christoffel",
+    out: Any = None,
 ) -> np.ndarray:
     """C(q, v), (..., nv, nv), C_ik = Gamma_ijk v^j: H vdot + C v + g = tau and Hdot = C + C^T.
 
@@ -230,7 +237,9 @@ def coriolis_matrix(
 
 
 @documented
-def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+def mass_matrix_rate(
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, *, out: Any = None
+) -> np.ndarray:
     """Hdot = C + C^T, (..., nv, nv): the derivative of H along v.
 
     Source: [E] Algorithm 1 (its diagonal blocks included).
@@ -244,7 +253,7 @@ def mass_matrix_rate(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nda
 
 @documented
 def christoffel_symbols(
-    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model, q: ArrayLike | SolvedLoops, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """Gamma_low[i, j, k] = <<X_i, nabla_X_j X_k>>, (..., nv, nv, nv); j: direction.
 
@@ -260,9 +269,9 @@ def christoffel_symbols(
 @documented
 def coriolis_product(
     model: Model,
-    q: Any,
-    v: Any,
-    w: Any,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    w: ArrayLike,
     *,
     body_factor: str = "christoffel",
     out: Any = None,
@@ -281,9 +290,9 @@ def coriolis_product(
 @documented
 def coriolis_transpose_product(
     model: Model,
-    q: Any,
-    v: Any,
-    w: Any,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    w: ArrayLike,
     *,
     body_factor: str = "christoffel",
     out: Any = None,
@@ -302,9 +311,9 @@ def coriolis_transpose_product(
 @documented
 def inverse_dynamics(
     model: Model,
-    q: Any,
-    v: Any,
-    a: Any,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike,
     *,
     passive: bool = False,
     wrenches: Mapping[str, Any] | None = None,
@@ -328,7 +337,9 @@ def inverse_dynamics(
 
 
 @documented
-def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+def nonlinear_effects(
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, *, out: Any = None
+) -> np.ndarray:
     """C v + g, (..., nv), N m and N: the forces under which vdot = 0.
 
     Source: [E] (15) to (18).
@@ -341,7 +352,7 @@ def nonlinear_effects(model: Model, q: Any, v: Any, *, out: Any = None) -> np.nd
 
 
 @documented
-def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def gravity(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """g(q), (..., nv), N m and N: the derivative of the potential energy along the frame.
 
     Source: [E] (1).
@@ -356,9 +367,9 @@ def gravity(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 @documented
 def forward_dynamics(
     model: Model,
-    q: Any,
-    v: Any,
-    tau: Any,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    tau: ArrayLike,
     *,
     passive: bool = False,
     wrenches: Mapping[str, Any] | None = None,
@@ -380,7 +391,7 @@ def forward_dynamics(
 
 
 @documented
-def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def inverse_mass_matrix(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """H(q)^-1, (..., nv, nv).
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 6.
@@ -393,7 +404,9 @@ def inverse_mass_matrix(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = None) -> np.ndarray:
+def regressor(
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, *, out: Any = None
+) -> np.ndarray:
     """Y, (..., nv, 10 N), with Y pi = H a_r + C v_r + g for the Levi-Civita C(q, v).
 
     pi stacks, for every body in the order of ``model.body_names``, mass, first moment h (3), and Ixx, Ixy,
@@ -410,7 +423,9 @@ def regressor(model: Model, q: Any, v: Any, v_r: Any, a_r: Any, *, out: Any = No
 
 
 @documented
-def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tuple[np.ndarray, np.ndarray]:
+def momentum_regressor(
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, *, out: Any = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Y_p and Y_e, (..., nv, 10 N) each, with Y_p pi = H v and Y_e pi = C^T v - g; pi as in `regressor`.
 
     So d/dt (Y_p pi) = tau + Y_e pi: integrals of measured torques identify pi, without accelerations. Of a
@@ -432,9 +447,9 @@ def momentum_regressor(model: Model, q: Any, v: Any, *, out: Any = None) -> tupl
 @documented
 def coriolis_matrix_rate(
     model: Model,
-    q: Any,
-    v: Any,
-    a: Any,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike,
     *,
     body_factor: str = "christoffel",
     out: Any = None,
@@ -454,7 +469,7 @@ def coriolis_matrix_rate(
 
 @documented
 def christoffel_derivatives(
-    model: Model, q: Any, *, body_factor: str = "christoffel", out: Any = None
+    model: Model, q: ArrayLike | SolvedLoops, *, body_factor: str = "christoffel", out: Any = None
 ) -> np.ndarray:
     """L_l Gamma_low[i, j, k], (..., nv, nv, nv, nv), l last: derivatives of `christoffel_symbols` along X_l.
 
@@ -468,7 +483,7 @@ def christoffel_derivatives(
 
 
 @documented
-def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def curvature(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """R[i, j, k, l] = <<R(X_k, X_l) X_j, X_i>>, (..., nv, nv, nv, nv): the curvature of the metric H.
 
     It is that of the Levi-Civita connection, with the first index lowered by H.
@@ -483,7 +498,9 @@ def curvature(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.ndarray:
+def curvature_operator(
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, *, out: Any = None
+) -> np.ndarray:
     """K, (..., nv, nv), symmetric: a^T K b = <<R(a, v) v, b>>, in the units of H times 1/s^2.
 
     R is the curvature of the Levi-Civita connection of H, not formed here. The difference eta of two
@@ -499,7 +516,7 @@ def curvature_operator(model: Model, q: Any, v: Any, *, out: Any = None) -> np.n
 
 
 @documented
-def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def forward_kinematics(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """Poses of all bodies, (..., N, 4, 4): homogeneous transforms in the world, m.
 
     Bodies are in the order of ``model.body_names``; `frame_pose` is for links that are merged into them.
@@ -514,7 +531,7 @@ def forward_kinematics(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def body_jacobians(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """A = X Phi, (..., 6N, nv): twists [omega; v] of all bodies, in body axes, are A v, rad/s and m/s.
 
     Bodies are stacked in the order of ``model.body_names``.
@@ -529,7 +546,7 @@ def body_jacobians(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarray:
+def frame_pose(model: Model, q: ArrayLike | SolvedLoops, frame: str, *, out: Any = None) -> np.ndarray:
     """The pose of a frame, (..., 4, 4): its homogeneous transform in the world, m.
 
     Source: [W] VI-B.
@@ -542,7 +559,9 @@ def frame_pose(model: Model, q: Any, frame: str, *, out: Any = None) -> np.ndarr
 
 
 @documented
-def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out: Any = None) -> np.ndarray:
+def frame_jacobian(
+    model: Model, q: ArrayLike | SolvedLoops, frame: str, *, axes: str = "body", out: Any = None
+) -> np.ndarray:
     """J, (..., 6, nv): the twist [omega; velocity of its origin] of a frame is J v, rad/s and m/s.
 
     Source: [W] VI-B.
@@ -556,7 +575,7 @@ def frame_jacobian(model: Model, q: Any, frame: str, *, axes: str = "body", out:
 
 @documented
 def frame_jacobian_rate(
-    model: Model, q: Any, v: Any, frame: str, *, axes: str = "body", out: Any = None
+    model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike, frame: str, *, axes: str = "body", out: Any = None
 ) -> np.ndarray:
     """Jdot, (..., 6, nv): the derivative of `frame_jacobian` along v; a twist's rate is J vdot + Jdot v.
 
@@ -572,7 +591,7 @@ def frame_jacobian_rate(
 
 
 @documented
-def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def center_of_mass(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """The centre of mass of all bodies that move, (..., 3), in the world, m.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.
@@ -585,7 +604,7 @@ def center_of_mass(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
 
 
 @documented
-def center_of_mass_jacobian(model: Model, q: Any, *, out: Any = None) -> np.ndarray:
+def center_of_mass_jacobian(model: Model, q: ArrayLike | SolvedLoops, *, out: Any = None) -> np.ndarray:
     """J, (..., 3, nv): the velocity of the centre of mass in world axes is J v, m/s.
 
     Source: Featherstone, Rigid Body Dynamics Algorithms, chapter 2.

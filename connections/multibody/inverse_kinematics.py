@@ -38,6 +38,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial.transform import Rotation
 
+from connections._jax import ArrayLike
 from connections._words import no_such, words_of
 from connections.checks import (
     ClosureError,
@@ -141,12 +142,12 @@ class InverseKinematics:
 def inverse_kinematics(
     model: Model,
     targets: Mapping[str, Any],
-    q0: Any,
+    q0: ArrayLike | SolvedLoops,
     *,
     weights: Mapping[str, Any] | None = None,
     limits: bool = True,
-    posture: Any = None,
-    center_of_mass: Any = None,
+    posture: ArrayLike | None = None,
+    center_of_mass: ArrayLike | None = None,
     tol: float = 1e-8,
     max_steps: int = 200,
 ) -> InverseKinematics:

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import expm
 
+from connections._jax import ArrayLike
 from connections.checks import as_array, batch_axes, finite_result, is_traced, require_finite
 from connections.evaluation.boundary import Argument, evaluate, returns_input_kind
 from connections.evaluation.parameters import PytreePartial
@@ -25,12 +26,18 @@ from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
 from connections.multibody.functions import documented, joined, matrices_of, plus, with_forces
 from connections.multibody.model import Model, require_model
-from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 
 
 @documented
 def inverse_dynamics_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """dtau/dq, dtau/dv and H = dtau/da, (..., nv, nv) each, of tau = H a + C v + g.
 
@@ -57,7 +64,13 @@ def inverse_dynamics_derivatives(
 
 @documented
 def forward_dynamics_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    tau: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """da/dq, da/dv and H^-1 = da/dtau, (..., nv, nv) each, of a = H^-1 (tau - C v - g).
 
@@ -94,7 +107,13 @@ def _with_passive(matrices: tuple[Any, Any, Any], model: Any, q: Any, v: Any) ->
 
 @returns_input_kind
 def linearize(
-    model: Model, q: Any, v: Any, tau: Any, *, step: float | None = None, passive: bool = False
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    tau: ArrayLike,
+    *,
+    step: float | None = None,
+    passive: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
     """A (..., 2 nv, 2 nv) and B (..., 2 nv, nv) of d/dt (eta, dv) = A (eta, dv) + B dtau, about any state.
 

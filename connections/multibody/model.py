@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.spatial.transform import Rotation
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections._words import words_of
 from connections.checks import (
     ModelError,
@@ -106,7 +106,9 @@ class Model(ByContent):
     gravity: tuple[float, float, float]
 
     @classmethod
-    def of(cls, kinematics: Kinematics | ClosedKinematics | Tree, gravity: Any = DEFAULT_GRAVITY) -> Model:
+    def of(
+        cls, kinematics: Kinematics | ClosedKinematics | Tree, gravity: ArrayLike = DEFAULT_GRAVITY
+    ) -> Model:
         """The model of a mechanism.
 
         Parameters
@@ -258,7 +260,7 @@ class Model(ByContent):
         return self.kinematics.random(rng)
 
     def spanning_configuration(
-        self, q: Any, guess: Mapping[str, Any] | SolvedLoops | None = None
+        self, q: ArrayLike | SolvedLoops, guess: Mapping[str, Any] | SolvedLoops | None = None
     ) -> dict[str, Array]:
         """The configuration of every joint by name, dependent joints of closed loops included.
 
@@ -351,7 +353,7 @@ class Model(ByContent):
         """B (nv, nu) at q (nq,)."""
         return motor_matrix_at(self, q)
 
-    def motor_matrix(self, q: Any) -> Array:
+    def motor_matrix(self, q: ArrayLike | SolvedLoops) -> Array:
         """B = G^T B_s + sum J_f^T w, (..., nv, nu): the generalized forces of motors are B u, N m and N.
 
         B_s are the ratios on joints, G the Jacobian of the loops (1 of a tree); a motor on a frame f has the
@@ -375,7 +377,7 @@ class Model(ByContent):
         require_whole(self.kinematics)
         return passive_forces_at(self, q, v)
 
-    def passive_forces(self, q: Any, v: Any) -> Array:
+    def passive_forces(self, q: ArrayLike | SolvedLoops, v: ArrayLike) -> Array:
         """The force of springs, dampers and lift, (..., nv), N m and N: MuJoCo's ``qfrc_passive``.
 
         It is -G^T (d v_s + sum_k a_k (k_k s_k + d_k a_k . v_s)), v_s = G v, with springs on lengths a_k . q_s
@@ -402,7 +404,7 @@ class Model(ByContent):
         """The derivatives (2, nv, nv) of `passive_forces_at` along the frame and in v."""
         return passive_slopes_at(self, q, v)
 
-    def passive_slopes(self, q: Any, v: Any) -> tuple[Array, Array]:
+    def passive_slopes(self, q: ArrayLike | SolvedLoops, v: ArrayLike) -> tuple[Array, Array]:
         """The derivatives of `passive_forces` along the frame fields and in v, (..., nv, nv) each.
 
         Entry [i, j] is the derivative of the force i along X_j, or by v_j. At a rest length it is half of the
@@ -438,7 +440,7 @@ class Model(ByContent):
         """The force (nv,) of `lifted` at q (nq,); None for none."""
         return None if self.lifted is None else self.lifted.traced("gravity", q)
 
-    def potential(self, q: Any) -> Array:
+    def potential(self, q: ArrayLike | SolvedLoops) -> Array:
         """The potential energy of gravity, (...,) J: -sum_b g . (m_b p_b + R_b h_b); JAX-traceable.
 
         Parameters
@@ -527,7 +529,7 @@ class Model(ByContent):
         armature = jnp.asarray(self.kinematics.tree.armature)
         return TracedModel(self, jnp.asarray(inertial_parameters(self)), jnp.array(self.gravity), armature)
 
-    def with_gravity(self, gravity: Any) -> Model:
+    def with_gravity(self, gravity: ArrayLike) -> Model:
         """The robot under another gravity.
 
         Parameters
@@ -631,7 +633,7 @@ class Model(ByContent):
         joints = dict(zip(tree.joint_names, tree.joints, strict=True))
         return self._with_tree(replace(tree, passive=passive_of(passive, joints, self.frame_names)))
 
-    def with_inertial_parameters(self, parameters: Any) -> Model:
+    def with_inertial_parameters(self, parameters: ArrayLike) -> Model:
         """The robot with other inertias, such as identified ones (`control.identify`).
 
         Parameters
@@ -769,7 +771,7 @@ class Model(ByContent):
         """Whether q is a configuration (unit quaternions, loops that close); one boolean."""
         return self.kinematics.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not a configuration."""
         q = np.asarray(as_array("q", q, (self.nq,)))
         if q.ndim != 1:
@@ -836,7 +838,7 @@ def require_model(name: str, model: Any) -> None:
     require_type("model", model, Model, f"the robot comes first: {name}(model, ...)")
 
 
-def close_loops(model: Model, q: Any, guess: Any = None) -> SolvedLoops:
+def close_loops(model: Model, q: ArrayLike, guess: Any = None) -> SolvedLoops:
     """q with its loops solved, `SolvedLoops`, which every function of the robot takes in place of q.
 
     Parameters

@@ -17,6 +17,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import as_array, is_traced, require_finite
 from connections.evaluation.boundary import returns_input_kind
 from connections.multibody.definition.recursions import spatial_inertias
@@ -34,7 +35,7 @@ from connections.multibody.model import Model, require_model
 
 
 @returns_input_kind
-def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
+def kinetic_energy(model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike) -> np.ndarray:
     """T = v^T H v / 2, (...), J, without forming H.
 
     Parameters
@@ -71,7 +72,7 @@ def kinetic_energy(model: Model, q: Any, v: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def centroidal_momentum(model: Model, q: Any, v: Any) -> np.ndarray:
+def centroidal_momentum(model: Model, q: ArrayLike | SolvedLoops, v: ArrayLike) -> np.ndarray:
     """h = A_G v, (..., 6), [angular; linear], N m s and N s, about the centre of mass, in world axes.
 
     Parameters
@@ -105,7 +106,7 @@ def centroidal_momentum(model: Model, q: Any, v: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def centroidal_momentum_matrix(model: Model, q: Any) -> np.ndarray:
+def centroidal_momentum_matrix(model: Model, q: ArrayLike | SolvedLoops) -> np.ndarray:
     """A_G, (..., 6, nv): the centroidal momentum [angular; linear] is A_G v; world axes.
 
     Parameters
@@ -139,7 +140,7 @@ def centroidal_momentum_matrix(model: Model, q: Any) -> np.ndarray:
 
 
 @returns_input_kind
-def centroidal_momentum_matrix_rate(model: Model, q: Any, v: Any) -> np.ndarray:
+def centroidal_momentum_matrix_rate(model: Model, q: ArrayLike | SolvedLoops, v: Any) -> np.ndarray:
     """dA_G/dt along v, (..., 6, nv): the rate of the centroidal momentum is A_G vdot + (dA_G/dt) v.
 
     Parameters

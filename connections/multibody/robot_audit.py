@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from connections._jax import ArrayLike
 from connections.checks import require_function
 from connections.coriolis import AuditReport
 from connections.coriolis import audit_coriolis as audit_black_boxes
@@ -14,7 +13,7 @@ from connections.multibody.model import Model, require_model
 from connections.multibody.traced_model import TracedModel
 
 
-def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: Any, v: Any) -> AuditReport:
+def audit_coriolis(model: Model, coriolis: BlackBoxCoriolis, q: ArrayLike, v: ArrayLike) -> AuditReport:
     """Audit a robot's Coriolis matrix from any source, by its contorsion D_ijk = Gamma*_ijk - Gamma_ijk.
 
     Parameters

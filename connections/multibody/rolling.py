@@ -21,6 +21,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -259,7 +260,7 @@ def rolling_forms(model: Model, contacts: Sequence[Contact]) -> PointFunction:
     return forms
 
 
-def momentum_forms(model: Model, directions: Any = None) -> PointFunction:
+def momentum_forms(model: Model, directions: ArrayLike | None = None) -> PointFunction:
     """Momenta of the whole robot as one-forms, q (nq,) -> (k, nv): <<xi_Q, v>>; JAX-traceable.
 
     If the momenta are zero at first and no external forces act, they stay zero without constraint forces. So

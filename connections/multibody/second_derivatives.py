@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import as_array
 from connections.multibody.functions import (
     documented,
@@ -28,11 +29,19 @@ from connections.multibody.functions import (
 )
 from connections.multibody.model import Model
 from connections.multibody.passive_forces import passive_bends
+from connections.multibody.program.closed import SolvedLoops
 
 
 @documented
 def inverse_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, a: Any, w: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike,
+    w: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . tau, (..., nv, nv) each, for fixed w and tau = H a + C v + g.
 
@@ -58,7 +67,14 @@ def inverse_dynamics_hessian_product(
 
 @documented
 def forward_dynamics_hessian_product(
-    model: Model, q: Any, v: Any, tau: Any, w: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    tau: ArrayLike,
+    w: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of phi = w . vdot, (..., nv, nv) each, for fixed w and vdot = H^-1 (tau - C v - g).
 
@@ -84,7 +100,13 @@ def forward_dynamics_hessian_product(
 
 @documented
 def inverse_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, a: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    a: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of tau = H a + C v + g, (..., nv, nv, nv) each; O(N d^2) numbers that are not zero.
 
@@ -111,7 +133,13 @@ def inverse_dynamics_second_derivatives(
 
 @documented
 def forward_dynamics_second_derivatives(
-    model: Model, q: Any, v: Any, tau: Any, *, passive: bool = False, out: Any = None
+    model: Model,
+    q: ArrayLike | SolvedLoops,
+    v: ArrayLike,
+    tau: ArrayLike,
+    *,
+    passive: bool = False,
+    out: Any = None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Second derivatives of a = H^-1 (tau - C v - g), (..., nv, nv, nv) each.
 

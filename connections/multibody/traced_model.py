@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import no_such, words_of
 from connections.checks import (
     ModelError,
@@ -56,7 +57,7 @@ from connections.multibody.in_jax.placed_recursions import (
 )
 from connections.multibody.joints.motors import Motor, Passive, motors_of, passive_of
 from connections.multibody.passive_forces import passive_slopes, passive_slopes_at
-from connections.multibody.program.closed import coordinates_of
+from connections.multibody.program.closed import SolvedLoops, coordinates_of
 from connections.multibody.program.table import RECURSIONS
 
 
@@ -260,7 +261,7 @@ class TracedModel:
         found: jax.Array = self.structure.of_data.evaluate(name, given, chosen, data)
         return found
 
-    def with_inertial_parameters(self, parameters: Any) -> TracedModel:
+    def with_inertial_parameters(self, parameters: ArrayLike) -> TracedModel:
         """The robot with other inertias, as by `Model.with_inertial_parameters`; only the shape is checked.
 
         Parameters
@@ -269,7 +270,7 @@ class TracedModel:
         """
         return replace(self, parameters=_numbers("parameters", parameters, (len(self.body_names), 10)))
 
-    def with_gravity(self, gravity: Any) -> TracedModel:
+    def with_gravity(self, gravity: ArrayLike) -> TracedModel:
         """The robot under another gravity.
 
         Parameters
@@ -397,7 +398,7 @@ class TracedModel:
         """B (nv, nu) at q (nq,)."""
         return motor_matrix_at(self, q)
 
-    def motor_matrix(self, q: Any) -> jax.Array:
+    def motor_matrix(self, q: ArrayLike | SolvedLoops) -> jax.Array:
         """B (..., nv, nu), as `Model.motor_matrix`.
 
         Parameters
@@ -429,7 +430,7 @@ class TracedModel:
         require_left_out_nothing(self.passive)
         return passive_forces_at(self, q, v)
 
-    def passive_forces(self, q: Any, v: Any) -> jax.Array:
+    def passive_forces(self, q: ArrayLike | SolvedLoops, v: ArrayLike) -> jax.Array:
         """The force of springs, dampers, friction and lift, (..., nv), N m and N, as `Model.passive_forces`.
 
         Parameters
@@ -450,7 +451,7 @@ class TracedModel:
         """The derivatives (2, nv, nv) of `passive_forces_at` along the frame and in v."""
         return passive_slopes_at(self, q, v)
 
-    def passive_slopes(self, q: Any, v: Any) -> tuple[jax.Array, jax.Array]:
+    def passive_slopes(self, q: ArrayLike, v: ArrayLike) -> tuple[jax.Array, jax.Array]:
         """The derivatives of `passive_forces` along the frame and in v, (..., nv, nv) each.
 
         Parameters

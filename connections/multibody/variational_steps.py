@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     IntegrationError,
     PointError,
@@ -95,7 +96,7 @@ def variational_step(
 
 
 @returns_input_kind
-def discrete_momentum(model: Model, q0: Any, q1: Any, h: float) -> np.ndarray:
+def discrete_momentum(model: Model, q0: ArrayLike, q1: ArrayLike, h: float) -> np.ndarray:
     """J(q0)^T p, (..., nv): the momentum at q0 of the motion that leads to q1 in the time h, in O(N).
 
     It is the discrete Legendre transform of the kinetic energy, -D_1 of (h/2) sum V . I V; as h becomes

@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from connections._jax import ArrayLike
 from connections.checks import as_array, require_finite, require_mapping, require_text, require_type
 from connections.multibody import Model, finite_differences, inverse_dynamics, inverse_dynamics_derivatives
 from connections.multibody.model import require_model
@@ -47,7 +47,7 @@ class StepSweep:
     average: np.ndarray
 
     @classmethod
-    def of(cls, model: Model, q: Any, v: Any, a: Any, steps: Any) -> StepSweep:
+    def of(cls, model: Model, q: ArrayLike, v: ArrayLike, a: ArrayLike, steps: ArrayLike) -> StepSweep:
         """The sweep of a robot at one state.
 
         Parameters

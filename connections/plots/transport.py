@@ -8,6 +8,7 @@ import numpy as np
 from matplotlib.figure import Figure
 from scipy.integrate import solve_ivp
 
+from connections._jax import ArrayLike
 from connections.affine import ContorsionConnection
 from connections.affine.motions.flow import as_times
 from connections.checks import ShapeError, as_array, require_finite
@@ -49,7 +50,7 @@ def four_contorsions() -> dict[tuple[bool, bool], np.ndarray]:
     }
 
 
-def transported_frames(contorsions: Any, times: Any) -> tuple[np.ndarray, np.ndarray]:
+def transported_frames(contorsions: Any, times: ArrayLike) -> tuple[np.ndarray, np.ndarray]:
     """Geodesics along e_1 from the origin of Euclidean R^3, and the unit triad transported along them.
 
     Parameters

@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
+from connections._jax import ArrayLike
 from connections.checks import (
     NonFiniteError,
     ShapeError,
@@ -63,8 +64,8 @@ def audit_functions(
     derivatives: Callable[[Array, Array], Mapping[str, Any]] | None = None,
     *,
     frame: Layout | FrameField,
-    q: Any,
-    v: Any,
+    q: ArrayLike,
+    v: ArrayLike,
     tolerance: float | None = None,
     current: Callable[[Array, Array, Array], Any] | None = None,
     precision: str | None = None,

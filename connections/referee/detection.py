@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.checks import (
     ShapeError,
@@ -112,8 +113,8 @@ def detect_layout(
     gravity: Callable[[Array], Any] | None = None,
     *,
     robot: str | CorpusRobot | None = None,
-    q: Any = None,
-    v: Any = None,
+    q: ArrayLike | None = None,
+    v: ArrayLike | None = None,
     candidates: Sequence[Layout] | None = None,
     tolerance: float = TOLERANCE,
 ) -> LayoutSearch:

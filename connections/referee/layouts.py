@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from connections._jax import ArrayLike
 from connections._words import no_such
 from connections.checks import (
     FrameError,
@@ -140,22 +141,22 @@ class Layout:
             raise FrameError(f"layout {self.name}: the robot has the joints {', '.join(joints)}, each once")
         return tuple(list(joints).index(name) for name in self.joints)
 
-    def q_from(self, q: Any) -> Array:
+    def q_from(self, q: ArrayLike) -> Array:
         """Configurations of the library from ours, (..., nq)."""
         return self._each(lambda frame, q: frame.from_ours(q), q=q)
 
-    def q_to(self, q: Any) -> Array:
+    def q_to(self, q: ArrayLike) -> Array:
         """Our configurations from the library's, (..., nq)."""
         q = np.asarray(as_array("q", q, (None,)))
         require_finite("q", q)
         frame = self._plain.at(q.shape[-1])
         return np.stack([frame.to_ours(x) for x in q.reshape(-1, q.shape[-1])]).reshape(*q.shape[:-1], -1)
 
-    def v_from(self, q: Any, v: Any) -> Array:
+    def v_from(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Velocities of the library from ours, (..., n), at our configurations q."""
         return self._each(lambda frame, q, v: frame.coframe(q) @ v, q=q, v=v)
 
-    def v_to(self, q: Any, v: Any) -> Array:
+    def v_to(self, q: ArrayLike, v: ArrayLike) -> Array:
         """Our velocities from the library's, (..., n), at our configurations q."""
         return self._each(lambda frame, q, v: np.linalg.solve(frame.coframe(q), v), q=q, v=v)
 

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.checks import require_bool, require_choice, require_indices, require_text
 from connections.symbolic import distributions, tensors
@@ -256,7 +257,7 @@ class SymbolicConnection(abc.ABC):
         x, y = (as_expressions(name, value, (len(self.coordinates),)) for name, value in (("X", X), ("Y", Y)))
         return simplified(tensors.bracket(x, y, self.coordinates), simplify)
 
-    def coriolis_matrix(self, v: Any = None, simplify: Simplifier | None = tidy) -> np.ndarray:
+    def coriolis_matrix(self, v: ArrayLike | None = None, simplify: Simplifier | None = tidy) -> np.ndarray:
         """C[i, k] = Gamma~_ijk v^j of the constrained connection in the basis, (m, m).
 
         Parameters

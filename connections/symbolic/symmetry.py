@@ -7,11 +7,11 @@ symbols that parametrize the group. Source: [Z] section 3.3.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import sympy
 
+from connections._jax import ArrayLike
 from connections.checks import ShapeError, require_type
 from connections.symbolic.expressions import Simplifier, as_expressions, require_simplifier, simplified, tidy
 from connections.symbolic.system import SymbolicSystem
@@ -19,7 +19,7 @@ from connections.symbolic.tensors import left_inverse
 
 
 def invariance(
-    system: SymbolicSystem, image: Any, simplify: Simplifier | None = tidy
+    system: SymbolicSystem, image: ArrayLike, simplify: Simplifier | None = tidy
 ) -> dict[str, np.ndarray]:
     """The residual of each object's invariance condition; all entries are zero if it is invariant.
 

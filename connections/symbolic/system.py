@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import sympy
 
+from connections._jax import ArrayLike
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import Distribution, SpannedDistribution
 from connections.checks import is_whole, require_choice, require_text
@@ -160,7 +161,7 @@ class SymbolicSystem(SymbolicConnection):
         return simplified(distributions.raised(self.reduced_metric(simplify), slopes), simplify)
 
     def equations_of_motion(
-        self, v: Any = None, u: Any = None, simplify: Simplifier | None = tidy
+        self, v: ArrayLike | None = None, u: ArrayLike | None = None, simplify: Simplifier | None = tidy
     ) -> tuple[np.ndarray, np.ndarray]:
         """(qdot, vdot): v^k X_k, (nq,), and Y^k_a u^a - Gamma~^k_ij v^i v^j - (grad V)^k, (m,).
 

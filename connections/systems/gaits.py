@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, solve
+from connections._jax import Array, ArrayLike, solve
 from connections.affine.motions.flow import Flow, Record, State, Trajectories
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import motion_units
@@ -181,7 +181,7 @@ class Locomotion(WithCache):
         pose = np.zeros(self.system.frame.ambient_dim) if pose is None else pose
         return evaluate(self, self.start_at, *self._arguments(pose=pose), self._gait(gait))
 
-    def rates(self, t: Any, q: Any, v: Any, gait: Gait) -> tuple[Array, Array]:
+    def rates(self, t: ArrayLike, q: ArrayLike, v: ArrayLike, gait: Gait) -> tuple[Array, Array]:
         """(qdot, vdot), (..., nq) and (..., m), at time t with the shape driven.
 
         Parameters
@@ -202,7 +202,7 @@ class Locomotion(WithCache):
             made[gait] = lambda t, q, v: self.control_at(t, q, v, jnp.asarray(parameters))
         return made[gait]
 
-    def simulate(self, gait: Gait, times: Any, pose: Any = None, **options: Unpack[Options]) -> Motion:
+    def simulate(self, gait: Gait, times: ArrayLike, pose: Any = None, **options: Unpack[Options]) -> Motion:
         """The motion from the gait's start, with the shape driven; compiled once for all gaits.
 
         Parameters
@@ -293,7 +293,7 @@ class Locomotion(WithCache):
         return Argument("gait", gait.parameters, (4, len(self.driven)))
 
 
-def displacement(start: Any, end: Any) -> np.ndarray:
+def displacement(start: ArrayLike, end: ArrayLike) -> np.ndarray:
     """(dx, dy, dtheta) of a planar vehicle, (..., 3), in its body axes at the start.
 
     Parameters

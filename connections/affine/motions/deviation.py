@@ -21,7 +21,7 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
@@ -39,7 +39,11 @@ NOT_OF_FLOWS = "events", "allow_partial", "estimate"  # options
 
 
 def linearize(
-    nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
+    nabla: AffineConnection,
+    q: ArrayLike,
+    v: ArrayLike,
+    acceleration: Acceleration | None = None,
+    t: ArrayLike = 0.0,
 ) -> Array:
     """A (..., 2n, 2n) of d/dt (eta, dv) = A (eta, dv) about the motion vdot = -Gamma(v, v) + F at any state.
 
@@ -72,7 +76,11 @@ def linearize(
 
 
 def covariant_linearization(
-    nabla: AffineConnection, q: Any, v: Any, acceleration: Acceleration | None = None, t: Any = 0.0
+    nabla: AffineConnection,
+    q: ArrayLike,
+    v: ArrayLike,
+    acceleration: Acceleration | None = None,
+    t: Any = 0.0,
 ) -> Array:
     """A (..., 2n, 2n) of d/dt (eta, w) = A (eta, w), w = dv + Gamma(eta, v): curvature, torsion, and F.
 
@@ -102,7 +110,7 @@ def covariant_linearization(
     return _evaluate(covariant_linearization_at, nabla, q, v, acceleration, t)
 
 
-def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
+def deviation_map(nabla: AffineConnection, q: ArrayLike, v: ArrayLike) -> Array:
     """M (..., 2n, 2n) with (eta, dv + Gamma(eta, v)) = M (eta, dv).
 
     Parameters
@@ -129,9 +137,9 @@ def deviation_map(nabla: AffineConnection, q: Any, v: Any) -> Array:
 
 def geodesic_flow(
     nabla: AffineConnection,
-    q0: Any,
-    v0: Any,
-    times: Any,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    times: ArrayLike,
     acceleration: Acceleration | None = None,
     **options: Unpack[Options],
 ) -> tuple[Array, Array, Array]:
@@ -175,10 +183,10 @@ def geodesic_flow(
 
 def transport_flow(
     nabla: AffineConnection,
-    q0: Any,
-    v0: Any,
-    z0: Any,
-    times: Any,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    z0: ArrayLike,
+    times: ArrayLike,
     acceleration: Acceleration | None = None,
     **options: Unpack[Options],
 ) -> tuple[Array, Array, Array]:

@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.motions.broken_symmetry import broken_symmetry_told
@@ -39,9 +39,9 @@ Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
 def geodesic(
     nabla: AffineConnection,
-    q0: Any,
-    v0: Any,
-    times: Any,
+    q0: ArrayLike,
+    v0: ArrayLike,
+    times: ArrayLike,
     acceleration: Acceleration | None = None,
     symmetry: GroupAction | None = None,
     **options: Unpack[Options],
@@ -221,7 +221,7 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
     return replace(flow, terms=terms) if timed else flow
 
 
-def exponential(nabla: AffineConnection, q0: Any, v0: Any, **options: Unpack[Options]) -> Array:
+def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options: Unpack[Options]) -> Array:
     """exp_q0(v0), (..., nq): the geodesic of `nabla` after unit time.
 
     Parameters

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Unpack
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.deviation import require_unconstrained
 from connections.affine.motions.flow import Flow, Record, Trajectories
@@ -63,11 +63,11 @@ class JacobiField(Motion):
 
 def jacobi_field(
     nabla: AffineConnection,
-    q: Any,
-    v: Any,
-    eta0: Any,
-    deta0: Any,
-    times: Any,
+    q: ArrayLike,
+    v: ArrayLike,
+    eta0: ArrayLike,
+    deta0: ArrayLike,
+    times: ArrayLike,
     **options: Unpack[Options],
 ) -> JacobiField:
     """The Jacobi field with eta = eta0 and D_t eta = deta0 at times[0], along the geodesic through (q, v).

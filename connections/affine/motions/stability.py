@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.deviation import geodesic_flow, require_unconstrained
 from connections.affine.motions.flow import as_times
@@ -70,7 +70,7 @@ class GeodesicStability(Motion):
         return f"curvature from {least:.3g} to {greatest:.3g}, largest stretch {largest(self.stretch)}"
 
 
-def geodesic_stability(nabla: AffineConnection, q: Any, v: Any, times: Any) -> GeodesicStability:
+def geodesic_stability(nabla: AffineConnection, q: ArrayLike, v: ArrayLike, times: Any) -> GeodesicStability:
     """Curvature along the geodesic through (q, v), and how far its neighbours separate.
 
     Parameters

@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_times, readings
@@ -88,8 +88,8 @@ class Estimated(NamedTuple):
 def parallel_transport(
     nabla: AffineConnection,
     curve: Curve | tuple[Any, Any],
-    z0: Any,
-    times: Any,
+    z0: ArrayLike,
+    times: ArrayLike,
     **options: Unpack[Options],
 ) -> Any:
     """The vector(s) z0 transported parallelly along a curve, at every time.
@@ -223,7 +223,7 @@ def covariant_derivative_along(
     nabla: AffineConnection,
     curve: Curve | tuple[Any, Any],
     field: Curve | tuple[Any, Any],
-    times: Any,
+    times: ArrayLike,
 ) -> Array:
     """nabla_{qdot} Z along a curve: zdot^i + Gamma^i_jk v^j z^k, (..., T, n).
 

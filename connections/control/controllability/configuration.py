@@ -28,6 +28,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.checks import require_duration
 from connections.control.controllability.directions import decoupling_directions, of_inputs
@@ -130,7 +131,7 @@ class _Verdict:
 def configuration_controllability(
     nabla: AffineConnection,
     inputs: PointFunction,
-    q: Any,
+    q: ArrayLike,
     order: int | None = None,
     *,
     tol: float = TOLERANCE,

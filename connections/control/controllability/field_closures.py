@@ -18,6 +18,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._moved import keep_old_names
 from connections.affine.connection import AffineConnection
 from connections.affine.distributions import DistributionFrame
@@ -116,7 +117,7 @@ class LieClosure:
 def symmetric_closure(
     nabla: AffineConnection,
     inputs: PointFunction,
-    q: Any,
+    q: ArrayLike,
     order: int | None = None,
     *,
     tol: float = TOLERANCE,
@@ -158,7 +159,7 @@ def symmetric_closure(
 def involutive_closure(
     nabla: AffineConnection,
     inputs: PointFunction,
-    q: Any,
+    q: ArrayLike,
     order: int | None = None,
     *,
     symmetric: bool = True,

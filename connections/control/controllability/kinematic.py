@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import qr
 
-from connections._jax import solve
+from connections._jax import ArrayLike, solve
 from connections._words import words_of
 from connections.affine.connection import AffineConnection
 from connections.checks import (
@@ -167,7 +167,7 @@ class KinematicReport:
 def decoupling_fields(
     nabla: AffineConnection,
     inputs: PointFunction,
-    q: Any,
+    q: ArrayLike,
     *,
     tol: float = TOLERANCE,
     names: Sequence[str] | None = None,
@@ -207,7 +207,7 @@ def decoupling_fields(
 
 
 def is_decoupling(
-    nabla: AffineConnection, X: PointFunction, inputs: PointFunction, q: Any, tol: float = _CHECK
+    nabla: AffineConnection, X: PointFunction, inputs: PointFunction, q: ArrayLike, tol: float = _CHECK
 ) -> Check:
     """Whether X and <X : X> lie in the span of the inputs at all points.
 
@@ -255,7 +255,7 @@ def is_decoupling(
 def kinematic_controllability(
     nabla: AffineConnection,
     inputs: PointFunction,
-    q: Any,
+    q: ArrayLike,
     fields: Sequence[PointFunction] | None = None,
     *,
     order: int | None = None,

@@ -32,6 +32,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -164,17 +165,17 @@ class Identification:
 
 def identify(
     model: Model,
-    q: Any,
-    v: Any,
-    tau: Any,
-    times: Any,
+    q: ArrayLike,
+    v: ArrayLike,
+    tau: ArrayLike,
+    times: ArrayLike,
     *,
     cutoff: float,
     friction: bool = False,
     armature: bool = False,
     offsets: bool = False,
-    prior: Any = None,
-    friction_prior: Any = None,
+    prior: ArrayLike | None = None,
+    friction_prior: ArrayLike | None = None,
     prior_weight: float = 1.0,
     consistent: bool = True,
 ) -> Identification:

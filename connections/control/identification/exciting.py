@@ -21,6 +21,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ModelError,
     ShapeError,
@@ -72,7 +73,7 @@ class ExcitingMotion:
     condition: float  #: of the regressor, as `Identification.condition` measures it
     random: np.ndarray  #: (30,) or fewer, conditions of random motions within the limits, increasing
 
-    def at(self, times: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def at(self, times: ArrayLike) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """q, v and a, (..., T, nv) each, at any times (..., T), s; the motion is periodic.
 
         Raises
@@ -98,7 +99,7 @@ def exciting_motion(
     model: Model,
     limits: Limits | None = None,
     *,
-    acceleration: Any = None,
+    acceleration: ArrayLike | None = None,
     duration: float = 10.0,
     harmonics: int = 5,
     seed: int = 0,

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.motions.units import motion_units
 from connections.checks import (
     as_array,
@@ -112,7 +112,9 @@ class AdaptiveController(Parametrized):
         """Y pihat - K_D s, (..., n), of arrays of NumPy or JAX: Y (..., n, p), s, pihat."""
         return (Y @ parameters[..., None])[..., 0] - s @ self.gain.T
 
-    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any) -> Array:
+    def torque(
+        self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, parameters: ArrayLike
+    ) -> Array:
         """The forces tau = known force + Y pihat - K_D s, (..., n).
 
         Parameters
@@ -132,7 +134,9 @@ class AdaptiveController(Parametrized):
         tau = known + self.learned(Y, sliding(v, v_r), parameters)
         return finite("tau", tau, parameters=parameters)
 
-    def parameters_rate(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any = None) -> Array:
+    def parameters_rate(
+        self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, parameters: ArrayLike | None = None
+    ) -> Array:
         """pihat_dot, (..., p): how the estimates change.
 
         Parameters
@@ -152,7 +156,9 @@ class AdaptiveController(Parametrized):
         rate: Array = self._rule.rate(self.family.regressor(q, v, v_r, a_r), sliding(v, v_r), estimates)
         return finite("pihat_dot", rate)
 
-    def next_parameters(self, q: Any, v: Any, v_r: Any, a_r: Any, parameters: Any, period: float) -> Array:
+    def next_parameters(
+        self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, parameters: ArrayLike, period: float
+    ) -> Array:
         """The estimates, (..., p), after one period of a loop, in which q, v, v_r and a_r are held.
 
         Natural adaptation goes along the geodesic: Phat_+ = A A^T with A = L exp(-gamma h L^T S L / 2) and
@@ -187,7 +193,9 @@ class AdaptiveController(Parametrized):
             raise
         return as_given(finite("parameters", after, parameters=estimates), Y, estimates)
 
-    def lyapunov(self, plant: MechanicalSystem, q: Any, s: Any, error: Any, parameters: Any = None) -> Array:
+    def lyapunov(
+        self, plant: MechanicalSystem, q: Any, s: Any, error: ArrayLike, parameters: ArrayLike | None = None
+    ) -> Array:
         """V, (...,), J: (1/2) s^T H s + (1/2) pi~^T P^-1 pi~, or + (1/gamma) sum of d(P || Phat).
 
         Its rate is -s^T K_D s.
@@ -295,10 +303,10 @@ class AdaptiveLoop(ControlLoop):
 
     def simulate(
         self,
-        q0: Any,
-        v0: Any,
-        initial: Any,
-        times: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        initial: ArrayLike,
+        times: ArrayLike,
         **options: Unpack[Options],
     ) -> AdaptiveMotion:
         """The motion from (q0, v0) with the estimate starting at `initial`.

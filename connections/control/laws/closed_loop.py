@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.affine import ContorsionFamily, LeviCivita
 from connections.affine.motions.flow import Flow, as_times
 from connections.affine.motions.sweeping import sweep_motions
@@ -154,9 +155,9 @@ class ClosedLoop(Described, ControlLoop):
 
     def simulate(
         self,
-        q0: Any,
-        v0: Any,
-        times: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
         **options: Unpack[Options],
     ) -> ClosedLoopMotion:
         """The motion from (q0, v0) at the given times, with the law's quantities; it unpacks as (q, v).
@@ -193,10 +194,10 @@ class ClosedLoop(Described, ControlLoop):
 
     def sweep(
         self,
-        betas: Any,
-        q0: Any,
-        v0: Any,
-        times: Any,
+        betas: ArrayLike,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
         **options: Unpack[Options],
     ) -> ClosedLoopMotion:
         """The motions from (q0, v0) with each connection of a family in the controller's law.

@@ -17,7 +17,7 @@ from typing import Any
 
 import jax
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.checks import as_result, require_type
 from connections.control.laws.references import require_output
 from connections.evaluation.boundary import Argument, evaluate
@@ -54,7 +54,7 @@ class ControlLaw(Described, Parametrized, abc.ABC):
     def torque_at(self, q: jax.Array, v: jax.Array, v_r: jax.Array, a_r: jax.Array) -> jax.Array:
         """The force tau (n,) at one point, covector components; JAX-traceable."""
 
-    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+    def torque(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Array:
         """The force tau, (..., n), covector components in the frame.
 
         Parameters
@@ -76,7 +76,7 @@ class ControlLaw(Described, Parametrized, abc.ABC):
         valid: jax.Array = self.frame.valid_at(q)
         return valid
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error for a point that is not valid; here the frame's."""
         self.frame.explain(q)
 

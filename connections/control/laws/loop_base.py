@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 
+from connections._jax import ArrayLike
 from connections.affine.motions.flow import Flow, Trajectories
 from connections.control.laws.references import Reference
 from connections.coriolis import MechanicalSystem
@@ -50,7 +51,7 @@ class ControlLoop(Parametrized, abc.ABC):
         """Whether the plant is defined at q; one boolean."""
         return self.plant.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error of the plant for a point that is not valid."""
         self.plant.explain(q)
 

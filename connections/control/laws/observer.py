@@ -16,7 +16,7 @@ from typing import Any, Unpack
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.units import motion_units
@@ -85,7 +85,7 @@ class MomentumObserver(Parametrized):
         """Rate of z: tau + C^T v - g + known forces + r, (n,)."""
         return tau + self.model.momentum_rate_at(q, v, t) + self.residual_at(q, v, z)
 
-    def momentum(self, q: Any, v: Any) -> Array:
+    def momentum(self, q: ArrayLike, v: ArrayLike) -> Array:
         """The momentum p = H v, (..., n) covector components; the observer's first state.
 
         Parameters
@@ -125,9 +125,9 @@ class MomentumObserver(Parametrized):
     def simulate(
         self,
         plant: MechanicalSystem,
-        q0: Any,
-        v0: Any,
-        times: Any,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        times: ArrayLike,
         control: Any = None,
         **options: Unpack[Options],
     ) -> ObservedMotion:
@@ -167,7 +167,7 @@ class MomentumObserver(Parametrized):
         """Whether the model is defined at q; one boolean."""
         return self.model.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the model's error for a point that is not valid."""
         self.model.explain(q)
 

@@ -18,7 +18,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.checks import Check, ShapeError, require_function, require_type
 from connections.control.laws.gains import one_vector
 from connections.coriolis import MechanicalSystem
@@ -48,10 +48,10 @@ class ParametrizedPlant(abc.ABC):
         """The number p of parameters."""
 
     @abc.abstractmethod
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+    def regressor(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Any:
         """Y, (..., n, p)."""
 
-    def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+    def known_force(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Any:
         """The part of the force that does not depend on pi, (..., n); here the whole force does."""
         return 0.0
 
@@ -131,7 +131,7 @@ class LinearlyParametrizedSystem(ParametrizedPlant, Parametrized):
         require_type("make_system(parameters)", system, MechanicalSystem)
         return system
 
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+    def regressor(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Array:
         """Y, (..., n, p), with H a_r + C(q, v) v_r + g = Y pi.
 
         Parameters
@@ -147,7 +147,9 @@ class LinearlyParametrizedSystem(ParametrizedPlant, Parametrized):
         """
         return evaluate(self, self.regressor_at, *self._arguments(q, v, v_r, a_r))
 
-    def check_linear(self, q: Any, v: Any, v_r: Any, a_r: Any, tol: float = 1e-9) -> Check:
+    def check_linear(
+        self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike, tol: float = 1e-9
+    ) -> Check:
         """Whether Y pi equals the force at the nominal parameters and at three times them.
 
         A force with a part that is constant in pi, or not linear, fails.
@@ -168,7 +170,7 @@ class LinearlyParametrizedSystem(ParametrizedPlant, Parametrized):
         """Whether frame and metric of the nominal system are valid at q; one boolean."""
         return self._nominal_system.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error of the frame or the metric for a point that is not valid."""
         self._nominal_system.explain(q)
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import jax
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine import AffineConnection
 from connections.checks import require_type
 from connections.control.laws.gains import gain_matrix, sliding
@@ -73,7 +73,7 @@ class PassivityController(ControlLaw):
         pull: jax.Array = self.gain @ (v - v_r)
         return self.model.reference_force_at(q, v, v_r, a_r) - pull
 
-    def torque(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Array:
+    def torque(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Array:
         """The force tau, (..., n), covector components in the frame.
 
         Parameters

@@ -19,6 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import no_such
 from connections.checks import (
     ModelError,
@@ -130,12 +131,12 @@ class UnknownInertia(ParametrizedPlant, Parametrized):
         """The number p of parameters, 10 for each body and 1 for each armature, or the columns of `basis`."""
         return len(self._columns) + len(self._rotors) if self.basis is None else int(self.basis.shape[1])
 
-    def known_force(self, q: Any, v: Any, v_r: Any, a_r: Any) -> Any:
+    def known_force(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> Any:
         """H a_r + C_gamma v_r + g of the robot as it is known, (..., nv)."""
         return self.system.reference_force(q, v, v_r, a_r)
 
     @returns_input_kind
-    def regressor(self, q: Any, v: Any, v_r: Any, a_r: Any) -> np.ndarray:
+    def regressor(self, q: ArrayLike, v: ArrayLike, v_r: ArrayLike, a_r: ArrayLike) -> np.ndarray:
         """Y, (..., nv, p): what the unknown inertia adds to H a_r + C* v_r + g is Y times the parameters.
 
         Parameters

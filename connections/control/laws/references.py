@@ -17,7 +17,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.checks import (
     ShapeError,
     as_result,
@@ -57,7 +57,7 @@ class Reference(Parametrized, abc.ABC):
         """Whether q is a point at which the frame is valid; one boolean."""
         return self.frame.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the frame's error for a point that is not valid."""
         self.frame.explain(q)
 
@@ -95,7 +95,7 @@ class Reference(Parametrized, abc.ABC):
         """The error (m,) that the reference drives to zero; None if it has no such function."""
         return None
 
-    def require_times(self, name: str, times: Any) -> None:
+    def require_times(self, name: str, times: ArrayLike) -> None:
         """Raise `PointError` for a time at which there is nothing to follow; here there is none.
 
         Parameters
@@ -185,12 +185,12 @@ class FieldReference(Reference):
         """No state: shape (0,)."""
         return jnp.zeros(0)
 
-    def require_times(self, name: str, times: Any) -> None:
+    def require_times(self, name: str, times: ArrayLike) -> None:
         """Raise `PointError` for a time outside of the trajectory's samples."""
         if self.span is not None:
             require_within(name, times, self.span, "the trajectory's samples")
 
-    def velocity(self, t: Any, q: Any) -> Array:
+    def velocity(self, t: ArrayLike, q: ArrayLike) -> Array:
         """v_r, (..., n) frame components.
 
         Parameters
@@ -206,7 +206,7 @@ class FieldReference(Reference):
         self.require_times("t", t)
         return evaluate(self, self._velocity_of_point_at, *self._at(t, q))
 
-    def acceleration(self, t: Any, q: Any, v: Any) -> Array:
+    def acceleration(self, t: ArrayLike, q: ArrayLike, v: ArrayLike) -> Array:
         """vdot_r along the motion, (..., n) frame components.
 
         Parameters

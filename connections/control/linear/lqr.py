@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ConvergenceError,
     ShapeError,
@@ -34,7 +35,7 @@ _SEMIDEFINITE = 1e-12  # below zero, of the eigenvalues of a weight with a unit 
 @returns_input_kind
 @within_digits()
 def lqr(
-    A: Any, B: Any, Q: Any, R: Any, *, discrete: bool = False, names: Sequence[str] | None = None
+    A: ArrayLike, B: ArrayLike, Q: Any, R: Any, *, discrete: bool = False, names: Sequence[str] | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     """Gain K (m, n) and cost to go P (n, n): u = -K x costs x0^T P x0, the least there is.
 
@@ -82,7 +83,9 @@ def lqr(
 
 @returns_input_kind
 @within_digits()
-def time_varying_lqr(A: Any, B: Any, Q: Any, R: Any, Q_final: Any) -> tuple[np.ndarray, np.ndarray]:
+def time_varying_lqr(
+    A: ArrayLike, B: ArrayLike, Q: Any, R: Any, Q_final: Any
+) -> tuple[np.ndarray, np.ndarray]:
     """Gains K (N, m, n) and costs to go P (N + 1, n, n) of x_{k+1} = A_k x_k + B_k u_k, u_k = -K_k x_k.
 
     Backward from P_N = Q_final: K = (R + B^T P B)^-1 B^T P A, P <- Q + K^T R K + (A - B K)^T P (A - B K).

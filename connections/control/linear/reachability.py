@@ -17,6 +17,7 @@ import numpy as np
 from scipy.linalg import matrix_balance, null_space, schur
 from scipy.sparse.csgraph import connected_components
 
+from connections._jax import ArrayLike
 from connections._shown import Shown
 from connections.checks import (
     ConvergenceError,
@@ -82,7 +83,7 @@ def within_digits() -> Iterator[None]:
 
 @returns_input_kind
 @within_digits()
-def reachable_directions(A: Any, B: Any) -> np.ndarray:
+def reachable_directions(A: ArrayLike, B: ArrayLike) -> np.ndarray:
     """Orthonormal basis (n, r) of the states that an input leads to from zero: the range of [B, A B, ...].
 
     Parameters

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.checks import ShapeError, as_array, require_finite, require_whole
 from connections.multibody import Model, difference
@@ -86,7 +87,7 @@ class Regulator:
     def _ranks(self) -> dict[str, int]:
         return {"q": 1, "v": 1, "tau": 1, "gain": 2, "inputs": 2}
 
-    def error(self, q: Any, v: Any, sample: int | None = None) -> np.ndarray:
+    def error(self, q: ArrayLike, v: ArrayLike, sample: int | None = None) -> np.ndarray:
         """(difference(q_r, q), v - v_r), (..., 2 nv).
 
         Parameters
@@ -107,7 +108,7 @@ class Regulator:
         parts = [np.broadcast_to(x, (*batch, self.model.nv)) for x in (xi, dv)]
         return np.concatenate(parts, axis=-1)
 
-    def input(self, q: Any, v: Any, sample: int | None = None) -> np.ndarray:
+    def input(self, q: ArrayLike, v: ArrayLike, sample: int | None = None) -> np.ndarray:
         """-K (error), (..., m): what is added to the input of the reference.
 
         Parameters
@@ -117,7 +118,7 @@ class Regulator:
         u: np.ndarray = -self.error(q, v, sample) @ self._at("gain", sample).T
         return u
 
-    def torque(self, q: Any, v: Any, sample: int | None = None) -> np.ndarray:
+    def torque(self, q: ArrayLike, v: ArrayLike, sample: int | None = None) -> np.ndarray:
         """tau (..., nv), N m and N.
 
         Parameters

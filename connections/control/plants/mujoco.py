@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections._progress import Ticks
 from connections._shown import Shown
 from connections._words import words_of
@@ -241,7 +241,13 @@ class MuJoCoPlant:
         return actuated
 
     def simulate(
-        self, law: Law, q0: Any, v0: Any, duration: float, pushes: Sequence[Push] = (), seed: int = 0
+        self,
+        law: Law,
+        q0: ArrayLike,
+        v0: ArrayLike,
+        duration: float,
+        pushes: Sequence[Push] = (),
+        seed: int = 0,
     ) -> PlantMotion:
         """The motion under a law; the same arguments give the same bits on one machine.
 

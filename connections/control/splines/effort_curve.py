@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 import jax
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import ShapeError, as_array, html_table, require_finite, require_function
 from connections.control.splines.integrand import Effort, costate_at, momentum_at
@@ -134,7 +134,7 @@ class EffortCurve:
         v, a, tau, *_ = values
         return EffortMotion(self.times, np.array(self._solution.found.pieces.q), v, a, tau)
 
-    def at(self, times: Any) -> EffortMotion:
+    def at(self, times: ArrayLike) -> EffortMotion:
         """The motion at any times; between the pieces' ends the error of accelerations is O(h^4).
 
         Parameters

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     ConvergenceError,
     ShapeError,
@@ -50,11 +51,11 @@ _MODES = 3
 
 def minimum_effort_curve(
     system: MechanicalSystem,
-    points: Any,
-    times: Any,
+    points: ArrayLike,
+    times: ArrayLike,
     *,
-    start_velocity: Any = None,
-    end_velocity: Any = None,
+    start_velocity: ArrayLike | None = None,
+    end_velocity: ArrayLike | None = None,
     weight: Any = None,
     tension: float = 0.0,
     starts: int | Sequence[Any] = 3,

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import no_such
 from connections.checks import (
     Check,
@@ -219,14 +220,14 @@ class WholeBodyController:
         self._support(())  # which checks the bounds
 
     @returns_input_kind
-    def torque(self, q: Any, v: Any, targets: Mapping[str, Any]) -> np.ndarray:
+    def torque(self, q: ArrayLike, v: ArrayLike, targets: Mapping[str, Any]) -> np.ndarray:
         """The forces tau, (nv,), of `command`."""
         return self.command(q, v, targets).tau
 
     def command(
         self,
         q: Any,
-        v: Any,
+        v: ArrayLike,
         targets: Mapping[str, Any],
         guess: WholeBodyCommand | None = None,
         lifted: Sequence[str] = (),

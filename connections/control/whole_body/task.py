@@ -25,11 +25,13 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotrs, dtrtrs
 
+from connections._jax import ArrayLike
 from connections.checks import as_array, as_number, is_whole, require_finite, require_text
 from connections.control.laws.gains import gain_matrix
 from connections.control.whole_body.compiled import compiled
 from connections.control.whole_body.robot_state import Coriolis, RobotState, copied, require_coriolis
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.closed import SolvedLoops
 
 _DEPENDENT = 1e-7  # of unit rows; W^T W has no digits left for smaller parts
 
@@ -201,7 +203,9 @@ class RobotTask:
         """The number m of components."""
         return len(self.D)
 
-    def at(self, q: Any, v: Any, target: Any = None, coriolis: Coriolis = "christoffel") -> TaskState:
+    def at(
+        self, q: ArrayLike | SolvedLoops, v: ArrayLike, target: Any = None, coriolis: Coriolis = "christoffel"
+    ) -> TaskState:
         """The task at q (nq,) and v (nv,).
 
         Parameters

@@ -23,6 +23,7 @@ from typing import Any, overload
 import jax
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import (
     Check,
     NonFiniteError,
@@ -179,12 +180,12 @@ class AuditReport:
 
 @overload
 def audit_coriolis(
-    coriolis: BlackBoxCoriolis, mass_matrix: BlackBoxMatrix, frame: FrameField, q: Any, v: Any
+    coriolis: BlackBoxCoriolis, mass_matrix: BlackBoxMatrix, frame: FrameField, q: ArrayLike, v: ArrayLike
 ) -> AuditReport: ...
 @overload
-def audit_coriolis(robot: Any, coriolis: BlackBoxCoriolis, q: Any, v: Any, /) -> AuditReport: ...
+def audit_coriolis(robot: Any, coriolis: BlackBoxCoriolis, q: ArrayLike, v: ArrayLike, /) -> AuditReport: ...
 def audit_coriolis(
-    coriolis: Any, mass_matrix: Any, frame: Any = None, q: Any = None, v: Any = None
+    coriolis: Any, mass_matrix: Any, frame: Any = None, q: ArrayLike | None = None, v: ArrayLike | None = None
 ) -> AuditReport:
     """Audit a Coriolis matrix from anywhere: C_ik = Gamma_ijk v^j, D_ijk = Gamma*_ijk - Gamma_ijk.
 

@@ -15,6 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import MetricError, PointError, ShapeError, require_finite
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import compiled
@@ -119,11 +120,11 @@ class GeomstatsMetric(Metric):
         """The base is valid."""
         return self.base.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """The base's error."""
         self.base.explain(q)
 
-    def to_ours(self, point: Any, vector: Any = None) -> Any:
+    def to_ours(self, point: ArrayLike, vector: Any = None) -> Any:
         """Coordinates q of geomstats' points, or (q, v) with the components of tangent vectors.
 
         Parameters
@@ -161,7 +162,7 @@ class GeomstatsMetric(Metric):
             raise PointError(f"{_name(self.space)}: the vector is not tangent (off by {largest:.2e})")
         return jnp.asarray(q), v
 
-    def to_theirs(self, q: Any, v: Any = None) -> Any:
+    def to_theirs(self, q: ArrayLike, v: ArrayLike | None = None) -> Any:
         """geomstats' points of coordinates q, or (point, vector) with tangent vectors of components v.
 
         Parameters

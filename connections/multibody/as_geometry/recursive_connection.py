@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import jax
 import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections._words import words_of
 from connections.affine.connection import ConnectionOfMetric, spans_a_plane
 from connections.affine.koszul import raise_first_index
@@ -102,7 +103,7 @@ class RecursiveMetric(ByContent, Metric):
         inverse = self.model.traced("inverse_mass_matrix", q)
         return self.frame.valid_at(q) & jnp.all(jnp.isfinite(inverse))
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid, with the joint if H is singular there."""
         self.frame.explain(q)
         program = self.model.program
@@ -228,6 +229,6 @@ class RecursiveConnection(ByContent, ConnectionOfMetric):
         """Whether the metric is valid."""
         return self.metric.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the metric's error."""
         self.metric.explain(q)

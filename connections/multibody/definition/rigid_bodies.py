@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.affine.connection import ConnectionOfMetric
 from connections.checks import ShapeError, as_array, is_traced, require_finite
 from connections.evaluation.parameters import is_same
@@ -140,7 +141,7 @@ class RigidBodySystemConnection(ConnectionOfMetric):
         """Whether every orientation is a unit quaternion."""
         return self.frame.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the frame's error."""
         self.frame.explain(q)
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections.checks import ModelError, as_number, require_bool, require_function
 from connections.geometry.rigid.placements import rigid_transform
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
@@ -101,7 +102,7 @@ class Mechanism:
         parent: str,
         child: str,
         joint: Joint,
-        placement: Any = None,
+        placement: ArrayLike | None = None,
         limits: Limits | None = None,
         armature: Any = 0.0,
         actuated: bool = False,
@@ -159,8 +160,8 @@ class Mechanism:
         body_a: str,
         body_b: str,
         closure: Any,
-        placement_a: Any = None,
-        placement_b: Any = None,
+        placement_a: ArrayLike | None = None,
+        placement_b: ArrayLike | None = None,
         independent: Sequence[str] | None = None,
     ) -> None:
         """Close a loop between two bodies.
@@ -262,7 +263,7 @@ class Mechanism:
 
     def build(
         self,
-        gravity: Any = DEFAULT_GRAVITY,
+        gravity: ArrayLike = DEFAULT_GRAVITY,
         reference: Mapping[str, Any] | None = None,
         independent: Sequence[str] | None = None,
     ) -> Model:

@@ -40,6 +40,7 @@ import numpy as np
 from scipy.spatial.transform import Rotation
 
 from connections._distribution import how_to_install
+from connections._jax import ArrayLike
 from connections._shown import shown
 from connections.checks import ModelError
 from connections.multibody.assembly.assembly import AssemblyWarning
@@ -74,7 +75,7 @@ from connections.multibody.model import Model, with_keyframes
 
 def from_mjcf(
     path: Any,
-    gravity: Any = None,
+    gravity: ArrayLike | None = None,
     reference: Any = None,
     independent: Any = None,
     equality: Any = True,

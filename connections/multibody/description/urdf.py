@@ -21,6 +21,7 @@ from xml.etree.ElementTree import Element
 
 import numpy as np
 
+from connections._jax import ArrayLike
 from connections._words import no_such, words_of
 from connections.checks import ModelError, require_bool, require_mapping
 from connections.multibody.assembly.assembly import AssemblyWarning, assemble
@@ -77,7 +78,7 @@ class _File(NamedTuple):
 def from_urdf(
     path: Any,
     floating_base: bool = False,
-    gravity: Any = DEFAULT_GRAVITY,
+    gravity: ArrayLike = DEFAULT_GRAVITY,
     reference: Any = None,
     independent: Any = None,
     armature: Mapping[str, Any] | str | None = None,
