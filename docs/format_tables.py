@@ -112,6 +112,31 @@ def _unread(name: str) -> Iterator[str]:
             for place in _together(paths)
         ]
         yield f"| {'; '.join(what)} | {fate}: {words.replace('<', '&lt;')} |"
+    yield from _meaningless(table_of(name))
+
+
+def _meaningless(table: FormatTable) -> Iterator[str]:
+    """A row for each section of a format, or Drake's in it: things that are no part of a model."""
+    rows: dict[tuple[str, bool], dict[str, set[str]]] = {}
+    for path, entry in table.entries.items():
+        above, _, tag = path.rpartition("/")
+        around = table.entries.get(above)
+        if around is not None and around.row.fate != "read":
+            continue  # it is said of the element around it
+        alone = [tag] if entry.row.fate == "none" else []
+        own = [name for name, row in entry.attributes.items() if row.fate == "none"]
+        for name in alone or (own if entry.row.fate == "read" else []):
+            place = above if alone else path
+            key = place.partition("/")[0], "drake:" in name
+            rows.setdefault(key, {}).setdefault(place, set()).add(name)
+    for (section, _), named in rows.items():
+        if len(named) > 4:  # as of actuators, which share most
+            named = {f"{section}/*": set().union(*named.values())}
+        what = [
+            f"{f'`{place}`' if place else 'a file'}: {', '.join(map(_code, sorted(names)))}"
+            for place, names in named.items()
+        ]
+        yield f"| {'; '.join(what)} | nothing: no part of a model |"
 
 
 def _together(paths: list[str]) -> list[str]:

@@ -36,3 +36,21 @@ def test_what_others_read_is_on_the_page_of_others():
             for row in (entry.row, *entry.attributes.values()):
                 if row.fate not in ("read", "none"):
                     assert f"{pages.NAMES[row.fate]}: {row.words.replace('<', '&lt;')} |" in text
+
+
+def test_what_is_no_part_of_a_model_is_on_that_page_too():
+    rows = [line for line in pages._unread("urdf")] + [line for line in pages._unread("mjcf")]
+    rows = [row for row in rows if row.endswith("| nothing: no part of a model |")]
+    text = (DOCS / "coming_from.md").read_text(encoding="utf8")
+    assert rows and all(row in text for row in rows)
+    for name in ("urdf", "mjcf"):
+        table = table_of(name)
+        for path, entry in table.entries.items():
+            above, _, tag = path.rpartition("/")
+            if above and table.entries[above].row.fate != "read":
+                continue  # the element around it is on the page
+            section = path.partition("/")[0]
+            own = [row for row in rows if f"`{section}" in row or "a file" in row]
+            for each, row in {tag: entry.row, **entry.attributes}.items():
+                if row.fate == "none" and entry.row.fate in ("read", "none"):
+                    assert any(f"`{each}`" in row or f"`{tag}`" in row.replace("`: ", "") for row in own)
