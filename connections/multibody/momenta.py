@@ -32,6 +32,7 @@ from connections.multibody.functions import (
     structure_of,
 )
 from connections.multibody.model import Model, require_model
+from connections.multibody.program.closed import SolvedLoops
 
 
 @returns_input_kind
