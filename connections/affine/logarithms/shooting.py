@@ -24,6 +24,7 @@ from connections.evaluation.parameters import Parametrized, cache_of
 from connections.geometry.numerics.definite import orthonormal_basis
 from connections.integration.dop853 import DENSE, A, E
 from connections.integration.steps import stages_at
+from connections.integration.tolerances import next_length
 
 TIGHT, MIDDLE, LOOSE, ROUGH = 1e-12, 1e-8, 1e-5, 1e-3  # error of a step, relative to the geodesic's length
 DEGREE = 7  # of the polynomial that interpolates a step
@@ -239,9 +240,8 @@ class Shooting(Parametrized):
                 break
             length = np.minimum(h[todo], 1.0 - t[todo])
             new, error, rates, dense = step(y[todo], length, speed[todo], tolerance[todo])
-            good = error <= 1.0  # False for NaN
-            known = np.maximum(np.nan_to_num(error, nan=np.inf), 1e-10)
-            h[todo] = length * np.clip(0.9 * known**-0.125, 0.2, 6.0)
+            known = np.nan_to_num(error, nan=np.inf)
+            good, h[todo] = next_length(length, length, False, known, False, (0.0, np.inf))
             todo, length, new = todo[good], length[good], new[good]
             if keep:
                 ends = np.stack([y[todo, :nq], new[:, :nq]], axis=1)
