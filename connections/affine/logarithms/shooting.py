@@ -1,10 +1,10 @@
 """Many geodesics at once, each with steps of its own, and their derivatives in the initial velocity.
 
 The step is that of all motions (`integration.steps.stages_at`), compiled for blocks of rows, so that
-geodesics of any number and length share it. Its control is not theirs (`integration.tolerances`): errors are
-lengths of vectors in the known metric (`AffineConnection.gram_at`), relative to the geodesic's speed, so that
-a logarithm does not depend on coordinates; derivatives in the initial velocity, which only guide Newton's
-method, may be ten times as wrong. Time runs from 0 to 1.
+geodesics of any number and length share it, and so is the length of the next one (`tolerances.next_length`).
+Errors are their own: lengths of vectors in the known metric (`AffineConnection.gram_at`), relative to the
+geodesic's speed, so that a logarithm does not depend on coordinates; derivatives in the initial velocity,
+which only guide Newton's method, may be ten times as wrong. Time runs from 0 to 1.
 """
 
 from __future__ import annotations
