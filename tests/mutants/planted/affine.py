@@ -317,8 +317,8 @@ MUTANTS = (
     Mutant(
         "scores-without-mean",
         "affine/statistical_models.py",
-        "lambda p: jax.nn.log_softmax(self.logarithms_at(p))",
-        "lambda p: self.logarithms_at(p)",
+        "return scores - self.probabilities_at(q) @ scores",
+        "return scores",
         ("affine/test_nonmetric.py::test_a_sample_serves_near_where_it_was_drawn",),
         "scores on the nodes have a mean",
     ),

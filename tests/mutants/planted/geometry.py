@@ -450,8 +450,8 @@ MUTANTS = (
     Mutant(
         "rates-expected-at-rest",
         "integration/tolerances.py",
-        "sizes = numpy.max(terms, axis=0) / whole",
-        "sizes = numpy.max(terms, axis=0)",
+        "0.0, terms), axis=0) / whole  # none",
+        "0.0, terms), axis=0)  # none",
         ("integration/test_driver.py::test_rates_expected_of_a_motion_from_rest",),
         "a motion from rest expects rates without their units",
     ),
