@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "docs"))
 from api_build import context, link_pages, words, write_list  # noqa: E402
 from formulas import with_formulas  # noqa: E402
 from gallery_build import EXAMPLES  # noqa: E402
+from reasons import split_errors  # noqa: E402
 
 project = "connections"
 author = "The connections developers"
@@ -104,7 +105,7 @@ sphinx_gallery_conf = {
 def prepare_docstring(app, what, name, obj, options, lines):
     """Turn the project's docstrings into what napoleon reads: sections, fields, formulas, links to pages."""
     code, found = False, []
-    for line in _split_fields(_split_errors(_raise_source(lines))):
+    for line in _split_fields(split_errors(_raise_source(lines))):
         code = line.lstrip().startswith(">>>") or (code and line.strip() != "")
         found.append(line if code else with_formulas(line, _escape))
     lines[:] = found
@@ -130,16 +131,6 @@ def _split_fields(lines):
         match = re.match(r"^(\w[\w, ]*?) : (.+)$", line) if section else None
         fields.extend([match.group(1), "    " + match.group(2)] if match else [line])
     return fields
-
-
-def _split_errors(lines):
-    """Give each error of `ShapeError, NonFiniteError. TypeError : why.` a line of its own."""
-    for line in lines:
-        if re.match(r"[A-Z]\w*(Error|Warning)\b", line):
-            parts = re.split(r"(?<=\.) (?=[A-Z]\w*(?:Error|Warning)\b)", line)
-            yield from (re.sub(r"^([\w, ]+)\.$", r"\1", part) for part in parts)
-        else:
-            yield line
 
 
 def _escape(text):

@@ -100,6 +100,14 @@ def test_imports_of_old_names_warn_once_at_their_own_line() -> None:
     ]
 
 
+def test_an_import_asks_twice_and_warns_once() -> None:
+    """`from room import name` asks the room whether it has the name, and then for it."""
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        exec("from connections.multibody import Limits")
+    assert len(told) == 1
+
+
 def test_a_test_with_an_old_name_passes() -> None:
     """The filters that turn the package's warnings into errors let these pass, whoever causes them."""
     with warnings.catch_warnings(record=True) as told:

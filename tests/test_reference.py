@@ -139,6 +139,29 @@ def test_text_of_docstrings_stays_text(text: str) -> None:
     assert of_docs("formulas")["with_formulas"](text) == text
 
 
+def test_errors_of_the_reference_have_reasons() -> None:
+    """Those of their classes, if a docstring only names them; what it says itself stays."""
+    split = of_docs("reasons")["split_errors"]
+    lines = [
+        "Raises",
+        "ShapeError, PointError (off it); GainError : no gain; MetricError where H is lost. TypeError.",
+    ]
+    assert list(split(lines)) == [
+        "Raises",
+        "ShapeError : an array has the wrong shape.",
+        "PointError : off it",
+        "GainError : no gain; MetricError where H is lost.",
+        "TypeError : an argument has another type, or JAX traces what it cannot trace.",
+    ]
+    assert list(split(["ValueError: what a program prints", "ShapeErrors"])) == [
+        "ValueError: what a program prints",
+        "ShapeErrors",
+    ]
+    texts = [inspect.getdoc(thing) or "" for thing in called().values()]
+    named = {line for text in texts for line in re.findall(r"^[A-Z]\w+Error\b(?!:).*", text, re.MULTILINE)}
+    assert [line for line in split(named) if " : " not in line] == [] and len(named) > 100
+
+
 def test_every_name_is_in_a_group_of_its_room() -> None:
     found = of_docs("api_build")
     others = {

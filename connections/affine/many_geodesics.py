@@ -17,7 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array
+from connections._jax import Array, ArrayLike
 from connections.affine.conjugate_times import conjugate_times
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
@@ -86,7 +86,7 @@ class Logarithms:
 
 
 def logarithms(
-    nabla: AffineConnection, q0: Any, q1: Any, length: float, rays: int | None = None
+    nabla: AffineConnection, q0: ArrayLike, q1: ArrayLike, length: float, rays: int | None = None
 ) -> Logarithms:
     """The geodesics from q0 to q1 that are not longer than `length`, as many as are found.
 
@@ -150,7 +150,7 @@ def logarithms(
     return Logarithms(v, lengths, np.array(indices, dtype=int), longest, count)
 
 
-def distance(metric: Metric, q0: Any, q1: Any) -> Array:
+def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
     """The length (...,) of the shortest geodesic that is found between two points.
 
     JAX can differentiate it where the points are apart.
@@ -205,7 +205,9 @@ class Mean:
         return f"Mean: q = {q}, the points {least:.6g} to {most:.6g} away, {self.steps} steps"
 
 
-def mean(metric: Metric, points: Any, weights: Any = None, start: Any = None) -> Mean:
+def mean(
+    metric: Metric, points: ArrayLike, weights: ArrayLike | None = None, start: ArrayLike | None = None
+) -> Mean:
     """Frechet's mean: the point with the least sum of squared distances, near where the search begins.
 
     Where all points are in a ball of the radius r, the mean in the ball is the only one there if curvatures

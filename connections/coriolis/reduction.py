@@ -139,7 +139,7 @@ class ReducedSystem(Parametrized):
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def rates(self, r: Any, v: Any, u: Any, t: Any = 0.0) -> tuple[Array, Array]:
+    def rates(self, r: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0) -> tuple[Array, Array]:
         """(rdot, vdot), (..., s) and (..., m), at any point of shape r, as the symmetry makes all alike.
 
         Parameters
@@ -186,7 +186,7 @@ class ReducedSystem(Parametrized):
             )
         return tuple(measured)
 
-    def require(self, q: Any, g: Any, tol: float = TOL) -> ReducedSystem:
+    def require(self, q: ArrayLike, g: Any, tol: float = TOL) -> ReducedSystem:
         """The reduced system itself, or `SymmetryError` with the name of the check that fails.
 
         Parameters

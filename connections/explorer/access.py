@@ -9,7 +9,7 @@ Any web page that a browser shows can send requests to the servers of this machi
 
 From a browser's messages, only camera positions and valid values of controls are accepted.
 Viser has no hook for these checks. Its connections are objects of the library websockets, so `behind`
-replaces their class by `_Guest`, which checks.
+replaces their class by `_CheckedConnection`, which checks.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _log = logging.getLogger(__name__)
 _log.addHandler(logging.NullHandler())  # requests without the token are not logged in the terminal
 
 
-class Door:
+class AccessRules:
     """The checks of requests and messages.
 
     Parameters
@@ -117,12 +117,12 @@ class Door:
         return False
 
 
-def behind(door: Door, start: Callable[[], Any]) -> Any:
-    """A server of viser whose connections are checked by `door`.
+def behind(rules: AccessRules, start: Callable[[], Any]) -> Any:
+    """A server of viser whose connections are checked by `rules`.
 
     Parameters
     ----------
-    door : the checks.
+    rules : the checks.
     start : makes the server and starts it.
 
     Raises
@@ -132,8 +132,12 @@ def behind(door: Door, start: Callable[[], Any]) -> Any:
     serve, served = websockets_server.serve, []
 
     def guarded(*arguments: Any, **options: Any) -> Any:
-        served.append(door)
-        options |= {"create_connection": partial(_Guest, door), "max_size": _MOST_BYTES, "logger": _log}
+        served.append(rules)
+        options |= {
+            "create_connection": partial(_CheckedConnection, rules),
+            "max_size": _MOST_BYTES,
+            "logger": _log,
+        }
         return serve(*arguments, **options)
 
     with _replacing:
@@ -148,21 +152,21 @@ def behind(door: Door, start: Callable[[], Any]) -> Any:
     return server
 
 
-class _Guest(ServerConnection):
-    """A connection that the door has admitted, and whose messages it checks."""
+class _CheckedConnection(ServerConnection):
+    """A connection that the rules have admitted, and whose messages they check."""
 
-    def __init__(self, door: Door, *arguments: Any, **limits: Any) -> None:
+    def __init__(self, rules: AccessRules, *arguments: Any, **limits: Any) -> None:
         super().__init__(*arguments, **limits)
-        self._door = door
+        self._rules = rules
 
     async def handshake(self, process_request: Any = None, *rest: Any, **options: Any) -> None:
         def guarded(connection: ServerConnection, request: Request) -> Response | None:
             port = connection.local_address[1]
-            reason = self._door.reason(request, port)
+            reason = self._rules.reason(request, port)
             if reason is not None:
                 return connection.respond(HTTPStatus.FORBIDDEN, reason + "\n")
             response: Response | None = process_request(connection, request)
-            self._door.welcome(request, port, response)
+            self._rules.welcome(request, port, response)
             return response
 
         await super().handshake(guarded, *rest, **options)
@@ -173,7 +177,7 @@ class _Guest(ServerConnection):
     async def recv(self, *arguments: Any, **options: Any) -> Any:
         while True:
             message = await super().recv(*arguments, **options)
-            if self._door.lets_in(message):
+            if self._rules.lets_in(message):
                 return message
 
 

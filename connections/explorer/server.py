@@ -46,7 +46,7 @@ class Explorer:
     server : viser's server.
     host : the address that it is bound to.
     pages : the open pages, by viser's number of the browser.
-    token : the secret in the page's address (`door`).
+    token : the secret in the page's address (`rules`).
 
     Examples
     --------
@@ -144,7 +144,7 @@ def serve(
         )
     viser = _viser()
     _require_free(host, port)
-    from connections.explorer.access import Door, behind
+    from connections.explorer.access import AccessRules, behind
     from connections.explorer.manifold import Manifold
     from connections.explorer.page import Page
     from connections.explorer.page_face import renamed
@@ -166,10 +166,10 @@ def serve(
     elif model is not None and not isinstance(model, Robot):
         subject = Robot(model, name, urdf)
     title = f"connections: {'explorer' if subject is None else shown(subject.name)}"
-    door = Door(host)
-    door.finish = partial(renamed, title=title)
+    rules = AccessRules(host)
+    rules.finish = partial(renamed, title=title)
     with _without_its_prints():
-        server = behind(door, lambda: viser.ViserServer(host=host, port=port, verbose=False))
+        server = behind(rules, lambda: viser.ViserServer(host=host, port=port, verbose=False))
     if port and server.get_port() != port:  # another program took the port, and viser chose another one
         server.stop()
         raise PortError(_in_use(host, port))
@@ -187,7 +187,7 @@ def serve(
         found = [client.gui._gui_input_handle_from_uuid.get(identifier) for client in clients]
         return next((handle for handle in found if handle is not None), None)
 
-    door.control = control
+    rules.control = control
 
     @server.on_client_connect
     def _(client: Any) -> None:
@@ -201,7 +201,7 @@ def serve(
             pages[client.client_id].close(wait=60.0)
             pages.pop(client.client_id, None)
 
-    return Explorer(server, host, pages, door.token)
+    return Explorer(server, host, pages, rules.token)
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -106,7 +106,7 @@ class Metric(Described, Parametrized, abc.ABC):
                 MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
             )
 
-    def matrix(self, q: Any) -> Array:
+    def matrix(self, q: ArrayLike) -> Array:
         """H(q), (..., n, n); of a mechanical system, v^T H v / 2 is in joules.
 
         Parameters

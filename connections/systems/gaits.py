@@ -164,13 +164,13 @@ class Locomotion(WithCache):
         """Whether the system is valid at q; one boolean."""
         return self.system.valid_at(q)
 
-    def explain(self, q: Any) -> None:
+    def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why the system is not valid at q (nq,)."""
         self.system.explain(q)
 
     # --- public functions ----------------------------------------------------------------------------------
 
-    def start(self, gait: Gait, pose: Any = None) -> tuple[Array, Array]:
+    def start(self, gait: Gait, pose: ArrayLike | None = None) -> tuple[Array, Array]:
         """(q, v), (..., nq) and (..., m), at t = 0: the gait's shape and rate, no momenta along other fields.
 
         Parameters

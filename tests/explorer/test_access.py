@@ -152,7 +152,7 @@ def test_foreign_pages_and_names_are_refused(
 
 
 def test_who_serves_on_all_addresses_is_reached_by_them_and_by_the_machines_name() -> None:
-    everywhere, one = access.Door("0.0.0.0"), access.Door("Robot-Lab")
+    everywhere, one = access.AccessRules("0.0.0.0"), access.AccessRules("Robot-Lab")
     for name in ("192.0.2.1:80", "[2001:db8::1]", f"{access.socket.gethostname()}:8080", "localhost"):
         assert everywhere._is_ours(name)
     assert not everywhere._is_ours("evil.example")
@@ -282,7 +282,7 @@ def test_a_viser_that_cannot_be_guarded_is_stopped(monkeypatch: pytest.MonkeyPat
     made = []
 
     class Other(viser.ViserServer):
-        """One that does not serve by the function that the door replaces."""
+        """One that does not serve by the function that the rules replaces."""
 
         def __init__(self, **options: object) -> None:
             with pytest.MonkeyPatch.context() as patch:

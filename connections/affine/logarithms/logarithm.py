@@ -123,10 +123,10 @@ def _slope_at(structure: TreeKey, primals: Any, v: jax.Array, tangents: Any) -> 
     # Solved in orthonormal bases of both ends, which are constants here, so that units do not matter.
     numbers, q0, q1 = jax.lax.stop_gradient(primals)
     shooting = Shooting(structure.made_of(numbers))
-    (*_, first, basis, _, _), (*_, root, _, grain, _) = map(shooting.ground_at, (q0, q1))
+    (*_, first, basis, _, _), (*_, root, _, round_off, _) = map(shooting.ground_at, (q0, q1))
     slope: jax.Array = -basis @ jnp.linalg.solve(root @ by_v @ basis, root @ moved)
     missed, length = jnp.linalg.norm(root @ missed), jnp.linalg.norm(first @ v)
-    near = jax.lax.stop_gradient(missed <= _MISSED * length + grain)
+    near = jax.lax.stop_gradient(missed <= _MISSED * length + round_off)
     return slope * jnp.where(near, 1.0, jnp.nan)
 
 

@@ -33,8 +33,8 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
     if dual.shape[0] == dual.shape[1]:
         return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1))
     normal = jnp.abs(gap - tangent @ frame.T)
-    grain = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
-    normal = jnp.maximum(normal - grain, 0.0)
+    round_off = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
+    normal = jnp.maximum(normal - round_off, 0.0)
     scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))
     return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1) + scale**2 * jnp.sum(normal**2, axis=-1))
 
@@ -50,5 +50,5 @@ def position_blur(ground: Ground) -> np.ndarray:
     finite = np.isfinite(root).all(axis=(1, 2))
     values = np.linalg.svd(np.where(finite[:, None, None], root, np.eye(root.shape[1])), compute_uv=False)
     of_metric = ROUND_OFF * (values[:, 0] / np.maximum(values[:, -1], 1e-300)) ** 2
-    blurred: np.ndarray = np.where(finite, np.fmax(ground.grain, of_metric), np.inf)
+    blurred: np.ndarray = np.where(finite, np.fmax(ground.round_off, of_metric), np.inf)
     return blurred

@@ -247,7 +247,7 @@ class _Search:
         for _ in range(_TIGHT_STEPS):
             trial = _Guesses(pair[todo], w[todo])
             correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
-            arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]
+            arrived = miss <= LOG_TOLERANCE * trial.length + end.round_off[todo]
             there[todo] = arrived & self._inside(shots)
             free[todo] = free_of_conjugate_points(shots.pieces, len(todo))
             w[todo] -= correction

@@ -87,7 +87,7 @@ class Ground(NamedTuple):
     frame, dual : (m, nq, n), (m, n, nq) the frame field and its left inverse.
     root : (m, n, n) with |v| = ||root v||, the transposed Cholesky factor of the Gram matrix.
     basis : (m, n, n) its inverse: the columns are an orthonormal basis.
-    grain : (m,) the length of the round-off of q.
+    round_off : (m,) the length of the round-off of q.
     ok : (m,) whether the connection is valid.
     """
 
@@ -96,7 +96,7 @@ class Ground(NamedTuple):
     dual: np.ndarray
     root: np.ndarray
     basis: np.ndarray
-    grain: np.ndarray
+    round_off: np.ndarray
     ok: np.ndarray
 
     def norm(self, v: np.ndarray) -> np.ndarray:
@@ -185,8 +185,8 @@ class Shooting(Parametrized):
         p = frame.project_at(q)
         H, dual = self.nabla.gram_at(p), frame.dual_at(p)
         root, basis = orthonormal_basis(H)
-        grain = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
-        return p, frame.matrix_at(p), dual, root, basis, grain, self.nabla.valid_at(p)
+        round_off = ROUND_OFF * jnp.sqrt(jnp.diagonal(H)) @ (jnp.abs(dual) @ jnp.abs(q))
+        return p, frame.matrix_at(p), dual, root, basis, round_off, self.nabla.valid_at(p)
 
     def mapped(self, function: Callable[..., Any], *rows: np.ndarray) -> Any:
         """`function` of every row, compiled for blocks of rows; NumPy in and out.
@@ -294,7 +294,7 @@ class Shooting(Parametrized):
         round-off.
         """
         nq, split = self.nq, self.nq + self.n
-        _, _, dual, root, _, grain, _ = self.ground_at(y[:nq])
+        _, _, dual, root, _, round_off, _ = self.ground_at(y[:nq])
 
         def sizes(row: jax.Array) -> jax.Array:
             columns = jnp.concatenate([row[:split, None], row[split:].reshape(split, -1)], axis=1)
@@ -304,7 +304,7 @@ class Shooting(Parametrized):
         size = sizes(y).at[0, 0].set(0.0)  # not of q itself
         looser = _SPREAD_LOOSER if mode == "spread" else 1.0
         allowed = looser * tol * jnp.maximum(jnp.max(size, axis=0), 1.0)[None] * jnp.ones((2, 1))
-        allowed = allowed.at[:, 0].set(tol * jnp.maximum(speed, size[1, 0])).at[0, 0].add(grain)
+        allowed = allowed.at[:, 0].set(tol * jnp.maximum(speed, size[1, 0])).at[0, 0].add(round_off)
         five, three = sizes(fifth) / allowed, sizes(third) / allowed
         return jnp.max(five**2 / jnp.maximum(jnp.sqrt(five**2 + 0.01 * three**2), 1e-300))
 

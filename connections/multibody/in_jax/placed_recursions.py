@@ -141,7 +141,7 @@ def _loops_elsewhere(closed: ClosedKinematics, placements: jax.Array) -> ClosedK
 
     def at(placements: jax.Array) -> ClosedKinematics:
         spanning = with_traced_placements(closed.spanning, placements)
-        clusters = replace(closed.clusters)  # other ones: a `Closed` of the model is not closed here
+        clusters = replace(closed.clusters)  # other ones: `SolvedLoops` of the model is not closed here
         placed = replace(closed, spanning=spanning, clusters=clusters, make_solver=None)
         placed.__dict__.update(linear=closed.linear, loops=replace(closed.loops, spanning=spanning))
         return placed
