@@ -305,8 +305,8 @@ for key, label, mark, color in shown:
     robots.plot(values, places, mark, color=color, markersize=4, label=label)
 robots.set_yticks(places, table)
 robots.invert_yaxis()
-robots.set(xscale="log", xlim=(5e-3, 4.0), xlabel="k_C / mass", title="Twenty robots")
-robots.legend(fontsize=7, loc="lower left")
+robots.set(xscale="log", xlim=(5e-4, 4.0), xlabel="k_C / mass", title="Twenty robots")
+robots.legend(fontsize=7, loc="center left")
 for key, color in zip(bodies, (BLACK, BLUE, RED), strict=True):
     ratio.plot(sizes, body_ratios[key], color=color, label=key)
 ratio.axhline(1.5, color=GREY, linewidth=0.8)
@@ -317,6 +317,6 @@ until = TIMES[1:] < 1.0
 for (name, turning), style in zip(turnings.items(), ("-", ":", "--"), strict=False):
     for key, color in MEMBERS.items():
         error.plot(TIMES[1:][until], turning[key][until], style, color=color, label=f"{name}, {key}")
-error.set(yscale="log", ylim=(0.1, 20.0), xlabel="t [s]", ylabel="rad", title="The error has turned by")
-error.legend(fontsize=7)
+error.set(yscale="log", ylim=(0.1, 1000.0), xlabel="t [s]", ylabel="rad", title="The error has turned by")
+error.legend(fontsize=7, loc="upper left")
 figure.savefig(options.directory / "least_coriolis.png")
