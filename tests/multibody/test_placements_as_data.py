@@ -446,7 +446,6 @@ LINKAGES = {
     "five-bar": (five_bar, PLANAR),
     "spatial loop": (PLANS["spatial loop"], SPATIAL),
     "loop with balls": (PLANS["loop with balls"], SPATIAL),
-    "loop closed by a function": (PLANS["closed by: function"], SPATIAL),
     "belt leg": (PLANS["belt leg"], SPATIAL),
 }
 
@@ -484,7 +483,6 @@ IN_LOOPS = RECURSIONS | {
         *[further(name, "five-bar") for name in ("mass_matrix", "coriolis_matrix")],
         *[further(name, "spatial loop") for name in ("mass_matrix", "coriolis_matrix")],
         *[further("accelerations", of) for of in ("five-bar", "spatial loop", "loop with balls", "belt leg")],
-        further("twists_and_forces", "loop closed by a function"),
     ],
 )
 def test_placements_in_loops(name, of, rng):
@@ -521,6 +519,26 @@ def test_placements_in_loops(name, of, rng):
     assert np.abs(by_jax + by_differences).max() > np.abs(by_differences).max() > 0.0  # a control
     if of != "belt leg":  # where the loop cannot close
         assert np.isnan(compiled(x + 9.0)[0]).all()
+
+
+@pytest.mark.further
+def test_placements_in_a_loop_closed_by_a_function(rng):
+    """As in the same loop whose conditions are not a function."""
+    plan = four_bar()
+    (*ends, _, first, second, independent) = plan.loops["bar"]
+    plan.loop("bar", *ends, lambda T: T[:2, 3], first, second, independent=independent)
+    velocity = rng.standard_normal(1)
+
+    def energy(model, length):
+        placed = model.with_placements({"bar rocker": jnp.eye(4).at[0, 3].set(length)})
+        return mb.kinetic_energy(placed, model.neutral(), velocity)
+
+    found, expected = (
+        jax.jit(jax.value_and_grad(lambda length, model=model: energy(model, length)))(1.05)
+        for model in (plan.build(), four_bar().build())
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-11)
+    assert abs(found[1]) > 1e-3
 
 
 @pytest.mark.further
