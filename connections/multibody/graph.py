@@ -508,7 +508,7 @@ def _tree(
         positions=placements[:, :3, 3],
         inertias=inertias,
         placements=links,
-        limits=tuple(body.edge.limits.for_joint(body.edge.name, body.edge.joint) for body in bodies),
+        limits=tuple(_limits(body.edge) for body in bodies),
         armature=np.concatenate(
             [armature_of(body.edge.name, body.edge.joint, body.edge.armature) for body in bodies]
         ),
@@ -516,6 +516,12 @@ def _tree(
         carriers=tuple(body.edge.parent for body in bodies),
         fixed=fixed,
     )
+
+
+def _limits(edge: Edge) -> Limits:
+    """The limits as arrays; those that are arrays already have been checked, by `Mechanism.add_joint`."""
+    of_joint = isinstance(edge.limits.angle, np.ndarray)
+    return edge.limits if of_joint else edge.limits.for_joint(edge.name, edge.joint)
 
 
 def _require_unique(kind: str, names: Sequence[Hashable]) -> None:

@@ -59,8 +59,9 @@ class BodyInertia:
     @property
     def matrix(self) -> np.ndarray:
         """The spatial inertia [[Ibar, h x], [(h x)^T, m 1]], (6, 6)."""
-        h = skew(self.first_moment)
-        return np.block([[self.rotational, h], [h.T, self.mass * np.eye(3)]])
+        matrix, h = np.diag([0.0, 0.0, 0.0, self.mass, self.mass, self.mass]), skew(self.first_moment)
+        matrix[:3, :3], matrix[:3, 3:], matrix[3:, :3] = self.rotational, h, h.T
+        return matrix
 
     def __add__(self, other: BodyInertia) -> BodyInertia:
         """Two bodies rigidly joined, both about the same frame."""

@@ -72,7 +72,9 @@ class Limits:
 
     def __post_init__(self) -> None:
         for field in fields(self):  # NaN is refused with the joint's name
-            as_array(field.name, getattr(self, field.name), ())
+            value = getattr(self, field.name)
+            if type(value) is not float:
+                as_array(field.name, value, ())
 
     def for_joint(self, name: str, joint: Joint) -> Limits:
         """The limits as arrays of the joint's sizes.
@@ -87,14 +89,19 @@ class Limits:
         sizes = {"lower": joint.nq, "upper": joint.nq, "velocity": joint.nv, "effort": joint.nv, "angle": 1}
         found = {}
         for field, size in sizes.items():
+            value = getattr(self, field)
+            if type(value) is float:
+                found[field] = np.full(size, value)
+                found[field].flags.writeable = False  # as broadcast arrays
+                continue
             try:
-                given = np.asarray(as_array(field, getattr(self, field), ()), dtype=np.float64)
+                given = np.asarray(as_array(field, value, ()), dtype=np.float64)
                 if given.shape not in ((), (size,)):
                     raise ShapeError(field, (size,), given.shape)
             except (TypeError, ValueError) as error:
                 raise ModelError(f"joint '{name}': limits: {error}") from error
             found[field] = np.broadcast_to(given, (size,))
-        if any(np.isnan(limit).any() for limit in found.values()):
+        if np.isnan(np.concatenate([*found.values()])).any():
             raise ModelError(f"joint '{name}': limits: one of them is not a number")
         for field in ("velocity", "effort"):
             if (found[field] < 0.0).any():
