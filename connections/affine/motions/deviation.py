@@ -24,8 +24,8 @@ import jax.numpy as jnp
 from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.motions.flow import Flow, Record, Trajectories
-from connections.affine.motions.geodesics import Acceleration, recorded
+from connections.affine.motions.flow import Flow, Record, Trajectories, recorded
+from connections.affine.motions.geodesics import Acceleration
 from connections.affine.motions.units import motion_units, speed_of
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate

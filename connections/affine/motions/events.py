@@ -51,6 +51,7 @@ NEAR = math.sqrt(EPS)  # of a step: how far its rate is looked for from its end
 LATER = 1e-3  # of a step: how far the side is looked for on which g leaves zero with its rate zero
 ROUND_OFF = 64.0 * EPS  # relative, of times and states
 SHARES = np.array([-0.25, -0.13, 0.17, 0.25])  # of it, by which t and states are changed
+FAR = 16.0  # errors of a state, which change a function by more than its error, wherever it is smooth
 WIDER = 4.0  # by this factor distances grow at which a function is looked for that is not zero
 SHORTER = 16.0  # by this factor distances shrink at which that side is looked for
 SMALLEST = 1e-300  # distance
@@ -212,7 +213,7 @@ class Events:
         for i, value in enumerate(look.values):
             since = self._since.get((motion, i))
             if since and abs(value) > since.error:
-                self._see_away(step, i, step.size)
+                self._see_away(step, i, step.size, value)
         return self._recorded(step, came, holes) if came or holes else None
 
     def results(self) -> tuple[tuple[Array, ...], tuple[tuple[Array, Array], ...]]:
@@ -355,28 +356,36 @@ class Events:
         last = self._since.get(key)
         if last is None or abs(last.at) <= abs(step.s):
             if last:
-                self._see_away(step, event.i, 0.5 * abs(event.at - step.s))
+                distance = 0.5 * abs(event.at - step.s)
+                at = step.time(distance)
+                value = self._values(step.motion, [at], self._state(step, at)[:1], event.i)[0][0]
+                self._see_away(step, event.i, distance, value)
             last = Zero(event.at, key not in self._since)
         self._since[key] = last._replace(at=event.at)
         return last.counts
 
-    def _see_away(self, step: Step, i: int, distance: float) -> None:
-        """Look whether a function is away from zero in a step, farther than the motion's errors change it."""
+    def _see_away(self, step: Step, i: int, distance: float, value: float) -> None:
+        """Look whether a function is away from zero in a step, farther than the motion's errors change it.
+
+        Of its values where components are changed by `FAR` times their errors one each is enough, mostly.
+        """
         at, which, nothing = step.time(distance), np.array([step.motion]), np.zeros(1)
-        state, key = self._state(step, at), (step.motion, i)
-        value, last = abs(self._values(step.motion, [at], state[:1], i)[0][0]), self._since.pop(key)
+        state, last = self._state(step, at), self._since.pop((step.motion, i))
 
-        def error(units: Any) -> float:
+        def sizes(units: Any) -> Array:
             errors = self._error_of(state, units, elapsed=abs(at))
-            sizes = np.concatenate([[self._t0 + at], np.abs(state[0]) + errors / ROUND_OFF])
-            return self._round_off(step, i, distance, sizes)
+            return np.concatenate([[self._t0 + at], np.abs(state[0]) + errors / ROUND_OFF])
 
-        if value > error(np.inf):  # they are at most that, in any unit
+        largest = sizes(np.inf)  # they are at most that, in any unit
+        changes = np.diag(FAR * ROUND_OFF * largest)
+        places = list(at + changes[:, 0]), state[0] + changes[:, 1:]
+        apart = np.abs(np.array(self._values(step.motion, *places, i)[0]) - value).sum()
+        if abs(value) > apart or abs(value) > self._round_off(step, i, distance, largest):
             return
         units = self._attempts(which, np.array([at]), nothing, state[:, None], nothing)[-1, 0]
-        near = error(units)
-        if not value > near:
-            self._since[key] = last._replace(error=near)
+        near = self._round_off(step, i, distance, sizes(units))
+        if not abs(value) > near:
+            self._since[step.motion, i] = last._replace(error=near)
 
     # --- events in a step -----------------------------------------------------------------------------------
 

@@ -23,6 +23,7 @@ from connections._progress import Ticks
 from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.events import Events
 from connections.affine.motions.jax_motions import (
+    FEW,
     ROWS,
     HostMotions,
     JaxMotions,
@@ -184,6 +185,13 @@ class Flow(Generic[Value]):
         _, unravel = ravel_pytree(jax.tree_util.tree_map(lambda s: jnp.zeros(s.shape), shapes))
         state = unravel(y)
         return state if self.project is None else self.project(state)
+
+    def projects_nothing(self, *given: Any) -> bool:
+        """Whether every state is valid as it is, as in a chart: `project` is the identity, by its trace."""
+        if self.project is None:
+            return True
+        traced = jax.make_jaxpr(self.project)(jax.eval_shape(self.start, *given)).jaxpr
+        return traced.outvars == traced.invars
 
     def rate_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
         """Rate of the flat state y (k,) at the time t0 + s."""
@@ -397,7 +405,7 @@ class Trajectories(Parametrized):
         name_of = flow.conserved[0] if flow.conserved else ""
         events = None
         if solver.events:
-            states_of, whole = _states_of(motions, started.given), abs(float(clock[-1]))
+            states_of, whole = _states_of(motions, started.given, flow, recipe), abs(float(clock[-1]))
             points = flow.layout(*(row[0] for row in rows)).points
             error_of = partial(uncertainties, points=points, tolerances=settings[:2])
             seen = attempts, states_of, error_of
@@ -727,9 +735,18 @@ def _sizes_within(attempts: Attempts, which: np.ndarray, s: float, state: np.nda
 
 
 def _states_of(
-    motions: JaxMotions | HostMotions, given: tuple[Any, ...]
+    motions: JaxMotions | HostMotions, given: tuple[Any, ...], flow: Flow[Any], recipe: Any
 ) -> Callable[[int, list[float], np.ndarray], tuple[np.ndarray, np.ndarray]]:
     """(motion, times (w,), y (w, k)) -> q (w, nq), v (w, n) of a motion in these flat states."""
+    if flow.host is None and flow.record is recorded:
+        parts = jax.eval_shape(flow.start, *(part[0] for part in given))
+        nq, n = (math.prod(part.shape) for part in parts[:2])
+        if flow.projects_nothing(*(part[0] for part in given)):
+            return lambda motion, times, y: (y[:, :nq].copy(), y[:, nq : nq + n].copy())
+        project = compiled(_projected_rows_at, recipe)
+        return lambda motion, times, y: by_rows(
+            lambda i: project(y[i], *(part[motion] for part in given)), len(y), FEW
+        )
     own: dict[int, tuple[Any, ...]] = {}
 
     def states_of(motion: int, times: list[float], y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -738,6 +755,13 @@ def _states_of(
         return motions.instants(times, y, own[motion])
 
     return states_of
+
+
+def _projected_rows_at(recipe: Recipe, y: jax.Array, *given: jax.Array) -> Any:
+    """q (rows, nq) and v (rows, n) of the valid states nearest to those of one motion, y (rows, k)."""
+    flow = recipe()
+    q, v = jax.vmap(lambda y: flow.state_at(y, given)[:2])(y)
+    return q, v
 
 
 def _no_events(solver: Solver) -> dict[str, Any]:
@@ -827,6 +851,11 @@ def _with_breakpoints(clock: Any, breakpoints: Any, t0: Any, moves: Any) -> tupl
     if numpy is np:
         together = np.unique(together)
     return sign * together, numpy.searchsorted(together, sign * clock), 2.5 * numpy.max(off) if moves else 0.0
+
+
+def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
+    """The state itself; its first arrays are q and v."""
+    return state, state[0], jnp.asarray(True)
 
 
 def readings(record: Callable[..., Record[Value]]) -> Flow[Value]:

@@ -23,6 +23,7 @@ from connections.affine.motions.flow import (
     Record,
     State,
     Trajectories,
+    recorded,
     require_untraced_symmetry,
 )
 from connections.affine.motions.host_motions import HostMotion, on_host
@@ -172,11 +173,6 @@ def _on_host(nabla: AffineConnection, acceleration: Acceleration | None) -> Host
 def start_at_given(*given: jax.Array) -> tuple[jax.Array, ...]:
     """The initial state of a flow whose arguments are its initial state."""
     return given
-
-
-def recorded(t: jax.Array, state: Any, *given: jax.Array) -> Record[Any]:
-    """The state itself; its first array is the point."""
-    return state, state[0], jnp.asarray(True)
 
 
 def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | None) -> Flow[State]:

@@ -213,6 +213,14 @@ MUTANTS = (
         "a value is zero where the function has been 1e14 times as large",
     ),
     Mutant(
+        "events-away-by-one-look",
+        "affine/motions/events.py",
+        "if abs(value) > apart or abs(value)",
+        "if abs(value) > 0.0 * apart or abs(value)",
+        ("affine/test_events.py::test_noise_of_what_has_come_to_rest_is_no_event",),
+        "what has come to rest is away from zero whatever its errors are",
+    ),
+    Mutant(
         "events-round-off-of-the-state-only",
         "affine/motions/events.py",
         "return error + float(np.abs(np.diff(values, 3)).max()) if is_flat else error",
