@@ -191,7 +191,7 @@ class Flow(Generic[Value]):
         if self.project is None:
             return True
         traced = jax.make_jaxpr(self.project)(jax.eval_shape(self.start, *given)).jaxpr
-        return traced.outvars == traced.invars
+        return bool(traced.outvars == traced.invars)
 
     def rate_at(self, t0: jax.Array, s: jax.Array, y: jax.Array, *given: jax.Array) -> jax.Array:
         """Rate of the flat state y (k,) at the time t0 + s."""
