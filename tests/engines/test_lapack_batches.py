@@ -16,7 +16,8 @@ from jax.interpreters import mlir
 from public_calls import ARGUMENTS, CALLS
 
 import connections as cn
-from connections import estimation
+from connections import control, estimation
+from connections import multibody as mb
 from connections.engines.internals import lapack_batches
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -227,6 +228,65 @@ def test_no_public_function_cuts_a_batch(name):
     arrays = [jax.ShapeDtypeStruct((20_011, *ARGUMENTS[own].shape[1:]), float) for own in call.names]
     found = calls(jax.vmap(call.function), *arrays)
     assert found
+    require_whole(found)
+
+
+ARM, LINKAGE = mb.example("arm"), mb.example("four_bar")
+FIVE = cn.MechanicalSystem(
+    cn.MatrixMetric(cn.CoordinateFrame(5), lambda q: jnp.eye(5) + jnp.outer(jnp.sin(q), jnp.sin(q)))
+)
+STILL = control.trajectory_reference(FIVE.frame, lambda t: jnp.sin(t) * jnp.ones(5), 2.0)
+LAW = control.PassivityController(FIVE, 0.4)
+
+
+def slopes(q, v, tau):
+    """The forward dynamics with first and second derivatives, which are recursions of their own."""
+    value = lambda v: mb.forward_dynamics(ARM, q, v, tau)  # noqa: E731
+    return value(v), jax.jacfwd(jax.jacrev(value))(v)
+
+
+def placed(q, v, tau):
+    first = next(iter(ARM.placements))
+    robot = ARM.with_placements({first: jnp.eye(4).at[0, 3].set(q[0])})
+    return mb.forward_dynamics(robot, q, v, tau)
+
+
+#: Functions of robots, of laws and of filters, the sizes of their arguments, and whether they call LAPACK.
+OF_ROBOTS = {
+    "forward dynamics": (slopes, (6, 6, 6), False),
+    "forward dynamics of placements": (placed, (6, 6, 6), True),
+    "forward dynamics of a loop": (lambda q, v, u: mb.forward_dynamics(LINKAGE, q, v, u), (1, 1, 1), False),
+    "variational step of a loop": (lambda q, v: mb.variational_step(LINKAGE, q, v, 0.01), (1, 1), True),
+    "motion of a loop": (lambda q, v: LINKAGE.system().simulate(q, v, [0.0, 0.1]).q, (1, 1), True),
+    "closed loop": (
+        lambda q, v: control.ClosedLoop(FIVE, LAW, STILL).simulate(q, v, [0.0, 0.1]).q,
+        (5, 5),
+        True,
+    ),
+    "observer": (
+        lambda q, v: control.MomentumObserver(FIVE, 0.4).simulate(FIVE, q, v, [0.0, 0.1]).q,
+        (5, 5),
+        True,
+    ),
+    "history": (
+        lambda v: FILTER.run(
+            estimation.Estimate(ORIGIN, np.eye(6)), [0.0, 0.1], jnp.stack([v, v]), np.ones((2, 4)), SENSOR
+        ),
+        (6,),
+        True,
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    "name", always(OF_ROBOTS, "forward dynamics", "forward dynamics of placements", "closed loop")
+)
+def test_no_function_of_robots_laws_and_filters_cuts_a_batch(name):
+    """Lowered, not compiled. Inverse kinematics and gains of regulators are in NumPy only, and say so."""
+    function, sizes, with_lapack = OF_ROBOTS[name]
+    arrays = [jax.ShapeDtypeStruct((20_011, size), float) for size in sizes]
+    found = calls(jax.vmap(lambda *own: jax.tree.leaves(function(*own))), *arrays)
+    assert bool(found) == with_lapack
     require_whole(found)
 
 
