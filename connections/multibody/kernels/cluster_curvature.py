@@ -54,8 +54,8 @@ def coriolis_matrix_rate(tree, reduced, work, rate, factor):
     spanning_motion(tree, reduced, work)
     _add_rate(tree, reduced, work, rate, 1.0, factor if factor == FORCE_CROSS else 0)
     if factor == LEAST and tree.noncommuting_count:
-        _subtract_least(tree, reduced, work, rate, True, reduced.vectors)
-        _subtract_least(tree, reduced, work, rate, False, reduced.vectors + reduced.nv)
+        for part in range(2):  # of Hdot and v, and of H and a
+            _subtract_least(tree, reduced, work, rate, part == 0, reduced.vectors + part * reduced.nv)
 
 
 @inlined

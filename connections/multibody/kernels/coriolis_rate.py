@@ -107,8 +107,9 @@ def _subtract_least(tree, work, rate):
     for number in range(tree.noncommuting_count):
         first = tree.first[tree.noncommuting[number]]
         columns, zero = (first, tree.first[tree.noncommuting[number] + 1] - first), load(work, tree.poses + 1)
-        subtract_by_rows(nv, tree.up, columns, work, (H + size, tree.vectors), zero, rate)
-        subtract_by_rows(nv, tree.up, columns, work, (H, tree.vectors + tree.nv), zero, rate)
+        for part in range(2):
+            given = H + (1 - part) * size, tree.vectors + part * nv
+            subtract_by_rows(nv, tree.up, columns, work, given, zero, rate)
 
 
 @inlined

@@ -29,10 +29,9 @@ from connections.multibody.kernels.layout import CORIOLIS_COLUMN, CORIOLIS_LINK,
 from connections.multibody.kernels.layout import FORCE_LINK as LINK
 from connections.multibody.kernels.origins import (
     add_wrench,
-    column_seen,
-    distance_before,
     distance_to,
     inherited,
+    twist_seen,
     wrench_seen,
 )
 from connections.multibody.kernels.poses import joint_twist, link_inertia
@@ -50,24 +49,23 @@ def subtract_from_matrix(tree, work, C):
     size = CORIOLIS_COLUMN.size
     for number in range(tree.noncommuting_count):
         link = tree.noncommuting[number]
-        first, zero = tree.first[link], load(work, tree.poses + 1)
+        first = tree.first[link]
         x = joint_twist(tree, work, link, tree.per_column, size, tree.vectors)
         for k in range(first, tree.first[link + 1]):
             turned = motion_cross(x, take(work, tree.per_column + k * size, 6))
             put(work, tree.per_column + k * size + CORIOLIS_COLUMN.rate, scale6(turned, -1.0 / 6.0))
-        i, d = tree.up[first], distance_before(tree, work, first, (zero, zero, zero))
-        while i >= 0:
-            Phi = column_seen(tree, take(work, tree.per_column + i * size, 6), d)
-            force = momentum(take(work, _inertia(tree, link), 10), Phi)
-            _add_row(tree, work, C, link, i, force)
-            d = distance_before(tree, work, i, d)
-            i = tree.up[i]
-        for i in range(first, tree.end[first]):
-            inertia = take(work, _inertia(tree, tree.link_of[i]), 10)
-            force = momentum(inertia, take(work, tree.per_column + i * size, 6))
-            if tree.leaping:
-                force = wrench_seen(force, distance_to(tree, work, tree.link_of[i], link))
-            _add_row(tree, work, C, link, i, force)
+        for i in range(tree.end[first]):
+            if i >= first or tree.end[i] > first:  # one is on the way from the other to the ground
+                outer = link
+                if i >= first:
+                    outer = tree.link_of[i]
+                Phi = take(work, tree.per_column + i * size, 6)
+                if tree.leaping:
+                    Phi = twist_seen(Phi, distance_to(tree, work, outer, tree.link_of[i]))
+                force = momentum(take(work, _inertia(tree, outer), 10), Phi)
+                if tree.leaping:
+                    force = wrench_seen(force, distance_to(tree, work, outer, link))
+                _add_row(tree, work, C, link, i, force)
         _add_momentum(tree, work, C, link)
 
 
