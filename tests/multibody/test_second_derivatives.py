@@ -3,6 +3,7 @@
 from functools import partial
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from cases import always, further
@@ -21,6 +22,7 @@ from recursion_functions import configurations, model
 from connections import multibody as mb
 from connections.checks import ModelError, NonFiniteError
 from connections.multibody.definition.recursions import DEFINITIONS
+from connections.multibody.in_jax.projected import ProjectedDynamics
 from connections.multibody.program.program import Program
 
 TOL = 1e-9
@@ -225,10 +227,26 @@ def test_armature_of_a_free_joint(dynamics, rng):
         close(np.tensordot(w, tensor, axes=1), value, 1e-11)
 
 
-@pytest.mark.further  # the definition's second derivatives take a minute to compile
+def test_dynamics_of_closed_chains_by_their_spanning_tree(rng):
+    """Both ways, of which JAX takes second derivatives; the solution and its rate are those of the loops."""
+    robot = model("four-bar")
+    q, (v, x) = robot.neutral(), rng.standard_normal((2, robot.nv))
+    q_s = mb.close_loops(robot, q).spanning
+    projected = ProjectedDynamics(robot.kinematics.at_solution(q_s), robot.spanning_tree.traced)
+
+    def forces(q, v, x):
+        return projected.inverse_dynamics_at(q, v, x), projected.forward_dynamics_at(q, v, x)
+
+    (tau, a), (slope, _) = jax.jit(lambda *at: jax.jvp(forces, at, (jnp.ones(1), 0 * v, 0 * x)))(q, v, x)
+    close(tau, mb.inverse_dynamics(robot, q, v, x), 1e-13)
+    close(a, mb.forward_dynamics(robot, q, v, x), 1e-13)
+    close(slope, mb.inverse_dynamics_derivatives(robot, q, v, x)[0][:, 0], 1e-13)
+
+
+@pytest.mark.further  # which takes a quarter of a minute to compile
 @pytest.mark.timeout(1200)
 def test_closed_chains(rng):
-    """By the definition in JAX, compiled again: against differences, bad input, rows, solved loops, `out`."""
+    """In JAX, compiled again: against differences, bad input, rows, solved loops, `out`."""
     robot = model("four-bar")
     q, v = configurations(robot, rng)
     x, w = rng.standard_normal((2, robot.nv))

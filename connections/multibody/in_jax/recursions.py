@@ -23,6 +23,7 @@ from connections.geometry.rigid.host_groups import cross
 from connections.multibody.definition.recursions import DEFINITIONS, DefinedRobot
 from connections.multibody.in_jax.data_robot import with_data
 from connections.multibody.in_jax.data_tangents import AS_FORCES, as_force, by_data
+from connections.multibody.in_jax.projected import ProjectedDynamics
 from connections.multibody.in_jax.steps import TracedSteps
 from connections.multibody.in_jax.tangents import OF_TREES, RULES, Recursions, by_definition
 from connections.multibody.in_jax.values import Values
@@ -35,6 +36,12 @@ Data = tuple[jax.Array, ...]  # as named in `DATA`, or nothing
 
 #: What depends on the joints alone.
 OF_JOINTS = {"forward_kinematics", "body_jacobians", "frame_pose", "frame_jacobian", "frame_jacobian_rate"}
+#: Second derivatives of dynamics, which closed chains compute by `ProjectedDynamics`.
+SECOND = {
+    f"{way}_dynamics_{what}"
+    for way in ("inverse", "forward")
+    for what in ("hessian_product", "second_derivatives")
+}
 #: What is linear in its last vector, and its transpose.
 TRANSPOSED = {
     "coriolis_product": "coriolis_transpose_product",
@@ -244,7 +251,10 @@ class TracedRecursions:
             good = frame.near_at(vectors[0])
             for vector in vectors:
                 good &= jnp.isfinite(vector).all()
-            return jnp.where(good, DEFINITIONS[name](of.robot, *own, *chosen), jnp.nan)
+            robot: Any = of.robot
+            if isinstance(of, _Given) and not of.data and name in SECOND:
+                robot = of.by_tree
+            return jnp.where(good, DEFINITIONS[name](robot, *own, *chosen), jnp.nan)
 
         def change(at: Sequence[jax.Array], along: Sequence[jax.Array | None]) -> jax.Array:
             of, own, _ = parted(at)
@@ -303,6 +313,14 @@ class _Given:
             q_s = self._solution[: robot.kinematics.spanning.nq]
             robot = replace(robot, kinematics=robot.kinematics.near(q_s))
         return robot
+
+    @property
+    def by_tree(self) -> ProjectedDynamics:
+        """The dynamics of the robot by the recursions of its spanning tree."""
+        assert self._solution is not None
+        robot: Any = self._recursions.robot
+        q_s = self._solution[: robot.kinematics.spanning.nq]
+        return ProjectedDynamics(robot.kinematics.at_solution(q_s), robot.spanning_tree.traced)
 
     @property
     def weightless(self) -> _Given:

@@ -288,6 +288,22 @@ class ClosedKinematics(Coordinates):
         near.__dict__["_content"] = object()  # it is like no other
         return near
 
+    def at_solution(self, q_s: jax.Array) -> ClosedKinematics:
+        """Kinematics at the one configuration whose solution is q_s (nq_s,); no loop is solved again."""
+
+        @jax.custom_jvp
+        def solved(q: jax.Array, q_s: jax.Array) -> jax.Array:
+            return q_s
+
+        @solved.defjvp
+        def value_and_derivative(primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
+            q_s = solved(*primals)
+            return q_s, self.spanning_rate_at(primals[0], q_s, tangents[0])
+
+        at = self.near(q_s)
+        at.__dict__["_spanning"] = solved
+        return at
+
     def spanning_at(self, q: jax.Array) -> jax.Array:
         """q_s (nq_s,) at q (nq,); NaN if loops do not close or are singular."""
         if not self.implicit_clusters.any():

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from functools import cached_property, partial
 from typing import Any, NoReturn, Protocol, cast
 
@@ -38,6 +38,7 @@ from connections.engines.arguments import (
     require_output,
 )
 from connections.engines.inlined.simd import LANES
+from connections.engines.internals.jax_names import trace_state_clean
 from connections.engines.thread_chunks import ONE_PIECE, fill_chunks
 from connections.engines.workspaces import Workspaces, aligned, with_workspace
 from connections.evaluation.boundary import as_given
@@ -499,7 +500,8 @@ class Program:
         batch = out.shape[: out.ndim - len(self.cores[name])]
         rows: list[Any] = [rows_of(points, batch), *(as_rows(x, batch) for x in vectors)]
         results = out.reshape(-1, *self.cores[name])
-        with jax.ensure_compile_time_eval():
+        # Where nothing is traced, that context would compile each constant of the program on its own.
+        with nullcontext() if trace_state_clean() else jax.ensure_compile_time_eval():
             for result, *given in zip(results, *rows, strict=True):
                 result[...] = self._traced().evaluate(name, given, chosen)
         return bool(np.isfinite(out).all())
