@@ -349,8 +349,8 @@ MUTANTS = (
     Mutant(
         "logarithm-accepts-misses",
         "affine/logarithms/search.py",
-        "arrived = miss <= LOG_TOLERANCE * trial.length + end.grain[todo]",
-        "arrived = miss <= 1e4 * LOG_TOLERANCE * trial.length + end.grain[todo]",
+        "arrived = miss <= LOG_TOLERANCE * trial.length + end.round_off[todo]",
+        "arrived = miss <= 1e4 * LOG_TOLERANCE * trial.length + end.round_off[todo]",
         (
             "affine/test_logarithm.py::test_random_pairs",
             "affine/test_logarithm.py::test_units_of_the_coordinates",
