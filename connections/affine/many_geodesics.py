@@ -40,6 +40,7 @@ from connections.geometry.metrics import Metric
 TIED = 1e-8  # relative: lengths that differ by less are equal
 _RAYS = {1: 2, 2: 256}  # directions; of more dimensions 1,024
 _MEAN_STEPS, _MEAN_TOLERANCE = 200, 1e-10  # of the gradient, relative to the points' spread
+_STAYS = 1e-12  # of the length that is searched: a shorter geodesic stays at the point
 _SHORTEST_STEP = 0.05  # times the gradient
 
 
@@ -109,7 +110,7 @@ def logarithms(
 
     Raises
     ------
-    ValueError : length or rays is not positive. TypeError : where JAX traces.
+    ValueError : length is not positive. ShapeError : rays is none. TypeError : where JAX traces.
     ShapeError (also for a batch), NonFiniteError, PointError, FrameError, MetricError.
 
     Examples
@@ -143,7 +144,7 @@ def logarithms(
     require_positive_int("rays", count)
     start, end = points
     v, lengths = geodesics_between(nabla, start, end, longest, count)
-    if not np.any(start != end):  # the geodesic that stays is none that Newton's method finds
+    if not np.any(start != end) and not (lengths <= _STAYS * longest).any():
         v, lengths = np.concatenate([np.zeros((1, nabla.frame.dim)), v]), np.append(0.0, lengths)
     passed = [conjugate_times(nabla, start, w, 1.0) if w.any() else None for w in v]
     indices = [0 if p is None else int(p.multiplicities.sum()) - p.nullity for p in passed]

@@ -33,6 +33,12 @@ def test_geodesics_of_a_torus_beside_its_outer_equator():
     assert len(cn.logarithms(nabla, [0.0, 0.0], [0.0, 2.5], 7.0)) == 2  # control
 
 
+def test_the_geodesic_that_stays_is_one():
+    flat = cn.LeviCivita(cn.ConstantMetric(PLANE, np.eye(2)))
+    found = cn.logarithms(flat, [0.0, 1.0], [0.0, 1.0], 3.0, rays=8)
+    assert found.lengths.tolist() == [0.0] and found.ties == 1 and found.indices.tolist() == [0]
+
+
 def test_geodesics_of_rotations_the_long_way_round():
     """A quarter turn, and turns more or less; a full turn passes a double conjugate point."""
     rotations = cn.LeviCivita(cn.ConstantMetric(cn.SO3Frame(), np.eye(3)))

@@ -177,6 +177,16 @@ def test_what_nodes_leave_out_is_seen_where_moments_are_lost():
         cn.statistical_model(log_normal, 2, sample=X, drawn_at=[0.0, 1.0]).metric.quadrature_error([0.0, 1.0])
 
 
+def test_a_divergence_is_that_of_densities_which_the_nodes_cut():
+    """D = log(s' / s) + (s^2 + (m - m')^2) / (2 s'^2) - 1/2, on nodes that cover p."""
+    for m, s in ((1.0, 2.0), (30.0, 2.0), (0.0, 100.0)):
+        expected = np.log(s) + (1.0 + m**2) / (2.0 * s**2) - 0.5
+        assert NORMAL.divergence([0.0, 1.0], [m, s]) == pytest.approx(expected, rel=1e-10)
+    x = np.random.default_rng(5).normal(size=20_000)
+    drawn = cn.statistical_model(log_normal, 2, sample=x, drawn_at=[0.0, 1.0])
+    assert drawn.divergence([0.0, 1.0], [5.0, 1.0]) == pytest.approx(12.5, abs=0.1)
+
+
 def test_an_exponential_family_is_dually_flat_and_obeys_pythagoras():
     """Gamma of alpha = 1 vanishes; mixture geodesics are straight in probabilities; D is Bregman's."""
     q = np.array([0.3, -0.4])
