@@ -96,8 +96,9 @@ class FisherMetric(Metric):
         """Errors of the quadrature (...,): derivatives of the sum S of the density over the nodes.
 
         S = 1 for all parameters, so that its derivatives are zero. Returned is the largest entry of the first
-        three, in a basis in which H is the unit matrix, where there is a metric. Curvatures are off by about a half of it or less, and
-        H by a tenth. The first derivatives alone, which are far smaller, are what is checked everywhere.
+        three, in a basis in which H is the unit matrix, where there is a metric. Curvatures are off by about
+        a half of it or less, and H by a tenth. The first derivatives alone, which are far smaller, are what
+        is checked everywhere.
 
         Parameters
         ----------
