@@ -112,6 +112,12 @@ ANY_NABLA = cn.CoefficientConnection(FRAME, coefficients)
 FAMILY = cn.ContorsionFamily(METRIC)
 NABLA = FAMILY.connection([0.4])
 STATISTICAL = cn.StatisticalConnection(METRIC, cubic, 0.7)
+FEW = np.linspace(-9.0, 9.0, 24)
+NORMAL_ON_FEW = cn.statistical_model(
+    lambda x, q: -0.5 * ((x - q[0]) / q[1]) ** 2 - jnp.log(q[1]) - 0.5 * np.log(2.0 * np.pi),
+    2,
+    quadrature=(FEW, np.full(24, FEW[1] - FEW[0])),
+)
 DENSITIES = cn.statistical_model(log_density, 3, quadrature=(np.eye(4), np.ones(4)))
 SYSTEM = cn.MechanicalSystem(METRIC, potential, parameters=3.0)
 CONSTRAINED = cn.ConstrainedConnection(METRIC, basis, forms=forms)
@@ -163,6 +169,12 @@ class Call:
 
     def __call__(self, row: int | slice = 0) -> Any:
         return self.function(*(ARGUMENTS[name][row] for name in self.names))
+
+
+def _error_of_few_nodes(q: Any) -> Any:
+    return NORMAL_ON_FEW.metric.quadrature_error(
+        jnp.stack([q[..., 0], 0.75 + 0.01 * jnp.tanh(q[..., 1])], axis=-1)
+    )
 
 
 def _checked(check: Callable[..., cn.checks.Check], *fixed: Any) -> Callable[..., Any]:
@@ -295,6 +307,7 @@ CALLS: dict[str, Call] = {
     "StatisticalModel.connection": Call(lambda q: DENSITIES.connection(0.3).coefficients(q), Q),
     "StatisticalModel.cubic": Call(DENSITIES.cubic, Q),
     "StatisticalModel.divergence": Call(DENSITIES.divergence, ("q", "p")),
+    "FisherMetric.quadrature_error": Call(_error_of_few_nodes, Q),
     "statistical_model": Call(lambda q: DENSITIES.metric.matrix(q), Q),
     "decompose": Call(lambda q: cn.decompose(ANY_NABLA, METRIC, q), Q),
     "ContorsionFamily.connection": Call(
@@ -341,6 +354,9 @@ CALLS: dict[str, Call] = {
     "covariant_linearization": Call(lambda q, v: cn.affine.covariant_linearization(NABLA, q, v, force), QV),
     "deviation_map": Call(lambda q, v: cn.affine.deviation_map(NABLA, q, v), QV),
     "logarithm": Call(lambda q, p: cn.logarithm(NABLA, q, p), ("q", "p")),
+    "logarithms": Call(lambda q, p: cn.logarithms(NABLA, q, p, 20.0, rays=16).v[0], ("q", "p"), False),
+    "distance": Call(lambda q, p: cn.distance(METRIC, q, p), ("q", "p")),
+    "mean": Call(lambda q, p: cn.mean(METRIC, jnp.stack([q, p])).q, ("q", "p"), False),
     "holonomy": Call(
         lambda q: cn.holonomy(NABLA, cn.ParametricFunction(circle, q), 0.0, 2.0 * np.pi), Q, False
     ),
