@@ -190,7 +190,7 @@ class Mean:
     >>> import connections as cn
     >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
     >>> cn.mean(half_plane, [[0.0, 1.0], [0.0, 4.0]])
-    Mean: q = [0. 2.], the points 0.693147 to 0.693147 away, 3 steps
+    Mean: q = [0. 2.], the points 0.693147 to 0.693147 away; steps: 1
     """
 
     q: np.ndarray
@@ -203,7 +203,7 @@ class Mean:
     def __repr__(self) -> str:
         q = np.array2string(np.round(self.q, 6) + 0.0, threshold=8)
         least, most = self.distances.min(), self.distances.max()
-        return f"Mean: q = {q}, the points {least:.6g} to {most:.6g} away, {self.steps} steps"
+        return f"Mean: q = {q}, the points {least:.6g} to {most:.6g} away; steps: {self.steps}"
 
 
 def mean(
@@ -236,8 +236,8 @@ def mean(
     >>> import jax.numpy as jnp
     >>> import connections as cn
     >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
-    >>> cn.mean(half_plane, [[-1.0, 1.0], [1.0, 1.0]]).q.round(6)  # on the circle through both
-    array([0.      , 1.414214])
+    >>> float(cn.mean(half_plane, [[-1.0, 1.0], [1.0, 1.0]]).q[1].round(6))  # on the circle through both
+    1.414214
     """
     require_type("metric", metric, Metric)
     require_untraced(points=points, weights=weights, start=start)

@@ -172,9 +172,9 @@ class Call:
 
 
 def _error_of_few_nodes(q: Any) -> Any:
-    return NORMAL_ON_FEW.metric.quadrature_error(
-        jnp.stack([q[..., 0], 0.75 + 0.01 * jnp.tanh(q[..., 1])], axis=-1)
-    )
+    """The error beside the sum of which it is a part, 1."""
+    places = jnp.stack([q[..., 0], 0.75 + 0.01 * jnp.tanh(q[..., 1])], axis=-1)
+    return 1.0 + NORMAL_ON_FEW.metric.quadrature_error(places)
 
 
 def _checked(check: Callable[..., cn.checks.Check], *fixed: Any) -> Callable[..., Any]:
