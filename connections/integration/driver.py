@@ -36,8 +36,8 @@ from connections.integration.tolerances import (
 )
 
 Array = NDArray[np.float64]
-#: (which motions (w,), s (w,), h (w,), state (STATE, w, k), grain (w,)) -> (STATE + 1, w, k): a step of each,
-#: judged (`tolerances.with_error_ratios`).
+#: (which motions (w,), s (w,), h (w,), state (STATE, w, k), clock_error (w,)) -> (STATE + 1, w, k): a step
+#: of each, judged (`tolerances.with_error_ratios`).
 Attempts = Callable[[NDArray[np.int64], Array, Array, Array, Array], Array]
 #: Called after every accepted step, (motion, s before, s after, state before, state after), (STATE, k)
 #: each; the time at which the motion ends, or None if it goes on.
@@ -335,7 +335,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
     kept_by = _Conserved(start[5], run.conserved, run.most_drift < math.inf)
     kept_by.record(found, start, np.arange(m), np.arange(m), np.zeros(m, dtype=int))
     suspect = SUSPECT * run.whole
-    resting, no_grain = False, np.zeros(places)  # whether any motion leaves a state of rest
+    resting, nothing = False, np.zeros(places)  # whether any motion leaves a state of rest
     looked: dict[tuple[int, bool], int] = {}  # when motions may look ahead, and whether they were lost then
     while len(lanes.which):
         s, h, goal, target, before, rest, which, state = lanes
@@ -346,12 +346,12 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
             crosses = left <= run.gap
             ends = ends | crosses
         length = of.where(ends, left, h)
-        grain = of.row(rest) * (CLOCK * run.whole) if resting else no_grain[: len(which)]
+        clock_error = of.row(rest) * (CLOCK * run.whole) if resting else nothing[: len(which)]
         begin, step, crossing = s, length, run.gap and of.any(crosses)
         if crossing:
             begin = of.where(crosses, other_side(s, run.gap, run.whole), s)
             step = of.where(crosses, 0.0, length)
-        tried = attempts(which, of.row(sign * begin), of.row(sign * step), state, grain)
+        tried = attempts(which, of.row(sign * begin), of.row(sign * step), state, clock_error)
         if crossing:
             moved = across(tried, state, sign * of.column(length))
             tried = np.where(of.column(crosses), moved, tried)
@@ -385,7 +385,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
         over = _event_in_step(run, of, seen, which, sign, (s, later), (state, tried))
         s, state = later, _accepted_states(of, kept, tried, state)
         count, arrived = count + 1, kept & ends
-        drifted, drift = False, no_grain
+        drifted, drift = False, nothing
         if count % LOOK == 0 or of.any(arrived):
             drift = kept_by.relative_drift(state, which)
             beyond = ~(drift <= run.most_drift)  # or unknown; without a rate there is no state, either

@@ -97,8 +97,8 @@ def judged_stiff_step_at(
     instants : (5,) s, h, by how much the clock may be wrong, and the tolerances.
     state : (STATE, k).
     """
-    s, h, grain, rtol, atol = instants
+    s, h, clock_error, rtol, atol = instants
     found = stiff_step_at(rate, scales_at, s, h, state[0], state[1])
-    lengths = jnp.abs(s + h), jnp.abs(h), grain
+    lengths = jnp.abs(s + h), jnp.abs(h), clock_error
     step: jax.Array = with_error_ratios(found, state, scales, layout, *lengths, (rtol, atol), jnp)
     return step.at[-1].set(jnp.where(h == 0.0, step[-1], step[-1] ** 2))

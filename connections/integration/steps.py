@@ -133,12 +133,12 @@ def judging(
     scales, layout, tolerances : as of `tolerances.with_error_ratios`; scales (2, m, k) of all motions.
     """
 
-    def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
+    def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, clock_error: Array) -> Array:
         y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
         found = attempts(which, s, h, y, f)
         elapsed, step = np.abs(s + h)[:, None], np.abs(h)[:, None]
         judgement: Array = with_error_ratios(
-            found, state, scales[:, which], layout, elapsed, step, grain[:, None], tolerances
+            found, state, scales[:, which], layout, elapsed, step, clock_error[:, None], tolerances
         )
         return judgement
 

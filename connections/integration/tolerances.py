@@ -122,7 +122,7 @@ def with_error_ratios(
     layout: StateLayout,
     elapsed: Any,
     step: Any,
-    grain: Any,
+    clock_error: Any,
     tolerances: Any,
     numpy: Any = np,
 ) -> Any:
@@ -138,7 +138,8 @@ def with_error_ratios(
     scales : (2, ..., k) from where components are measured, and `expected_rates` in units, or zero.
     layout : of the components.
     elapsed, step : from the beginning to the end of the step, and how long it is, (..., 1) or numbers.
-    grain : (..., 1) or a number, the time by which the clock may be wrong; zero but for a motion from rest.
+    clock_error : (..., 1) or a number, the time by which the clock may be wrong; zero but for a motion from
+        rest.
     tolerances : (rtol, atol) of a step.
     numpy : NumPy, or a module with the same functions.
     """
@@ -157,7 +158,9 @@ def with_error_ratios(
     grown = _largest_of_groups(largest, layout.groups, numpy)
     noise = numpy.fmax(numpy.fmax(grown * units, changed), numpy.abs(new))
     tolerance = numpy.fmax(tolerance, ROUND_OFF * noise)
-    tolerance = numpy.fmax(tolerance, grain * numpy.fmin(numpy.abs(f), numpy.abs(rates))) + LEAST_TOLERANCE
+    tolerance = (
+        numpy.fmax(tolerance, clock_error * numpy.fmin(numpy.abs(f), numpy.abs(rates))) + LEAST_TOLERANCE
+    )
     # Divide by the tolerance before squaring: squares of errors may overflow or underflow in some units.
     fifth, third = fifth / tolerance, third / tolerance
     errors = step * fifth * (fifth / numpy.fmax(numpy.hypot(fifth, 0.1 * third), LEAST_ERROR))

@@ -271,10 +271,10 @@ def after_steps(
         length, before = jnp.abs(h), at.state
         tried = step_at(rate, scales_at, begin, step, before[0], before[1])
         tried = jnp.where(crosses, across(tried, before, h, jnp), tried)
-        grain = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
+        clock_error = jnp.where(at.leaves_rest, CLOCK * whole, 0.0)
         tolerances = settings.rtol, settings.atol
         found = with_error_ratios(
-            tried, before, scales, layout, jnp.abs(at.s + h), jnp.abs(step), grain, tolerances, jnp
+            tried, before, scales, layout, jnp.abs(at.s + h), jnp.abs(step), clock_error, tolerances, jnp
         )
         counts = clock_counts(found, before, whole, jnp)
         # A step of length zero, to find the first rate or between two equal times, has no errors.

@@ -21,7 +21,7 @@ from connections import _progress
 from connections import multibody as mb
 from connections.affine.motions import flow
 from connections.cli.progress import progress
-from connections.integration import stretches
+from connections.integration import one_motion
 
 START = """
 import os, signal, threading, time
@@ -237,7 +237,7 @@ def shown(monkeypatch, stream, run, after=0.0):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setattr(_progress, "AFTER", after)
-    monkeypatch.setattr(stretches, "STEPS", 4)  # of a motion in a chart, between two looks at the clock
+    monkeypatch.setattr(one_motion, "STEPS", 4)  # of a motion in a chart, between two looks at the clock
     monkeypatch.setattr(sys, "stderr", stream)
     run(monkeypatch)
     return stream.getvalue()
@@ -308,7 +308,7 @@ def test_the_share_of_the_work_that_is_done(monkeypatch):
             found.append(fraction)
 
     monkeypatch.setattr(flow, "Ticks", Listening)
-    monkeypatch.setattr(stretches, "STEPS", 1)
+    monkeypatch.setattr(one_motion, "STEPS", 1)
     for count in ((), (1,), (40,)):
         found = []
         cn.geodesic(PLANE, np.zeros(2), np.ones((*count, 2)), -TIMES, max_step=0.1)

@@ -2,7 +2,7 @@
 
 A `Flow` defines the differential equation. `Trajectories` solves it, from public arguments to arrays at the
 requested times; an error says when and where a motion leaves its domain. The loop over steps is
-`integration.driver`, for one motion of JAX `integration.stretches`, under tracing `integration.traced`.
+`integration.driver`, for one motion of JAX `integration.one_motion`, under tracing `integration.traced`.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ from connections.integration.driver import (
     too_many,
     unknown_in_words,
 )
+from connections.integration.one_motion import follow_one
 from connections.integration.solver import Settings, Solver
-from connections.integration.stretches import follow_stretches
 from connections.integration.tolerances import LONGEST, StateLayout, expected_rates, is_held, uncertainties
 from connections.integration.traced import solve
 
@@ -416,8 +416,8 @@ class Trajectories(Parametrized):
         following = partial(follow, *equation, *options, looked_at=not falls)
         alone = started.y.size and count == 1 and events is None
         if isinstance(motions, JaxMotions) and alone and not solver.stiff:
-            beginning = motions.stretches(float(times[0]), started, scales, float(clock[-1]), settings)
-            following = partial(follow_stretches, *beginning, clock, settings, look, name_of)
+            beginning = motions.alone(float(times[0]), started, scales, float(clock[-1]), settings)
+            following = partial(follow_one, *beginning, clock, settings, look, name_of)
         found, interrupt = motions_with_progress(name, following)
         if name_of and isinstance(motions, HostMotions) and falls:
             energies = motions.energies(found.states, found.conserved)

@@ -23,10 +23,10 @@ from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
 from connections.integration.driver import PLACES, Attempts
+from connections.integration.one_motion import GOALS, Advance
 from connections.integration.radau import judged_stiff_step_at
 from connections.integration.solver import Settings
 from connections.integration.steps import step_at
-from connections.integration.stretches import GOALS, Advance
 from connections.integration.tolerances import FIRST_STEP, LayoutKey, StateLayout, with_error_ratios
 from connections.integration.traced import MotionInProgress, StepControl, after_steps, beginning
 
@@ -109,10 +109,10 @@ class OneMotion(NamedTuple):
         state, scales : (STATE, k) and (2, k).
         given : arguments of the motion.
         """
-        t0, s, h, grain, rtol, atol = instants
+        t0, s, h, clock_error, rtol, atol = instants
         rate, units = self._from(t0, given)
         found = step_at(rate, units, s, h, state[0], state[1])
-        lengths = jnp.abs(s + h), jnp.abs(h), grain
+        lengths = jnp.abs(s + h), jnp.abs(h), clock_error
         step: jax.Array = with_error_ratios(found, state, scales, layout, *lengths, (rtol, atol), jnp)
         return step
 
@@ -170,12 +170,12 @@ class JaxMotions:
         places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
         given, scales = started.given, scales.swapaxes(0, 1)
 
-        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, clock_error: Array) -> Array:
             # Pad to `places` rows by repeating row 0, because XLA compiles for one size; drop them after.
             full, real = np.zeros(places, dtype=int), len(which)
             full[:real] = np.arange(real)
             instants = np.empty((real, 6))
-            instants[:, 0], instants[:, 1], instants[:, 2], instants[:, 3] = t0, s, h, grain
+            instants[:, 0], instants[:, 1], instants[:, 2], instants[:, 3] = t0, s, h, clock_error
             instants[:, 4:] = tolerances
             states, which = state.swapaxes(0, 1), which[full]
             own = (array[which] for array in (scales, *given))
@@ -185,10 +185,10 @@ class JaxMotions:
 
         return attempt
 
-    def stretches(
+    def alone(
         self, t0: float, started: InitialStates, scales: Array, whole: float, settings: Settings
     ) -> tuple[Advance, MotionInProgress]:
-        """The steps of the only motion for `follow_stretches`, and its beginning; `whole` has a sign."""
+        """The steps of the only motion for `follow_one`, and its beginning; `whole` has a sign."""
         given, span = [array[0] for array in started.given], abs(whole)
         lengths = settings.lengths(span, FIRST_STEP)
         sign = math.copysign(1.0, whole)
@@ -283,12 +283,12 @@ class HostMotions:
         points = int(self._one.layout(started.y.shape[1]).points.sum())
         all_scales = np.ascontiguousarray(scales)
 
-        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, grain: Array) -> Array:
+        def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, clock_error: Array) -> Array:
             y, f = np.ascontiguousarray(state[:2])  # compiled code is typed for such arrays
             found = steps(which, s, h, y, f)
             own = all_scales if len(which) == all_scales.shape[1] else scales[:, which]
             lengths = np.empty((len(s), 3))
-            lengths[:, 0], lengths[:, 1], lengths[:, 2] = np.abs(s + h), np.abs(h), grain
+            lengths[:, 0], lengths[:, 1], lengths[:, 2] = np.abs(s + h), np.abs(h), clock_error
             judgement: Array = host.judged(found, state, own, points, lengths, tolerances)
             return judgement
 

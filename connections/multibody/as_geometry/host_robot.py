@@ -202,7 +202,7 @@ class HostRobot:
         InputRefused : the input is bad.
         """
         with suppress(ClosureError):
-            result: Array | None = self._program.quiet[name](*arguments)
+            result: Array | None = self._program.or_none[name](*arguments)
             if result is not None:
                 return result
         raise InputRefused(self._program.functions[name], arguments)

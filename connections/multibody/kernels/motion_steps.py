@@ -122,7 +122,7 @@ def judge(found, state, scales, lengths, limits, out):
     """
     for row in range(found.shape[1]):
         points, rtol, atol, round_off, least_tolerance, least_error = limits
-        elapsed, step, grain = lengths[row]
+        elapsed, step, clock_error = lengths[row]
         grown = 0.0
         for i in range(found.shape[2]):
             out[0, row, i], out[1, row, i] = found[0, row, i], found[1, row, i]
@@ -141,7 +141,7 @@ def judge(found, state, scales, lengths, limits, out):
             changed = scales[1, row, i] * step * found[4, row, i] * (step if i < points else 1.0)
             noise = max(grown * units, changed, abs(found[0, row, i]))
             tolerance = max(tolerance, round_off * noise)
-            clock = grain * min(abs(state[1, row, i]), abs(found[1, row, i]))
+            clock = clock_error * min(abs(state[1, row, i]), abs(found[1, row, i]))
             tolerance = max(tolerance, clock) + least_tolerance
             fifth, third = found[2, row, i] / tolerance, found[3, row, i] / tolerance
             error = step * fifth * (fifth / max(math.hypot(fifth, 0.1 * third), least_error))

@@ -2,7 +2,7 @@
 
 A call takes ``(q, vectors..., choice, out)``; without a choice, that is (). One configuration and vectors in
 NumPy's arrays go straight to compiled code, which raises `OtherTypes` for arrays of other types and returns
-whether the input was good. If that fails, `otherwise` takes over: it tries copies that compiled code accepts,
+whether the input was good. If that fails, `fallback` takes over: it tries copies that compiled code accepts,
 and then `Program.evaluate`, which converts, broadcasts, and raises the error that says what is wrong. An
 error of anything but the arguments comes through: nothing else is in a ``try``.
 
@@ -23,7 +23,7 @@ from connections.engines.arguments import OtherTypes, copied_if_overlapping
 from connections.multibody.program.closed import SolvedLoops
 
 Call = Callable[..., ndarray]
-#: Errors of arguments, after which `otherwise` looks at them: of a function that is compiled already, Numba
+#: Errors of arguments, after which `fallback` looks at them: of a function that is compiled already, Numba
 #: raises ValueError if `out` is an empty list; a choice that is not hashable is a TypeError.
 NOT_AS_THEY_ARE = (TypeError, ValueError)
 
@@ -41,7 +41,7 @@ class Direct(NamedTuple):
     inverse: bool  #: whether the arguments are needed again after `out` is overwritten, if H is singular
     #: ((q, vectors...), choice, out, refused) -> what is returned if compiled code does not take the
     #: arguments as they are, or has refused them and perhaps overwritten `out`
-    otherwise: Callable[..., Any]
+    fallback: Callable[..., Any]
     names: tuple[str, ...]  #: of q and the vectors
 
 
@@ -54,7 +54,7 @@ def direct_call(vectors: int, direct: Direct) -> Call:
 
 
 def _no_vector(direct: Direct) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, fallback, _ = direct
 
     def call(q: Any, choice: Any, out: Any) -> Any:
         refused = False
@@ -71,13 +71,13 @@ def _no_vector(direct: Direct) -> Call:
                 refused = out is not None
             except NOT_AS_THEY_ARE:
                 pass
-        return otherwise((q,), choice, out, refused)
+        return fallback((q,), choice, out, refused)
 
     return call
 
 
 def _one_vector(direct: Direct) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, fallback, _ = direct
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
         refused = False
@@ -94,13 +94,13 @@ def _one_vector(direct: Direct) -> Call:
                 refused = out is not None
             except NOT_AS_THEY_ARE:
                 pass
-        return otherwise((q, x), choice, out, refused)
+        return fallback((q, x), choice, out, refused)
 
     return call
 
 
 def _two_vectors(direct: Direct) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, fallback, _ = direct
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
         refused = False
@@ -121,13 +121,13 @@ def _two_vectors(direct: Direct) -> Call:
                 refused = out is not None
             except NOT_AS_THEY_ARE:
                 pass
-        return otherwise((q, x, y), choice, out, refused)
+        return fallback((q, x, y), choice, out, refused)
 
     return call
 
 
 def _three_vectors(direct: Direct) -> Call:
-    at, memory, core, choices, inverse, otherwise, _ = direct
+    at, memory, core, choices, inverse, fallback, _ = direct
 
     def call(q: Any, x: Any, y: Any, z: Any, choice: Any, out: Any) -> Any:
         refused = False
@@ -148,7 +148,7 @@ def _three_vectors(direct: Direct) -> Call:
                 refused = out is not None
             except NOT_AS_THEY_ARE:
                 pass
-        return otherwise((q, x, y, z), choice, out, refused)
+        return fallback((q, x, y, z), choice, out, refused)
 
     return call
 

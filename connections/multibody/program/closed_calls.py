@@ -37,7 +37,7 @@ def closed_call(vectors: int, direct: Direct, loops: OfLoops) -> Call:
 
 
 def _no_vector(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, names = direct
+    at, memory, core, choices, inverse, fallback, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, choice: Any, out: Any) -> Any:
@@ -45,7 +45,7 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
             try:
                 chosen = choices[choice]
             except TypeError:  # not hashable, or no text
-                return otherwise((q,), choice, out, False)
+                return fallback((q,), choice, out, False)
         refused = False
         try:
             if q.__class__ is SolvedLoops or (q.__class__ is ndarray and q.ndim == 1):
@@ -68,13 +68,13 @@ def _no_vector(direct: Direct, loops: OfLoops) -> Call:
             raise
         except (OtherTypes, ClosedInputRefused):
             pass
-        return otherwise((q,), choice, out, refused)
+        return fallback((q,), choice, out, refused)
 
     return call
 
 
 def _one_vector(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, names = direct
+    at, memory, core, choices, inverse, fallback, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, x: Any, choice: Any, out: Any) -> Any:
@@ -82,7 +82,7 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
             try:
                 chosen = choices[choice]
             except TypeError:  # not hashable, or no text
-                return otherwise((q, x), choice, out, False)
+                return fallback((q, x), choice, out, False)
         refused = False
         try:
             if x.__class__ is ndarray and (
@@ -107,13 +107,13 @@ def _one_vector(direct: Direct, loops: OfLoops) -> Call:
             raise
         except (OtherTypes, ClosedInputRefused):
             pass
-        return otherwise((q, x), choice, out, refused)
+        return fallback((q, x), choice, out, refused)
 
     return call
 
 
 def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, names = direct
+    at, memory, core, choices, inverse, fallback, names = direct
     closure, clusters, solved, solve, of_closed, bias_rates, kinematics = loops
 
     def call(q: Any, x: Any, y: Any, choice: Any, out: Any) -> Any:
@@ -121,7 +121,7 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
             try:
                 chosen = choices[choice]
             except TypeError:  # not hashable, or no text
-                return otherwise((q, x, y), choice, out, False)
+                return fallback((q, x, y), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is ndarray and (
@@ -152,13 +152,13 @@ def _two_vectors(direct: Direct, loops: OfLoops) -> Call:
             raise
         except (OtherTypes, ClosedInputRefused):
             pass
-        return otherwise((q, x, y), choice, out, refused)
+        return fallback((q, x, y), choice, out, refused)
 
     return call
 
 
 def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
-    at, memory, core, choices, inverse, otherwise, names = direct
+    at, memory, core, choices, inverse, fallback, names = direct
     closure, clusters, solved, solve, of_closed, _, kinematics = loops
 
     def call(q: Any, x: Any, y: Any, z: Any, choice: Any, out: Any) -> Any:
@@ -166,7 +166,7 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
             try:
                 chosen = choices[choice]
             except TypeError:  # not hashable, or no text
-                return otherwise((q, x, y, z), choice, out, False)
+                return fallback((q, x, y, z), choice, out, False)
         refused = False
         try:
             if x.__class__ is y.__class__ is z.__class__ is ndarray and (
@@ -191,6 +191,6 @@ def _three_vectors(direct: Direct, loops: OfLoops) -> Call:
             raise
         except (OtherTypes, ClosedInputRefused):
             pass
-        return otherwise((q, x, y, z), choice, out, refused)
+        return fallback((q, x, y, z), choice, out, refused)
 
     return call

@@ -123,8 +123,8 @@ class Program:
     Attributes
     ----------
     functions : name of a recursion -> its call ``(q, vectors..., choice, out)``; see `calls`.
-    quiet : the same for one configuration in float64 arrays; if the input is bad, its result is None, without
-        the reason, except that loops that do not close are an error.
+    or_none : the same for one configuration in float64 arrays; if the input is bad, its result is None,
+        without the reason, except that loops that do not close are an error.
     arrays : the first arguments of compiled code: the tree's flat array with a workspace, and for closed
         chains the flat arrays of the loops and of the clusters.
     loops : the solver of the loops, None for trees.
@@ -159,7 +159,7 @@ class Program:
             self.arrays = (self.memory,)
         n, bodies = kinematics.nv, len(kinematics.tree.joints)
         self.cores = {name: row.core(n, bodies) for name, row in RECURSIONS.items()}
-        self.functions, self.quiet = _Calls(self, _completely), _Calls(self, _quietly)
+        self.functions, self.or_none = _Calls(self, _completely), _Calls(self, _or_none)
         frames = Frames(kinematics.spanning if isinstance(kinematics, ClosedKinematics) else kinematics)
         self.choices: dict[Choice, Any] = {
             BODY_FACTOR: BODY_FACTORS,
@@ -241,7 +241,7 @@ class Program:
         else:
             point = base_ndarray(vectors[0]) if closed is None or self.loops is None else closed
             one = chosen[0] if len(chosen) == 1 else chosen
-            good = self.quiet[name](point, *map(base_ndarray, vectors[1:]), one, result) is not None
+            good = self.or_none[name](point, *map(base_ndarray, vectors[1:]), one, result) is not None
         if not good:
             self._explain(name, names, vectors, closed, result)
         if out is None and {*map(type, given)} != {np.ndarray}:
@@ -670,34 +670,34 @@ class _Calls(dict[str, Call]):
     Parameters
     ----------
     program : whose recursions they are.
-    otherwise : (program, name) -> `Direct.otherwise`.
+    fallback : (program, name) -> `Direct.fallback`.
     """
 
-    def __init__(self, program: Program, otherwise: Callable[[Program, str], Any]) -> None:
+    def __init__(self, program: Program, fallback: Callable[[Program, str], Any]) -> None:
         super().__init__()
-        self._program, self._otherwise = program, otherwise
+        self._program, self._fallback = program, fallback
 
     def __missing__(self, name: str) -> Call:
         """The call until compiled code is called for the first time, which may never be."""
         program, row = self._program, RECURSIONS[name]
-        otherwise = self._otherwise(program, name)
+        fallback = self._fallback(program, name)
         by_definition = program.loops is not None and row.closed is None
 
         def first_call(*given: Any) -> Any:
             if by_definition or not _is_one(*given[:-2]):
-                return otherwise(given[:-2], *given[-2:], False)
-            self[name] = self._made(name, otherwise)  # compiles, where errors are none of the arguments
+                return fallback(given[:-2], *given[-2:], False)
+            self[name] = self._made(name, fallback)  # compiles, where errors are none of the arguments
             return self[name](*given)
 
         self[name] = first_call
         return first_call
 
-    def _made(self, name: str, otherwise: Callable[..., Any]) -> Call:
+    def _made(self, name: str, fallback: Callable[..., Any]) -> Call:
         program, row = self._program, RECURSIONS[name]
         loops, arrays, names = program.loops, program.arrays_of(name), ("q", *row.vectors)
         at = compiled.require(f"{name}_at" if loops is None else f"closed_{name}_at")
         choices = program.choices[row.choice] if row.choice else None
-        direct = Direct(at, arrays[0], program.cores[name], choices, row.inverse, otherwise, names)
+        direct = Direct(at, arrays[0], program.cores[name], choices, row.inverse, fallback, names)
         if loops is None:
             return direct_call(len(row.vectors), direct)
         of_loops = OfLoops(
@@ -723,7 +723,7 @@ def _completely(program: Program, name: str) -> Call:
     row = RECURSIONS[name]
     names = "q", *row.vectors
 
-    def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> Any:
+    def fallback(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> Any:
         if refused:
             require_kept(name, names, given, out)
         chosen = row.chosen(choice)
@@ -733,21 +733,21 @@ def _completely(program: Program, name: str) -> Call:
                 return result
         copies = plain_copies(given)
         if copies is not None:
-            result = program.quiet[name](*copies, choice, out)
+            result = program.or_none[name](*copies, choice, out)
             if result is not None:
                 return result
             given = tuple(copies)
         return program.evaluate(name, given, out, chosen)
 
-    return otherwise
+    return fallback
 
 
-def _quietly(program: Program, name: str) -> Callable[..., Any]:
+def _or_none(program: Program, name: str) -> Callable[..., Any]:
     """The call for arguments that compiled code does not take, for a caller that finds the reason itself."""
     names = ("q", *RECURSIONS[name].vectors)
 
-    def otherwise(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> None:
+    def fallback(given: tuple[Any, ...], choice: Any, out: Any, refused: bool) -> None:
         if refused:
             require_kept(name, names, given, out)
 
-    return otherwise
+    return fallback

@@ -35,7 +35,7 @@ GOALS = 33  # requested times in one call, and the one before them
 STEPS = 256  # in one call
 
 
-def follow_stretches(
+def follow_one(
     advance: Advance,
     begin: MotionInProgress,
     clock: Array,

@@ -6,7 +6,7 @@ import pytest
 
 import connections as cn
 from connections.checks import IntegrationError
-from connections.integration import stretches
+from connections.integration import one_motion
 
 PLANE = cn.LeviCivita(cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2))
 Q, V = np.array([0.0, 1.0]), np.array([1.0, 0.0])
@@ -18,7 +18,7 @@ def both(times, **options):
     return alone, cn.geodesic(PLANE, np.stack([Q, Q]), np.stack([V, 0.5 * V]), times, **options)
 
 
-@pytest.mark.parametrize("count", [2, stretches.GOALS - 1, stretches.GOALS, stretches.GOALS + 1, 100])
+@pytest.mark.parametrize("count", [2, one_motion.GOALS - 1, one_motion.GOALS, one_motion.GOALS + 1, 100])
 @pytest.mark.parametrize("end", [3.0, -3.0])
 def test_as_in_a_batch_and_as_the_closed_form(count, end):
     times = np.linspace(0.0, end, count)
