@@ -271,7 +271,13 @@ class Filter(Parametrized):
         """
         require_type("sensor", sensor, Sensor, "write run(estimate, times, u, y, Sensor(h, N))")
         if self._traces(estimate, times, u, y, sensor, gate):
-            traced: History = _run(self, sensor, estimate, jnp.asarray(times), jnp.asarray(y), u, gate)[0]
+            times, y = jnp.asarray(times), jnp.asarray(y)
+            if times.ndim != 1:
+                raise ShapeError("times", ("T",), times.shape)
+            for name, leaf in (("y", y), *(("u", leaf) for leaf in jax.tree_util.tree_leaves(u))):
+                if np.shape(leaf)[:1] != times.shape:
+                    raise ShapeError(name, (len(times), "..."), np.shape(leaf))
+            traced: History = _run(self, sensor, estimate, times, y, u, gate)[0]
             return traced
         self._require_one(estimate)
         times = as_array("times", times, (None,))

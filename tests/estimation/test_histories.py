@@ -175,3 +175,12 @@ def test_runs_that_failed_are_left_out_of_deviations():
     found = estimation.consistency(line, many, np.ones((3, 1)))
     assert repr(found).startswith("Consistency of 1 run at 3 times, 1 failed (1 NOT_SETTLED): NEES")
     assert all("nan" not in text for text in (many.summary(), bad.summary(), repr(many), repr(found)))
+
+
+def test_lengths_are_told_where_jax_traces():
+    line = estimation.Filter(cn.CoordinateFrame(1), noise=[[1.0]])
+    start, sensor = estimation.Estimate([0.0], [[3.0]]), estimation.Sensor(lambda q: q, [[1.0]])
+    for counts, words in (((3, 2), r"u: expected shape \(2, \.\.\.\)"), ((2, 3), r"y: expected shape")):
+        u, y = (np.zeros((count, 1)) for count in counts)
+        with pytest.raises(ShapeError, match=words):
+            jax.jit(lambda y, u=u: line.run(start, [1.0, 2.0], u, y, sensor))(y)
