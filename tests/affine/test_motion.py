@@ -23,6 +23,7 @@ from connections.control.results import ClosedLoopMotion
 
 FRAME = cn.CoordinateFrame(2)
 TIMES = np.linspace(0.0, 0.5, 4)
+HALF_PLANE = cn.MatrixMetric(FRAME, lambda q: jnp.eye(2) / q[1] ** 2)
 START = np.array([0.1, -0.2]), np.array([0.5, 0.3])
 
 
@@ -205,3 +206,34 @@ def test_a_motion_is_no_curve():
 def test_kinds_are_told_apart():
     assert type(LOOP.simulate(*START, TIMES)) is ClosedLoopMotion
     assert not isinstance(cn.geodesic(NABLA, *START, TIMES), ClosedLoopMotion)
+
+
+def test_a_motion_between_its_times():
+    """In a batch and backwards, as a motion that is asked for these times; not after its end, nor a copy."""
+    starts = np.array([[0.0, 1.0], [0.0, 2.0]])
+    given = cn.LeviCivita(HALF_PLANE), starts.copy(), [1.0, 0.0]
+    motion, t = (
+        cn.geodesic(given[0], starts, *given[2:], [0.0, -1.0, -2.0]),
+        np.array([[-0.3, -2.0], [-1.7, 0.0]]),
+    )
+    starts[:] = 7.0  # is the caller's
+    q, v = motion.at(t)
+    expected = cn.geodesic(*given, [0.0, -0.3, -1.7, -2.0])
+    assert q.shape == v.shape == (2, 2, 2, 2)
+    for place, k in (((0, 0), 1), ((0, 1), 3), ((1, 0), 2), ((1, 1), 0)):
+        np.testing.assert_allclose(q[:, *place], expected.q[:, k], atol=1e-12)
+        np.testing.assert_allclose(v[:, *place], expected.v[:, k], atol=1e-12)
+    np.testing.assert_allclose(motion.at(-1.0)[0], motion.q[:, 1], atol=1e-12)
+
+    def far(t, q, v):
+        return q[0] - 0.5
+
+    far.terminal = True
+    ended = cn.geodesic(cn.LeviCivita(HALF_PLANE), [0.0, 1.0], [1.0, 0.0], [0.0, 2.0], events=far)
+    assert np.isfinite(ended.at(0.5)[0]).all() and np.isnan(ended.at(1.5)[0]).all()
+    for call, words in (
+        (lambda: motion.at(0.1), "expected times from -2 to 0 s, got 0.1 to 0.1"),
+        (lambda: pickle.loads(pickle.dumps(motion)).at(-0.1), "cannot be followed"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            call()

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Generic, NoReturn, overload
@@ -309,11 +310,18 @@ class Trajectories(Parametrized):
         with kept_as(lambda kept: self._as_motion(times, *kept)):
             values, more = self._run(name, recipe, arguments, times, solver)
         motion = self._as_motion(times, values, more)
+        follow = None
+        if not is_traced_now(times, *(item.value for item in arguments)):
+            kept = tuple(
+                item._replace(value=deepcopy(item.value)) for item in arguments
+            )  # the caller's may change
+            follow = partial(self._values, name, recipe, kept, solver)
         if not solver.estimate:
-            return motion
+            return motion.followed_by(follow)
         with kept_as(lambda kept: motion):  # which is complete; only its estimate is not
             closer, _ = self._run(name, recipe, arguments, times, solver.closer())
-        return replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
+        estimated = replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
+        return estimated.followed_by(follow)
 
     def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
         """The motion of recorded values, at as many of the times as they have."""
@@ -325,6 +333,11 @@ class Trajectories(Parametrized):
         return replace(motion, **more) if more else motion
 
     # --- private -------------------------------------------------------------------------------------------
+
+    def _values(
+        self, name: str, recipe: Any, arguments: tuple[Argument, ...], solver: Solver, times: Any
+    ) -> Any:
+        return self._run(name, recipe, arguments, times, solver)[0]
 
     def _run(
         self,

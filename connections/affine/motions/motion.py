@@ -6,7 +6,7 @@ subclass with more fields. This module has their text, their figure, and their r
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -17,7 +17,8 @@ from connections._figures import figure_of
 from connections._jax import Array
 from connections._labelled import xarray
 from connections.affine.motions.series import Names, Series, Units, series_of
-from connections.checks import html_table, is_traced, is_whole
+from connections.checks import as_array, html_table, is_traced, is_whole, require_finite
+from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
@@ -80,6 +81,7 @@ class Motion:
     """Attributes that are drawn, and the titles of their panels."""
     COMPUTED: ClassVar[tuple[str, ...]] = ()
     """Properties that are shown beside the fields."""
+    _follow: ClassVar[Any] = None  # of a motion that can be followed, what `at` calls
 
     def __iter__(self) -> Iterator[Array]:
         """q, then v."""
@@ -97,6 +99,61 @@ class Motion:
     def batch(self) -> tuple[int, ...]:
         """The batch axes; () for one motion."""
         return tuple(np.shape(self.q)[:-2])
+
+    def at(self, t: Any) -> tuple[Array, Array]:
+        """q and v at any times between the first and the last one, followed anew with the same steps' errors.
+
+        Parameters
+        ----------
+        t : (...,) times, s.
+
+        Returns
+        -------
+        (batch..., ..., nq) and (batch..., ..., n); NaN where the motion has ended by an event.
+
+        Raises
+        ------
+        ValueError : a time is outside, or the motion cannot be followed: it was put together, read from a
+        file or made inside of JAX's transformations, or consists of variational steps, which have no between.
+        IntegrationError, ShapeError, NonFiniteError.
+
+        Examples
+        --------
+        >>> import jax.numpy as jnp
+        >>> import connections as cn
+        >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+        >>> motion = cn.geodesic(cn.LeviCivita(half_plane), [0.0, 1.0], [1.0, 0.0], [0.0, 1.0])
+        >>> q, v = motion.at(0.5)
+        >>> q.round(4)
+        array([0.4621, 0.8868])
+        """
+        if self._follow is None:
+            raise ValueError("at: this motion cannot be followed; ask for these times when you make it")
+        t, times = np.asarray(as_array("t", t, ())), np.asarray(self.times)
+        require_finite("t", t)
+        first, last = sorted((times[0], times[-1]))
+        if not ((t >= first) & (t <= last)).all():
+            raise ValueError(
+                f"t: expected times from {first:g} to {last:g} s, got {t.min():g} to {t.max():g}"
+            )
+        asked, place = np.unique(np.append(t, times[0]), return_inverse=True)
+        forward = times[-1] >= times[0]
+        values = self._follow(asked if forward else asked[::-1])
+        place = (place if forward else len(asked) - 1 - place)[: t.size].reshape(t.shape)
+        q, v = (np.moveaxis(a, len(self.batch), 0)[place] for a in map(np.asarray, tuple(values)[:2]))
+        q, v = (
+            np.moveaxis(a, range(t.ndim), range(len(self.batch), len(self.batch) + t.ndim)) for a in (q, v)
+        )
+        return as_given(q, self.q), as_given(v, self.q)
+
+    def followed_by(self: AnyMotion, follow: Callable[[Any], Any] | None) -> AnyMotion:
+        """The motion, with the function of times, the first one included, by which `at` follows it."""
+        object.__setattr__(self, "_follow", follow)
+        return self
+
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what follows a motion may hold functions that no pickle takes."""
+        return {part.name: getattr(self, part.name) for part in fields(self)}
 
     def member(self: AnyMotion, *index: int) -> AnyMotion:
         """One motion of a batch.
