@@ -37,6 +37,7 @@ from connections.geometry.numerics.definite import is_definite
 from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
 SYMMETRY_TOLERANCE = 1e-9  # the largest |H_ij - H_ji|, relative to the lengths of X_i and X_j
+_EPS = float(np.finfo(float).eps)
 _INCLUSION = 1e-8  # the largest difference of an inclusion and the embedding's derivative, per entry's size
 
 
@@ -100,11 +101,8 @@ class Metric(Described, Parametrized, abc.ABC):
         if not asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE:
             gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
-        smallest = float(np.linalg.eigvalsh(H)[0])
         if not jax.jit(is_definite)(H):
-            raise_at(
-                MetricError, f"the metric is not positive definite (smallest eigenvalue {smallest:.2e})", q
-            )
+            raise_at(MetricError, f"the metric is {_not_definite(H)}", q)
 
     def matrix(self, q: ArrayLike) -> Array:
         """H(q), (..., n, n); of a mechanical system, v^T H v / 2 is in joules.
@@ -218,8 +216,7 @@ class ConstantMetric(Metric):
         try:
             np.linalg.cholesky(H)
         except np.linalg.LinAlgError:
-            smallest = float(np.linalg.eigvalsh(H)[0])
-            raise MetricError(f"H is not positive definite (smallest eigenvalue {smallest:.2e})") from None
+            raise MetricError(f"H is {_not_definite(H)}") from None
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H, (n, n)."""
@@ -439,6 +436,15 @@ class ChangedMetric(Metric):
         )
         half = slopes.T @ (jnp.abs(self.base.matrix_at(q)) @ A)
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
+
+
+def _not_definite(H: np.ndarray) -> str:
+    """Words for a matrix that is not positive definite, with a way out where it has another signature."""
+    values = np.linalg.eigvalsh(H)
+    words = f"smallest eigenvalue {values[0]:.2e}"
+    if values[0] < 0.0 < values[-1] and np.abs(values).min() > _EPS * len(H) * np.abs(values).max():
+        words += "; CoefficientConnection takes the symbols of another signature"
+    return f"not positive definite ({words})"
 
 
 def asymmetry(H: SameArray) -> SameArray:

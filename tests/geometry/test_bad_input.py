@@ -129,3 +129,11 @@ def test_one_bad_point_in_a_batch_is_found():
     q[3] *= 1.5
     with pytest.raises(PointError, match=r"1\.5"):
         systems.SO3.matrix(q)
+
+
+def test_another_signature_is_told_who_takes_it():
+    """Not where an eigenvalue is zero."""
+    for H, told in ((np.diag([-1.0, 2.0]), True), (np.diag([0.0, 2.0]), False), (-np.eye(2), False)):
+        with pytest.raises(cn.checks.MetricError, match=r"\(smallest eigenvalue") as error:
+            cn.ConstantMetric(cn.CoordinateFrame(2), H)
+        assert ("CoefficientConnection" in str(error.value)) == told
