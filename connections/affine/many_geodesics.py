@@ -61,11 +61,11 @@ class Logarithms:
     """
 
     v: np.ndarray
-    """(k, n) initial velocities, frame components at q0: each leads to q1 in unit time."""
+    """(k, n) initial velocities, frame components at q0, each of which leads to q1 in unit time."""
     lengths: np.ndarray
     """(k,), increasing; of a connection without a metric, by the frame's own measure of vectors."""
     indices: np.ndarray
-    """(k,) numbers of conjugate points before q1, with multiplicities: the Morse index."""
+    """(k,) numbers of conjugate points before q1, with multiplicities, which is the Morse index."""
     length: float
     """The length up to which was searched."""
     rays: int
@@ -228,8 +228,9 @@ def mean(
 
     Raises
     ------
-    ConvergenceError : the search does not end, or a logarithm is not found. ValueError : a weight is not
-    positive. TypeError : where JAX traces. ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+    ConvergenceError : the search does not end, or a logarithm is not found.
+    ValueError : a weight is not positive. TypeError : where JAX traces.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
 
     Examples
     --------

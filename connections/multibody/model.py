@@ -851,9 +851,10 @@ def close_loops(model: Model, q: ArrayLike, guess: Any = None) -> SolvedLoops:
 
     Raises
     ------
-    ShapeError, NonFiniteError; PointError : also `SolvedLoops` of another robot; ClosureError naming the loop
-    that cannot close or is singular; TypeError : an argument of another kind, or a guess for a robot without
-    loops.
+    PointError : also `SolvedLoops` of another robot. ClosureError : names the loop that cannot close or is
+        singular.
+    TypeError : an argument of another kind, or a guess for a robot without loops.
+    ShapeError, NonFiniteError.
 
     Where JAX traces, bad numbers give NaN instead of an error.
 
