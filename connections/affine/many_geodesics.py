@@ -41,7 +41,9 @@ TIED = 1e-8  # relative: lengths that differ by less are equal
 _RAYS = {1: 2, 2: 256}  # directions; of more dimensions 1,024
 _MEAN_STEPS, _MEAN_TOLERANCE = 200, 1e-10  # of the gradient, relative to the points' spread
 _STAYS = 1e-12  # of the length that is searched: a shorter geodesic stays at the point
-_SHORTEST_STEP = 0.05  # times the gradient
+_HALVINGS, _ROUND_OFF = 30, 1e-13  # of the cost
+_ESCAPES = 10  # critical points that are looked at
+_DIFFERENCE, _AWAY, _FLAT = 1e-4, 0.1, 1e-3  # of the points' spread; the last one of second derivatives
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,7 +226,8 @@ def mean(
 
     Returns
     -------
-    Mean. The mean of log_x(q_i) is less than 1e-10 of the root mean square of their lengths.
+    Mean. The mean of log_x(q_i) is less than 1e-10 of the root mean square of their lengths, and the cost
+    bends upwards there in all directions (or not at all, where minima are not isolated).
 
     Raises
     ------
@@ -259,15 +262,78 @@ def mean(
         raise ShapeError("start", size, x.shape)
     require_finite("start", x)
     nabla = LeviCivita(metric)
-    x, length, last = np.asarray(require_admissible(nabla, "start", x)), 1.0, np.inf
-    for step in range(_MEAN_STEPS):
-        v = np.asarray(logarithm(nabla, x, q))
-        squares, ahead = np.asarray(metric.inner(x, v, v)), w @ v
-        gradient = float(np.sqrt(metric.inner(x, ahead, ahead)))
-        if gradient <= _MEAN_TOLERANCE * np.sqrt(w @ squares):
-            return Mean(x, np.sqrt(squares), step)
-        if gradient > 0.9 * last:  # the step was too long
-            length = max(0.5 * length, _SHORTEST_STEP)
-        last = gradient
-        x = np.asarray(exponential(nabla, x, length * ahead))
-    raise ConvergenceError(f"mean: no mean after {_MEAN_STEPS} steps; begin nearer to one, by start=")
+    x = np.asarray(require_admissible(nabla, "start", x))
+    search = _MeanSearch(metric, nabla, q, w)
+    for _ in range(_ESCAPES):
+        x = search.descended(x)
+        lower = search.lower(x)
+        if lower is None:
+            return Mean(x, np.sqrt(search.squares(x)[0]), search.steps)
+        x = lower
+    raise ConvergenceError(f"mean: {_ESCAPES} critical points are no minima; begin nearer to one, by start=")
+
+
+class _MeanSearch:
+    """A search for a minimum of F(x) = sum_i w_i d(x, q_i)^2 / 2.
+
+    Parameters
+    ----------
+    metric, nabla : the metric and its Levi-Civita connection. q, w : (N, nq) and (N,), which add up to one.
+    """
+
+    def __init__(self, metric: Metric, nabla: AffineConnection, q: np.ndarray, w: np.ndarray) -> None:
+        self._metric, self._nabla, self._q, self._w, self.steps = metric, nabla, q, w, 0
+
+    def squares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """d(x, q_i)^2 (..., N) and -grad F (..., n) at points x (..., nq)."""
+        v = np.asarray(logarithm(self._nabla, x[..., None, :], self._q))
+        return np.asarray(self._metric.inner(x[..., None, :], v, v)), np.einsum("i,...ij->...j", self._w, v)
+
+    def descended(self, x: np.ndarray) -> np.ndarray:
+        """The critical point to which steps along -grad F lead, each of them downhill (Armijo's rule).
+
+        The first trial of a step has the length of Barzilai and Borwein, <d, d> / <d, y>, d the last step and
+        y the change of the gradient, both in components.
+        """
+        squares, ahead = self.squares(x)
+        cost, length = self._w @ squares / 2.0, 1.0
+        for _ in range(_MEAN_STEPS):
+            slope = float(self._metric.inner(x, ahead, ahead))
+            if slope <= _MEAN_TOLERANCE**2 * 2.0 * cost:
+                return x
+            for _ in range(_HALVINGS):
+                new = np.asarray(exponential(self._nabla, x, length * ahead))
+                squares, onward = self.squares(new)
+                now = self._w @ squares / 2.0
+                if now <= cost - 0.1 * length * slope + _ROUND_OFF * cost:
+                    break
+                length /= 3.0
+            else:
+                break
+            step, change = length * ahead, ahead - onward
+            H = np.asarray(self._metric.matrix(new))
+            bend = step @ H @ change
+            length = float(np.clip(step @ H @ step / bend, 0.1, 10.0)) if bend > 0.0 else 1.0
+            x, cost, ahead, self.steps = new, now, onward, self.steps + 1
+        raise ConvergenceError(f"mean: no mean after {_MEAN_STEPS} steps; begin nearer to one, by start=")
+
+    def lower(self, x: np.ndarray) -> np.ndarray | None:
+        """A point below a critical one x that is no minimum; None if F bends upwards there in all directions.
+
+        The Hessian is that of differences of the gradient, which vanishes at x.
+        """
+        squares, _ = self.squares(x)
+        spread = float(np.sqrt(self._w @ squares))
+        if spread == 0.0:
+            return None
+        basis = np.linalg.inv(np.linalg.cholesky(np.asarray(self._metric.matrix(x)))).T  # columns
+        steps = _DIFFERENCE * spread * np.concatenate([basis.T, -basis.T])
+        _, ahead = self.squares(np.asarray(exponential(self._nabla, x, steps)))
+        after, before = np.split(ahead, 2)
+        hessian = -np.linalg.inv(basis) @ ((after - before) / (2.0 * _DIFFERENCE * spread)).T
+        values, vectors = np.linalg.eigh((hessian + hessian.T) / 2.0)
+        if values[0] > -_FLAT:
+            return None
+        away = np.stack([1.0, -1.0])[:, None] * (_AWAY * spread * basis @ vectors[:, 0])
+        tried = np.asarray(exponential(self._nabla, x, away))
+        return np.asarray(tried[int(np.argmin(self.squares(tried)[0] @ self._w))])

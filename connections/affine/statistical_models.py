@@ -267,7 +267,8 @@ def statistical_model(
 
     Parameters
     ----------
-    log_density : (x, q) -> log p(x; q), a number, of one outcome x and parameters q (n,); JAX-traceable.
+    log_density : (x, q) -> log p(x; q), a number, of one outcome x and parameters q (n,); JAX-traceable,
+        with derivatives in q at all nodes: |x - q| has a kink, of which no node tells.
     dim : n, the number of parameters.
     quadrature : (nodes (N, ...), weights (N,)): all outcomes with weights one, or points and weights of a
         rule. The density has to add up to 1 to 1e-6, and its derivatives by q to 0 (`quadrature_error`).

@@ -10,7 +10,9 @@ what decays fast is damped, whatever the step. Its error is, with mu the real ei
     e = (mu/h - J)^-1 (f(s, y + e') + sum_i E_i z_i / h),
 
 e' the same of f(s, y), which is of the order h^4, and small where J is large. What Newton's method still
-changes in its last iteration is added. Steps change by the power of an error of order 8 (`tolerances`), so
+changes in its last iteration is added. Small is it also where J lets the motion grow, and the equations of a
+step have solutions beyond a pole. So no step is taken in which the motion may grow by more than a part,
+h Re(lambda) > 1/4 for an eigenvalue of J. Steps change by the power of an error of order 8 (`tolerances`), so
 that the error over its tolerance is returned squared.
 Source: E. Hairer, G. Wanner, Solving Ordinary Differential Equations II (1996), IV.5 and IV.8.
 """
@@ -36,6 +38,7 @@ E = np.array([-13.0 - 7.0 * _ROOT, -13.0 + 7.0 * _ROOT, -1.0]) / 3.0
 
 _ITERATIONS = 12
 _EPS = float(np.finfo(float).eps)
+_GROWS = 0.25  # h Re(lambda): the error of a step with more growth is not known
 _CONTRACTS = 0.5  # an iteration that changes more than this part of the last change is the last one
 
 
@@ -77,6 +80,8 @@ def stiff_step_at(
     error = solve(filtered, f + late)
     error = solve(filtered, rate(s, y + error) + late)
     error = jnp.abs(error) + jnp.abs(change[2])
+    grows = jnp.max(jnp.real(h * jnp.linalg.eigvals(J)), initial=0.0) > _GROWS
+    error = jnp.where(grows, jnp.inf, error)
     estimates = jnp.stack([error / step, jnp.zeros(k)])
     return jnp.concatenate([jnp.stack([new, rate(s + h, new)]), estimates, scales(s + h, new)])
 

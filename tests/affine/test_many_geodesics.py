@@ -63,6 +63,15 @@ def test_a_mean_of_the_half_plane_as_by_scipy():
     assert np.abs(found.q - cn.mean(HALF_PLANE, points).q).max() > 0.01  # control: weights count
 
 
+def test_a_mean_is_no_saddle():
+    """Three points round an equator have the poles as means, and one of them is a critical point."""
+    sphere, turn = cn.ConstantMetric(cn.SphereFrame(), np.eye(2)), 2.0 * np.pi / 3.0
+    points = [[np.cos(k * turn), np.sin(k * turn), 0.0] for k in (0, 1, -1)]
+    found = cn.mean(sphere, points)
+    np.testing.assert_allclose(np.abs(found.q), [0.0, 0.0, 1.0], atol=1e-8)
+    np.testing.assert_allclose(found.distances, np.pi / 2.0, rtol=1e-9)
+
+
 @pytest.mark.further
 def test_a_distance_has_a_derivative():
     there = jnp.array([0.0, 2.0])

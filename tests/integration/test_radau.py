@@ -112,3 +112,17 @@ def test_where_the_method_is_refused():
     ):
         with pytest.raises(error, match=words):
             call()
+
+
+def test_a_motion_ends_at_a_pole():
+    """q = 1 / (1 - t)^2; and a fall into 1 / q^2 with friction. A step's equations have solutions beyond."""
+    explodes = cn.MechanicalSystem(LINE, forces=lambda t, q, v: 6.0 * q**2)
+    falls = cn.MechanicalSystem(LINE, forces=lambda t, q, v: -1.0 / q**2 - 0.1 * v)
+    for system, start, last, pole in ((explodes, (1.0, 2.0), 1.5, 1.0), (falls, (1.0, 0.0), 2.0, 1.125)):
+        q, v = ([x] for x in start)
+        with pytest.raises(
+            IntegrationError, match=rf"beyond t = {pole:g}|beyond t = 0\.999|beyond t = 1\.12"
+        ):
+            system.simulate(q, v, [0.0, last], method="Radau")
+    found = explodes.simulate([1.0], [2.0], [0.0, 0.9], method="Radau")
+    np.testing.assert_allclose(found.q[-1], [100.0], rtol=1e-7)
