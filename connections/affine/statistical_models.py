@@ -85,7 +85,7 @@ class FisherMetric(Metric):
     def scores_at(self, q: jax.Array) -> jax.Array:
         """d log P_a / d q^i, (N, n), whose means are zero."""
         scores: jax.Array = jax.jacfwd(self.logarithms_at)(q)
-        return scores - self.probabilities_at(q) @ scores
+        return scores - (self.probabilities_at(q) @ scores)[None]
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """E[l_i l_j], (n, n); NaN where the nodes do not serve."""
@@ -145,7 +145,7 @@ class FisherMetric(Metric):
         """H of the family on the nodes, and the nodes' flaw, relative to what is allowed."""
         P, slopes = self.probabilities_at(q), jax.jacfwd(self.logarithms_at)(q)
         mean = P @ slopes
-        scores = slopes - mean
+        scores = slopes - mean[None]
         H = jnp.einsum("a,ai,aj->ij", P, scores, scores)
         if self.sampled:
             return H, LEAST_SHARE * len(P) * jnp.sum(P**2)

@@ -34,7 +34,7 @@ def distance(gap: jax.Array, q: jax.Array, frame: jax.Array, dual: jax.Array, ro
         return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1))
     normal = jnp.abs(gap - tangent @ frame.T)
     round_off = ROUND_OFF * (jnp.abs(q) + jnp.abs(frame) @ (jnp.abs(dual) @ jnp.abs(q)))
-    normal = jnp.maximum(normal - round_off, 0.0)
+    normal = jnp.maximum(normal - jnp.broadcast_to(round_off, normal.shape), 0.0)
     scale = jnp.linalg.norm(root @ dual) / np.sqrt(len(root))
     return jnp.sqrt(jnp.sum((tangent @ root.T) ** 2, axis=-1) + scale**2 * jnp.sum(normal**2, axis=-1))
 

@@ -325,7 +325,7 @@ MUTANTS = (
     Mutant(
         "scores-without-mean",
         "affine/statistical_models.py",
-        "return scores - self.probabilities_at(q) @ scores",
+        "return scores - (self.probabilities_at(q) @ scores)[None]",
         "return scores",
         ("affine/test_nonmetric.py::test_a_sample_serves_near_where_it_was_drawn",),
         "scores on the nodes have a mean",
