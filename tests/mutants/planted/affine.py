@@ -323,6 +323,22 @@ MUTANTS = (
         "the connection of alpha is that of twice alpha",
     ),
     Mutant(
+        "mean-at-a-saddle",
+        "affine/many_geodesics.py",
+        "if values[0] > -_FLAT:",
+        "if values[0] < _FLAT:",
+        ("affine/test_many_geodesics.py::test_a_mean_is_no_saddle",),
+        "a mean may be a saddle",
+    ),
+    Mutant(
+        "divergence-of-what-nodes-see",
+        "affine/statistical_models.py",
+        "return jnp.sum(self.metric.probabilities_at(p) * ratios)",
+        "return jnp.sum(self.metric.probabilities_at(q) * ratios)",
+        ("affine/test_nonmetric.py::test_a_divergence_is_that_of_densities_which_the_nodes_cut",),
+        "a divergence is a mean under the other density",
+    ),
+    Mutant(
         "scores-without-mean",
         "affine/statistical_models.py",
         "return scores - (self.probabilities_at(q) @ scores)[None]",

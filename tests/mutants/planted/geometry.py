@@ -13,6 +13,14 @@ MUTANTS = (
         "the error of a stiff step is that of another formula",
     ),
     Mutant(
+        "stiff-steps-over-poles",
+        "integration/radau.py",
+        "error = jnp.where(grows, jnp.inf, error)",
+        "error = jnp.where(grows, error, error)",
+        ("integration/test_radau.py::test_a_motion_ends_at_a_pole",),
+        "a stiff step jumps over a pole",
+    ),
+    Mutant(
         "stiff-rates-at-the-beginning",
         "integration/radau.py",
         "times = s + jnp.asarray(C) * h\n",
