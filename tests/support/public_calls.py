@@ -332,6 +332,7 @@ CALLS: dict[str, Call] = {
     ),
     # motions
     "geodesic": Call(lambda q, v: cn.geodesic(NABLA, q, v, TIMES, force), QV),
+    "Motion.at": Call(lambda q, v: cn.geodesic(NABLA, q, v, TIMES, force).at(0.2), QV, False),
     "Motion.series": Call(lambda q, v: _straight(q, v).series()["q"].values, QV, False),
     "Motion.to_xarray": Call(lambda q, v: _straight(q, v).to_xarray()["q"].values, QV, False),
     "Motion.member": Call(lambda q, v: _straight(q, v).member(), QV, False),

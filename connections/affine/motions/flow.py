@@ -33,7 +33,7 @@ from connections.affine.motions.jax_motions import (
     motion_of,
     position_and_velocity,
 )
-from connections.affine.motions.motion import AnyMotion, Motion
+from connections.affine.motions.motion import AnyMotion, Motion, followed_by
 from connections.checks import (
     IntegrationError,
     NonFiniteError,
@@ -317,11 +317,11 @@ class Trajectories(Parametrized):
             )  # the caller's may change
             follow = partial(self._values, name, recipe, kept, solver)
         if not solver.estimate:
-            return motion.followed_by(follow)
+            return followed_by(motion, follow)
         with kept_as(lambda kept: motion):  # which is complete; only its estimate is not
             closer, _ = self._run(name, recipe, arguments, times, solver.closer())
         estimated = replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
-        return estimated.followed_by(follow)
+        return followed_by(estimated, follow)
 
     def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
         """The motion of recorded values, at as many of the times as they have."""

@@ -146,11 +146,6 @@ class Motion:
         )
         return as_given(q, self.q), as_given(v, self.q)
 
-    def followed_by(self: AnyMotion, follow: Callable[[Any], Any] | None) -> AnyMotion:
-        """The motion, with the function of times, the first one included, by which `at` follows it."""
-        object.__setattr__(self, "_follow", follow)
-        return self
-
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows a motion may hold functions that no pickle takes."""
         return {part.name: getattr(self, part.name) for part in fields(self)}
@@ -338,6 +333,12 @@ class Motion:
         """The names of the fields that are not None."""
         found = [part.name for part in fields(self) if getattr(self, part.name) is not None]
         return [name for name in found if name not in _ABOUT]
+
+
+def followed_by(motion: AnyMotion, follow: Callable[[Any], Any] | None) -> AnyMotion:
+    """The motion, with the function of times, the first one included, by which `Motion.at` follows it."""
+    object.__setattr__(motion, "_follow", follow)
+    return motion
 
 
 _NO_SERIES = ("times", "event_times", "event_states", "estimate", "betas")
