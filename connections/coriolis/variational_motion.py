@@ -56,7 +56,7 @@ from connections.integration.tolerances import relative_drift
 METHODS = ("DOP853", "Radau", "variational")
 GOALS = 64  # requested times in one call of compiled code
 LONGEST = 4096  # steps from one of them to the next; so Ctrl-C ends a long motion
-PLACES = (1, 8, 64)  # motions that are stepped together; compiled once for each of these
+WIDTH = (1, 8, 64)  # motions that are stepped together; compiled once for each of these
 SHORTEST = 10  # halvings of a step that failed, to say what step would do
 OFF = 1e-6  # by how much of a step a requested time may be off a whole number of steps
 
@@ -103,7 +103,7 @@ class Steps(Protocol):
 class DiscreteSteps:
     """The steps of a discrete system, compiled by JAX."""
 
-    sizes: ClassVar[tuple[int, ...]] = PLACES
+    sizes: ClassVar[tuple[int, ...]] = WIDTH
 
     def __init__(self, system: DiscreteSystem) -> None:
         self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
@@ -287,12 +287,12 @@ class _Followed(NamedTuple):
         """The values of all motions, (m, T, ...)."""
         count = len(q0)
         sizes = self.steps.sizes or (count,)
-        places = next((size for size in sizes if count <= size), sizes[-1])
+        width = next((size for size in sizes if count <= size), sizes[-1])
         parts = []
         with Ticks(self.name) as tick:
-            for begin in range(0, count, places):
-                which = np.minimum(np.arange(begin, begin + places), count - 1)
-                share = begin / count, min(places, count - begin) / count
+            for begin in range(0, count, width):
+                which = np.minimum(np.arange(begin, begin + width), count - 1)
+                share = begin / count, min(width, count - begin) / count
                 found = self._some(which, q0[which], v0[which], tick, share)
                 parts.append(RecordedValues(*(leaf[: count - begin] for leaf in found)))
         return RecordedValues(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))

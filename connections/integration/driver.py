@@ -48,7 +48,7 @@ Watch = Callable[[int, float, float, Array, Array], float | None]
 LookAhead = Callable[[int, float, Array, bool], bool]
 Tick = Callable[[float], None]  # called with the share of the work that is done
 
-PLACES = 32  # motions that take their steps together
+WIDTH = 32  # motions that take their steps together
 TOO_SHORT = (
     "it would need steps shorter than 1e-13 of the whole time; follow what is so brief in a motion of its "
     "own, over a shorter time"
@@ -149,7 +149,7 @@ def follow(
     origin: Array,
     clock: Array,
     settings: Settings,
-    places: int = PLACES,
+    width: int = WIDTH,
     watch: Watch | None = None,
     look_ahead: LookAhead | None = None,
     conserved: str = "",
@@ -164,7 +164,7 @@ def follow(
     y0, origin : (m, k) initial states, and the points from which the motion of components is measured.
     clock : (T,) the requested times, strictly monotone from zero.
     settings : the lengths of steps, and how many there may be.
-    places : how many motions take their steps together.
+    width : how many motions take their steps together.
     watch : called after every accepted step.
     look_ahead : changes the tolerances of a motion that needs too short steps, or None. It is called once
         where the motion would end, and not more than every 1,024 steps where a short step has a large error.
@@ -180,7 +180,7 @@ def follow(
     m, found = len(y0), Followed.at_beginning(y0, len(clock))
     if len(clock) == 1 or m == 0:
         return found
-    whole, places = abs(float(clock[-1])), min(places, m)
+    whole, width = abs(float(clock[-1])), min(width, m)
     lengths = settings.lengths(whole, FIRST_STEP)
     most = settings.max_steps, settings.drift if looked_at else math.inf
     run = _Run(clock, whole, *lengths, *most, watch, look_ahead, conserved, tick, found, settings.gap)
@@ -190,8 +190,8 @@ def follow(
     ):  # what is not finite only makes the next step shorter
         at_breakpoint = settings.gap and abs(float(clock[1])) <= settings.gap
         first = math.copysign(settings.gap, clock[1]) if at_breakpoint else 0.0
-        start = _first_states(attempts, at_beginning(y0, origin), places, first)
-        _follow(attempts, start, places, run, _Number if m == 1 else _Row)
+        start = _first_states(attempts, at_beginning(y0, origin), width, first)
+        _follow(attempts, start, width, run, _Number if m == 1 else _Row)
     return found
 
 
@@ -301,11 +301,11 @@ class _Number:
         return number
 
 
-def _first_states(attempts: Attempts, start: Array, places: int, s: float) -> Array:
+def _first_states(attempts: Attempts, start: Array, width: int, s: float) -> Array:
     """The states of all motions at their beginning with their rates, those at s, (STATE, m, k)."""
     parts, m = [], start.shape[1]
-    for first in range(0, m, places):
-        which = np.arange(first, min(first + places, m))
+    for first in range(0, m, width):
+        which = np.arange(first, min(first + width, m))
         nothing = np.zeros(len(which))
         parts.append(attempts(which, nothing + s, nothing, start[:, which], nothing)[:-1])
     return np.concatenate(parts, axis=1)
@@ -319,23 +319,23 @@ def _at_start(start: Array, which: NDArray[np.int64], count: int, run: _Run) -> 
     return _Lanes(np.zeros(w), h, goal, ones, before, rest, which, start[:, which])
 
 
-def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -> None:
+def _follow(attempts: Attempts, start: Array, width: int, run: _Run, of: Any) -> None:
     """All steps of all motions.
 
     Parameters
     ----------
     start : initial states, (STATE, m, k).
-    places : how many motions take their steps together.
+    width : how many motions take their steps together.
     of : `_Row`, or `_Number` if there is one motion.
     """
-    sign, shortest, following, count = math.copysign(1.0, run.clock[-1]), SHORTEST * run.whole, places, 0
-    lanes = _at_start(start, np.arange(places), 0, run)
+    sign, shortest, following, count = math.copysign(1.0, run.clock[-1]), SHORTEST * run.whole, width, 0
+    lanes = _at_start(start, np.arange(width), 0, run)
     lanes = _Lanes._make([*map(of.numbers, lanes[:6]), *lanes[6:]])
     reach, found, m = np.append(np.abs(run.clock), math.inf), run.found, start.shape[1]
     kept_by = _Conserved(start[5], run.conserved, run.most_drift < math.inf)
     kept_by.record(found, start, np.arange(m), np.arange(m), np.zeros(m, dtype=int))
     suspect = SUSPECT * run.whole
-    resting, nothing = False, np.zeros(places)  # whether any motion leaves a state of rest
+    resting, nothing = False, np.zeros(width)  # whether any motion leaves a state of rest
     looked: dict[tuple[int, bool], int] = {}  # when motions may look ahead, and whether they were lost then
     while len(lanes.which):
         s, h, goal, target, before, rest, which, state = lanes
@@ -423,7 +423,7 @@ def _follow(attempts: Attempts, start: Array, places: int, run: _Run, of: Any) -
                 found.stopped[int(which[i])] = stop
             if len(rows) == m:
                 return
-            stays = ~gone  # motions that wait take the places of those that have ended
+            stays = ~gone  # motions that wait take the lanes of those that have ended
             new = np.arange(following, min(following + len(rows), m))
             following += len(new)
             begin = _at_start(start, new, count, run)

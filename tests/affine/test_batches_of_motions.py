@@ -31,7 +31,7 @@ def starts(rng, *batch):
     return rng.uniform(-0.5, 0.5, (*batch, 3)), speed * rng.standard_normal((*batch, 3))
 
 
-@pytest.mark.parametrize("count", [further(1), followed.FEW + 1, driver.PLACES + 5])
+@pytest.mark.parametrize("count", [further(1), followed.FEW + 1, driver.WIDTH + 5])
 def test_each_motion_is_the_one_of_its_start(nabla, rng, count):
     """More motions than places among them; forwards and backwards."""
     q, v = starts(rng, count)
@@ -155,7 +155,7 @@ def test_transport_along_samples(nabla, rng):
 
 
 @pytest.mark.filterwarnings("ignore::connections.multibody.InertiaWarning")
-@pytest.mark.parametrize("count", [2, LANES + 3, followed.PLACES_OF_ROWS + 5])
+@pytest.mark.parametrize("count", [2, LANES + 3, followed.WIDTH_OF_ROWS + 5])
 def test_robots(rng, count):
     """Alone and in registers, with and without gravity; more motions than places; the same bits again."""
     model = random_mechanism(rng, 4, MOVING)

@@ -270,7 +270,7 @@ def test_a_pulse_between_steps_needs_max_step():
 
 
 def test_many_are_the_same_as_one(rng):
-    """More than places, each with its own steps; one that ends makes room for the next."""
+    """More than are stepped together, each with its own steps; one that ends makes room for the next."""
     y0 = np.stack([np.zeros(75), 10.0 ** rng.uniform(-1, 1, 75)], axis=1)
     y0[40] = 0.0, 1e3
 

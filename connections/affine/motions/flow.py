@@ -425,7 +425,7 @@ class Trajectories(Parametrized):
             events = Events(solver.events, *seen, float(times[0]) + since, whole, started.y)
         falls = isinstance(motions, HostMotions) and motions.falls
         equation = attempts, started.y, started.origin, clock, settings
-        options = motions.places, events, look, name_of
+        options = motions.width, events, look, name_of
         following = partial(follow, *equation, *options, looked_at=not falls)
         alone = started.y.size and count == 1 and events is None
         if isinstance(motions, JaxMotions) and alone and not solver.stiff:

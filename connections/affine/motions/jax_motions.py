@@ -22,7 +22,7 @@ from connections.affine.motions.motion import Motion
 from connections.evaluation.boundary import admit_at
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
-from connections.integration.driver import PLACES, Attempts
+from connections.integration.driver import WIDTH, Attempts
 from connections.integration.one_motion import GOALS, Advance
 from connections.integration.radau import judged_stiff_step_at
 from connections.integration.solver import Settings
@@ -32,7 +32,7 @@ from connections.integration.traced import MotionInProgress, StepControl, after_
 
 Array = NDArray[np.float64]
 FEW = 8  # rows of a compiled step for two to eight motions
-PLACES_OF_ROWS = 512  # motions that take their steps together, if all their steps are one compiled call
+WIDTH_OF_ROWS = 512  # motions that take their steps together, if all their steps are one compiled call
 ROWS = 256  # states that are recorded together, if there is more than one motion
 
 
@@ -146,7 +146,7 @@ class JaxMotions:
     def __init__(
         self, make: PytreePartial[OneMotion], layout: StateLayout | None, stiff: bool = False
     ) -> None:
-        self._make, self.places = make, PLACES
+        self._make, self.width = make, WIDTH
         self._start, self._record, self._terms = (
             compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
         )
@@ -167,12 +167,12 @@ class JaxMotions:
     ) -> Attempts:
         """Steps of these motions, for `driver.follow`; scales (2, m, k) are those of `with_error_ratios`."""
         count = len(started.y)
-        places = next(size for size in (1, FEW, PLACES) if count <= size or size == PLACES)
+        width = next(size for size in (1, FEW, WIDTH) if count <= size or size == WIDTH)
         given, scales = started.given, scales.swapaxes(0, 1)
 
         def attempt(which: NDArray[np.int64], s: Array, h: Array, state: Array, clock_error: Array) -> Array:
-            # Pad to `places` rows by repeating row 0, because XLA compiles for one size; drop them after.
-            full, real = np.zeros(places, dtype=int), len(which)
+            # Pad to `width` rows by repeating row 0, because XLA compiles for one size; drop them after.
+            full, real = np.zeros(width, dtype=int), len(which)
             full[:real] = np.arange(real)
             instants = np.empty((real, 6))
             instants[:, 0], instants[:, 1], instants[:, 2], instants[:, 3] = t0, s, h, clock_error
@@ -255,7 +255,7 @@ class HostMotions:
     def __init__(self, functions: Any) -> None:
         self._one, self._refused = functions, dict[int, ValueError]()
         self._rows = functions if isinstance(functions, HostMotion) else None
-        self.places = PLACES_OF_ROWS if self._rows and self._rows.steps else PLACES
+        self.width = WIDTH_OF_ROWS if self._rows and self._rows.steps else WIDTH
 
     @property
     def falls(self) -> bool:
