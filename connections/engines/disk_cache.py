@@ -6,7 +6,8 @@ Here every file contains the name of its function, the hash of all that is compi
 (`source_fingerprint`), which is in the file's name, too, and a checksum. So several versions of the sources
 share a folder, the user's, and nothing is written where the package is installed. If a file does not match,
 is cut off, or belongs to another program, the function is compiled again and the file is overwritten. If no
-folder can be written, functions are compiled in each process, and one warning says so.
+folder can be written, functions are compiled in each process, and one warning says so. Machine code that came
+with the package (`shipped_code`) goes first, by the same name, hash and checksum.
 """
 
 from __future__ import annotations
@@ -30,14 +31,20 @@ from connections.engines.internals.numba_names import (
     CompileResultCacheImpl,
     FunctionCache,
     NullCache,
+    begin_runtime,
     cache_folder_by_variable,
     compiled_from,
     dumps,
+    file_name,
     index_key,
+    load_by,
     locator,
     stamp,
+    unfit_for_linking,
+    without_bodies,
     write_by,
 )
+from connections.engines.shipped_code import read_shipped
 from connections.engines.source_fingerprint import fingerprint
 
 _NUMBERED = 2  # how names in machine code are: those of 1 may be those of another process, too
@@ -52,10 +59,11 @@ def cache_of(function: Any) -> Any:
     """
     sources = hashlib.sha256(f"{_NUMBERED} {fingerprint(function)}".encode()).hexdigest()
     try:
-        return _Cache(function, sources)
+        cache: Any = _Cache(function, sources)
     except RuntimeError:  # no folder can be written
-        _warn_once()
-        return _NoCache()
+        cache = _NoCache()
+    cache.shipped = _Shipped(function, sources)
+    return cache
 
 
 def machine_code_folder() -> Path | None:
@@ -92,7 +100,7 @@ class _Sealed(CompileResultCacheImpl):
     stamp: str
 
     def reduce(self, compiled: Any) -> tuple[str, str, bytes, bytes]:
-        content = dumps(super().reduce(compiled))
+        content = dumps(without_bodies(super().reduce(compiled)))
         return self.filename_base, self.stamp, hashlib.sha256(content).digest(), content
 
     def rebuild(self, target_context: Any, sealed: Any) -> Any:
@@ -100,37 +108,73 @@ class _Sealed(CompileResultCacheImpl):
         found, expected = (name, sources), (self.filename_base, self.stamp)
         if found != expected or seal != hashlib.sha256(content).digest():
             raise ValueError(f"the machine code of {self.filename_base} is damaged, or another function's")
-        return super().rebuild(target_context, pickle.loads(content))
+        return unfit_for_linking(super().rebuild(target_context, pickle.loads(content)))
 
 
-class _Cache(FunctionCache):
-    """Numba's cache of one function, in which a file that cannot be used counts as missing.
+class _Shipped(_Sealed):
+    """The machine code of one function that came with the package."""
+
+    _locator_classes = [locator(lambda: "")]
+
+    def __init__(self, function: Any, sources: str) -> None:
+        super().__init__(_python(function))
+        self.stamp = sources
+
+    def load(self, sig: Any, target_context: Any) -> Any:
+        """What is compiled for the types `sig`; None if nothing is, or if it is damaged."""
+        content = read_shipped(file_name(self.filename_base, self.stamp))
+        if content is None:
+            return None
+        begin_runtime(target_context)
+        try:
+            found = self.rebuild(target_context, pickle.loads(content))
+        except Exception:  # reading a damaged pickle can raise any error
+            return None
+        return found if found.signature.args == _types(sig) else None
+
+
+class _ShippedFirst:
+    """A cache that looks at what came with the package before it looks elsewhere.
 
     Attributes
     ----------
     on_missing : called, if it is given, before a function is compiled because no file holds it.
     """
 
-    _impl_class = _Sealed
+    shipped: _Shipped
     on_missing: Callable[[], None] | None = None
 
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        found = self.shipped.load(sig, target_context)
+        if found is None:
+            found = self._kept(sig, target_context)
+        if found is None and self.on_missing is not None:
+            self.on_missing()
+        return found
+
+    def _kept(self, sig: Any, target_context: Any) -> Any:
+        raise NotImplementedError
+
+
+class _Cache(_ShippedFirst, FunctionCache):
+    """Numba's cache of one function, in which a file that cannot be used counts as missing."""
+
+    _impl_class = _Sealed
+
     def __init__(self, function: Any, sources: str) -> None:
-        super().__init__((compiled_from(function) or {"function": function})["function"])
+        super().__init__(_python(function))
         stamp(self, sources)
         write_by(self, _writing)
 
     def _index_key(self, sig: Any, codegen: Any) -> Any:
         return index_key(sig, codegen)
 
-    def load_overload(self, sig: Any, target_context: Any) -> Any:
-        found = None
+    def _kept(self, sig: Any, target_context: Any) -> Any:
         try:
-            found = super().load_overload(sig, target_context)
+            return load_by(self, sig, target_context)
         except Exception:  # reading a damaged pickle can raise any error
             self.flush()
-        if found is None and self.on_missing is not None:
-            self.on_missing()
-        return found
+        return None
 
     def save_overload(self, sig: Any, compiled: Any) -> None:
         try:
@@ -146,14 +190,21 @@ class _Cache(FunctionCache):
             _warn_once()
 
 
-class _NoCache(NullCache):
+class _NoCache(_ShippedFirst, NullCache):
     """The cache of a function if no folder can be written: every file is missing."""
 
-    on_missing: Callable[[], None] | None = None
+    def _kept(self, sig: Any, target_context: Any) -> None:
+        _warn_once()
 
-    def load_overload(self, sig: Any, target_context: Any) -> None:
-        if self.on_missing is not None:
-            self.on_missing()
+
+def _python(function: Any) -> Any:
+    """The Python function that is compiled."""
+    return (compiled_from(function) or {"function": function})["function"]
+
+
+def _types(sig: Any) -> Any:
+    """The types of arguments, which stand alone for a function that Python calls, with the result's for C."""
+    return sig[0] if sig and isinstance(sig[0], tuple) else tuple(sig)
 
 
 @functools.cache

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-import llvmlite.binding as llvm
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic, lower_builtin, models, overload, register_model
@@ -25,11 +24,12 @@ from connections.engines.internals.numba_names import (
     get_or_insert_function,
     infer_global,
 )
+from connections.engines.internals.processor import compiled_features
 from connections.engines.source_fingerprint import running_code
 
 THIS_MODULE = running_code()
-# The number of doubles in the widest register of this processor.
-LANES = 8 if llvm.get_host_cpu_features().get("avx512f", False) else 4
+# The number of doubles in the widest register of the processor that Numba compiles for.
+LANES = 8 if "avx512f" in compiled_features() else 4
 VECTOR = ir.VectorType(ir.DoubleType(), LANES)
 INDEX = ir.IntType(32)
 # Products may be fused with sums. No flag lets LLVM assume that numbers are finite, so NaN is propagated.

@@ -21,6 +21,11 @@ names of the files, by what Numba tells whether they are current, and how it wri
 of the function's file and the number of its line, in whose place `stamp` puts a hash of all that is compiled
 into the function; so that files are of the user alone, and of each version of the sources.
 
+`_reduce` of its results, by `reduce`: the library's name, the kind "object", machine code, LLVM's text, and
+what else describes the function (`without_bodies`). `_shared_module`: the text that is linked into others.
+
+`rtsys` (numba.core.runtime), `_load_overload`: what machine code from a file needs, and how it is read.
+
 `FunctionIdentity`, `_unique_ids` (numba.core.bytecode): the number in the names of compiled functions. Numba
 counts from one in each process. So two functions of one name, such as two that are defined in a function,
 which two processes compile, may have one name in machine code, and a process that loads both from disk calls
@@ -47,6 +52,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+import llvmlite.binding as llvm
+from llvmlite import ir
 from numba import __version__ as VERSION
 from numba.core import cgutils, config
 from numba.core.bytecode import FunctionIdentity
@@ -54,6 +61,7 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataC
 from numba.core.ccallback import CFunc
 from numba.core.extending import _Intrinsic
 from numba.core.registry import CPUDispatcher
+from numba.core.runtime.nrt import rtsys
 from numba.core.serialize import dumps
 from numba.core.typing.templates import AbstractTemplate, ConcreteTemplate, infer_global
 
@@ -67,21 +75,26 @@ __all__ = [
     "FunctionCache",
     "NullCache",
     "address",
+    "begin_runtime",
     "c_function",
     "cache_folder_by_variable",
     "call_symbol",
     "compile_for",
     "compiled_from",
     "dumps",
+    "file_name",
     "get_or_insert_function",
     "index_key",
     "infer_global",
+    "load_by",
     "locator",
     "refuse_other_types",
     "set_cache",
     "stamp",
     "types_of",
     "unpack_tuple",
+    "unfit_for_linking",
+    "without_bodies",
     "write_by",
 ]
 
@@ -115,8 +128,13 @@ def stamp(cache: Any, text: str) -> None:
     Its `_impl`, which writes and reads what is in the file, gets the text, too.
     """
     cache._impl.stamp = text
-    name = f"{cache._impl.filename_base}-{text[:32]}"
+    name = file_name(cache._impl.filename_base, text)
     cache._cache_file = IndexDataCacheFile(cache.cache_path, name, text)
+
+
+def file_name(function: str, text: str) -> str:
+    """The name of a function's files, without an ending, for a `stamp`."""
+    return f"{function}-{text[:32]}"
 
 
 def index_key(signature: Any, codegen: Any) -> Any:
@@ -134,6 +152,46 @@ def compiled_from(value: Any) -> dict[str, Any] | None:
     if isinstance(value, _Intrinsic):
         return {"function": value._defn, "prefer_literal": value._prefer_literal, **value._ctor_kwargs}
     return None
+
+
+def load_by(cache: Any, signature: Any, target_context: Any) -> Any:
+    """What a cache holds for a signature, loaded without all that compiling needs. Raises any error of files.
+
+    Numba would first register the types and functions that it can compile, which takes 0.15 s.
+    """
+    begin_runtime(target_context)
+    return cache._load_overload(signature, target_context)
+
+
+def begin_runtime(target_context: Any) -> None:
+    """Give machine code that was read from a file the functions of Numba's runtime, which it calls."""
+    rtsys.initialize(target_context)
+
+
+def without_bodies(reduced: Any) -> Any:
+    """What Numba writes of a compiled function, with the names only of what LLVM's text defines.
+
+    The text, three quarters of a file and of the time to read it, is for functions that others are linked
+    into. Those that are written here are called by their addresses; `unfit_for_linking` says so to Numba.
+    """
+    (name, kind, data), *others = reduced
+    if kind != "object":
+        return reduced
+    defined, names = llvm.parse_bitcode(data[1]), ir.Module()
+    for function in defined.functions:
+        if not function.is_declaration:
+            body = ir.Function(names, ir.FunctionType(ir.VoidType(), ()), function.name)
+            ir.IRBuilder(body.append_basic_block()).unreachable()
+    for variable in defined.global_variables:
+        if not variable.is_declaration:
+            ir.GlobalVariable(names, ir.IntType(8), variable.name).initializer = ir.IntType(8)(0)
+    return (name, kind, (data[0], llvm.parse_assembly(str(names)).as_bitcode())), *others
+
+
+def unfit_for_linking(compiled: Any) -> Any:
+    """The compiled function, for which Numba raises RuntimeError if it is to be linked into another one."""
+    compiled.library._shared_module = None
+    return compiled
 
 
 def locator(folder: Callable[[], str | None]) -> Any:

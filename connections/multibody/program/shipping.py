@@ -1,0 +1,62 @@
+"""Machine code for a wheel: all recursions, compiled for levels of processors (`engines.shipped_code`).
+
+``python -m connections.multibody.program.shipping FOLDER LEVEL ...`` writes an archive for each level, and
+the hook of the build, ``hatch_build.py``, calls it if it is asked to.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from connections._children import environment, python_command
+from connections.engines.shipped_code import LEVELS, write_archive
+from connections.multibody.program.warm_up import cache_folder, warm_up
+
+
+def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> list[Path]:
+    """The paths of the archives of all recursions, one for each level; it takes minutes for each.
+
+    Parameters
+    ----------
+    folder : where they are written.
+    levels : of `LEVELS`. This processor must have a level whose code is compiled, because it runs.
+    processes : as in `warm_up`.
+
+    Raises
+    ------
+    ValueError : a level is none.
+    ChildProcessError : a process ended before it had compiled everything.
+    """
+    unknown = [level for level in levels if level not in LEVELS]
+    if unknown or not levels:
+        raise ValueError(f"levels: expected some of {', '.join(LEVELS)}, got {', '.join(unknown) or 'none'}")
+    written = []
+    for level in levels:
+        with tempfile.TemporaryDirectory() as cache:
+            chosen = {"NUMBA_CPU_NAME": level, "NUMBA_CPU_FEATURES": "", "NUMBA_CACHE_DIR": cache}
+            words = [] if processes is None else [str(processes)]
+            child = subprocess.run(python_command(_compile, *words), env=environment(**chosen), stdout=-1)
+            if child.returncode:
+                raise ChildProcessError(f"compiling for {level} ended with status {child.returncode}")
+            compiled = Path(child.stdout.decode().strip())
+            # One compiled function a file, because each is compiled for one type of each argument.
+            found = {file.name.removesuffix(".1.nbc"): file for file in compiled.glob("*.1.nbc")}
+            written.append(folder / f"{level}.zip")
+            write_archive(written[-1], {name: file.read_bytes() for name, file in found.items()})
+    return written
+
+
+def _compile() -> None:
+    """A child: compile everything for the processor that the environment names, and print the folder."""
+    warm_up(*map(int, sys.argv[1:]))
+    print(cache_folder())
+
+
+if __name__ == "__main__":
+    for path in ship(Path(sys.argv[1]), sys.argv[2:], os.cpu_count()):
+        print(f"{path}: {path.stat().st_size / 2**20:.1f} MB")
