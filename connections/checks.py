@@ -635,11 +635,12 @@ def require_choice(
     name: str, value: Any, choices: Iterable[str], error: type[Exception] = ValueError
 ) -> None:
     """Raise `TypeError` unless `value` is a text, and `error` unless it is one of the choices."""
+    if isinstance(value, str) and value in choices:
+        return
     expected = f"{name}: expected {alternatives([*map(repr, choices)])}, got "
     if not isinstance(value, str):
         raise TypeError(expected + words_of(value))
-    if value not in choices:
-        raise error(expected + shown(repr(value)) + did_you_mean(value, choices))
+    raise error(expected + shown(repr(value)) + did_you_mean(value, choices))
 
 
 def require_draws(samples: Any, seed: Any) -> None:
