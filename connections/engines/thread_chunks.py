@@ -23,13 +23,12 @@ def fill_chunks(count: int, fill: Callable[[slice], bool]) -> bool:
     many threads that each gets `WORTH_A_THREAD` of work. `fill` is called from several threads at the same
     time.
     """
-    threads = get_num_threads()
-    if threads == 1 or count <= ONE_PIECE:
+    if count <= ONE_PIECE or get_num_threads() == 1:
         return fill(slice(0, count))
     start = time.perf_counter()
     good = fill(slice(0, _FIRST))
     work = (time.perf_counter() - start) * (count / _FIRST - 1.0)
-    threads = int(min(threads, work / WORTH_A_THREAD if WORTH_A_THREAD else math.inf))
+    threads = int(min(get_num_threads(), work / WORTH_A_THREAD if WORTH_A_THREAD else math.inf))
     if threads < 2:
         return fill(slice(_FIRST, count)) and good
     size = LANES * -(-(count - _FIRST) // (4 * threads * LANES))

@@ -287,7 +287,7 @@ def test_each_thread_has_workspaces_of_its_own(linkage, loop, monkeypatch):
                 busy.remove(address)
         return good
 
-    monkeypatch.setattr(compiled, "require", lambda _: watched)
+    monkeypatch.setitem(vars(compiled), name, watched)
     monkeypatch.setattr(thread_chunks, "WORTH_A_THREAD", 0.0)
     monkeypatch.setattr(thread_chunks, "get_num_threads", lambda: 2)
     many = stepping_of(model)(np.hstack([q, P]), np.zeros((300, 2 * model.nv)), np.ones(1), H, 1)

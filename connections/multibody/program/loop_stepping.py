@@ -42,7 +42,7 @@ class LoopSteps:
 
     def __init__(self, model: Any) -> None:
         self._model, self._program, self._loops = model, model.program, model.program.loops
-        self._function = compiled.require("loop_steps_rows")
+        self._function = compiled.loop_steps_rows
         self._last: dict[bytes, Array] = {}  # solutions that were followed from the reference, by q
         spanning = model.kinematics.spanning
         self._turns = [e.q.start for e in spanning.elements if isinstance(e.joint, Revolute)]

@@ -51,15 +51,15 @@ def stepped(
     shares, h, count : of a step, its length, and how many are made.
     guess : (m, history_size(nv)), as `before` there.
     """
+    y, forces = np.ascontiguousarray(y), np.ascontiguousarray(forces)
     before = np.zeros((len(y), history_size(model.nv))) if guess is None else np.ascontiguousarray(guess)
-    out = np.empty((len(y), model.nq + model.nv + before.shape[1] + 3))
-    rows = np.ascontiguousarray(y), np.ascontiguousarray(forces), before, np.full((len(y), 1), float(h))
-    plan, memories = np.append(float(count), shares), model.program.memories
-    function = compiled.require("variational_rows")
+    lengths, plan = np.full((len(y), 1), float(h)), np.append(float(count), shares)
+    out = np.empty((len(y), y.shape[1] + before.shape[1] + 3))
+    memories, function = model.program.memories, compiled.variational_rows
 
-    def fill(chunk: slice) -> bool:
+    def fill(at: slice) -> bool:
         memory = memories.take()
-        good: bool = function(memory, *(row[chunk] for row in rows), plan, out[chunk])
+        good: bool = function(memory, y[at], forces[at], before[at], lengths[at], plan, out[at])
         memories.give_back(memory)
         return good
 
