@@ -37,7 +37,7 @@ from connections.checks import (
 )
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential, controlled_at
 from connections.coriolis.variational import DiscreteSystem
-from connections.coriolis.variational_motion import is_variational, variational_motion
+from connections.coriolis.variational_motion import DiscreteSteps, is_variational, variational_motion
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.compilation import shape_of
 from connections.evaluation.describing import Described
@@ -409,10 +409,8 @@ class NonholonomicSystem(Described, Parametrized):
             if control is not None:
                 require_function("control", control, CONTROL)
             kept = control is None and self.forces is None and self.drift is None
-            discrete = DiscreteNonholonomic(self, control)
-            return variational_motion(
-                "simulate", self, arguments, times, step, order, discrete, conserving=kept
-            )
+            steps = DiscreteSteps(DiscreteNonholonomic(self, control))
+            return variational_motion("simulate", self, arguments, times, step, order, steps, kept)
         solver = Solver.of("simulate", {**options, "method": method}, TOLERANCE / 2.0)
         return Trajectories.of(self).motion(
             "simulate", PytreePartial(self._flow, control), arguments, times, solver

@@ -26,7 +26,13 @@ from connections.affine.symmetry import GroupAction
 from connections.checks import as_result, require_function, require_same_frame, require_shape, require_type
 from connections.coriolis.matrix import coriolis_matrix_at
 from connections.coriolis.variational import DiscreteSystem
-from connections.coriolis.variational_motion import Steps, is_variational, require_kept, variational_motion
+from connections.coriolis.variational_motion import (
+    DiscreteSteps,
+    Steps,
+    is_variational,
+    require_kept,
+    variational_motion,
+)
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, PytreePartial, with_parameters
@@ -499,23 +505,17 @@ class MechanicalSystem(Described, Parametrized):
             require_untraced_symmetry(*(item.value for item in arguments), times)
             if driven:
                 raise ValueError("symmetry: no momentum is conserved under forces or a control")
-        discrete, steps = self._discrete(control), self._variational_steps(control)
-        motion = variational_motion(
-            "simulate", self, arguments, times, step, order, discrete, steps, not driven
-        )
+        steps = self._variational_steps(control)
+        motion = variational_motion("simulate", self, arguments, times, step, order, steps, not driven)
         if symmetry is not None:
             q0 = arguments[0].value
             with broken_symmetry_told("simulate", self.metric, self.potential_at, symmetry, q0):
                 require_kept("simulate", self, self.metric, symmetry, self._nabla, motion)
         return motion
 
-    def _discrete(self, control: Forces | None) -> DiscreteSystem:
-        """The definition of variational steps under `control`."""
-        return DiscreteMechanics(self, control)
-
-    def _variational_steps(self, control: Forces | None) -> Steps | None:
-        """The variational steps under `control` in compiled code, or None for those of the definition."""
-        return None
+    def _variational_steps(self, control: Forces | None) -> Steps:
+        """The variational steps under `control`."""
+        return DiscreteSteps(DiscreteMechanics(self, control))
 
     def _arguments(self, q: Any, **vectors: Any) -> list[Argument]:
         n = (self.metric.frame.dim,)

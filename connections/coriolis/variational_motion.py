@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import jax
@@ -69,16 +69,11 @@ class Stepping(NamedTuple):
     Parameters
     ----------
     step : h [s], with the sign of the time's direction.
-    order : 2 or 4.
+    shares : lengths of the parts of a step, relative to it.
     """
 
     step: Any
-    order: int
-
-    @property
-    def shares(self) -> Array:
-        """Lengths of the parts of a step, relative to it."""
-        return np.array(SHARES[self.order])
+    shares: Array
 
 
 class Steps(Protocol):
@@ -90,6 +85,10 @@ class Steps(Protocol):
     """
 
     sizes: ClassVar[tuple[int, ...]]
+
+    @property
+    def system(self) -> DiscreteSystem:
+        """The definition of these steps, for JAX."""
 
     def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, n)."""
@@ -106,18 +105,23 @@ class DiscreteSteps:
     sizes: ClassVar[tuple[int, ...]] = WIDTH
 
     def __init__(self, system: DiscreteSystem) -> None:
-        self._begin, self._advance = compiled(_begin_rows, system), compiled(_advance_rows, system)
+        self.system = system
+
+    @cached_property
+    def _compiled(self) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        """The beginning and the steps of rows."""
+        return compiled(_begin_rows, self.system), compiled(_advance_rows, self.system)
 
     def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, n) (`Steps.begin`)."""
-        begun: VariationalMotion = jax.tree_util.tree_map(np.asarray, self._begin(q, v))
+        begun: VariationalMotion = jax.tree_util.tree_map(np.asarray, self._compiled[0](q, v))
         return begun
 
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: VariationalMotion
     ) -> tuple[VariationalMotion, RecordedValues]:
         """The courses after `counts` (GOALS,) of steps, and the values after each, (m, GOALS, ...)."""
-        found = self._advance(stepping.step, stepping.shares, t0, counts, course)
+        found = self._compiled[1](stepping.step, stepping.shares, t0, counts, course)
         after, recorded = jax.tree_util.tree_map(np.asarray, found)
         return VariationalMotion(*after), RecordedValues(*recorded)
 
@@ -166,9 +170,8 @@ def variational_motion(
     times: Any,
     step: Any,
     order: int | None,
-    system: DiscreteSystem,
-    steps: Steps | None = None,
-    conserving: bool = False,
+    steps: Steps,
+    conserving: bool,
 ) -> Motion:
     """The motion of a discrete system, at the requested times.
 
@@ -178,8 +181,7 @@ def variational_motion(
     owner : object with ``frame``, ``valid_at(q)`` and ``explain(q)``.
     arguments : q0 and v0.
     times, step, order : as of `MechanicalSystem.simulate`.
-    system : makes the steps where JAX traces.
-    steps : makes them elsewhere; those of `system` if None.
+    steps : makes the steps; their definition does where JAX traces.
     conserving : whether the energy is conserved by the continuous motion.
     """
     arrays = [as_array(item.name, item.value, item.core) for item in arguments]
@@ -191,16 +193,12 @@ def variational_motion(
     counts, stepping = stepping_of(np.asarray(times), step, order)
     rows = [_as_rows(array, batch) for array in arrays]
     if is_traced_now(step, *arrays):
-        recorded = _traced(system, stepping, times, counts, *rows)
+        recorded = _traced(steps.system, stepping, times, counts, *rows)
     elif 0 in batch:
         recorded = _nothing(rows, len(counts))
     else:
-        made = steps or DiscreteSteps(system)
-        recorded = _Followed(name, owner, system, made, stepping, np.asarray(times), counts, batch).rows(
-            *rows
-        )
-    motion = _motion(times, recorded, batch, conserving)
-    return replace(motion, **_fields_as_given(motion, arguments))
+        recorded = _Followed(name, owner, steps, stepping, np.asarray(times), counts, batch).rows(*rows)
+    return as_given(_motion(times, recorded, batch, conserving), *(item.value for item in arguments))
 
 
 def stepping_of(times: Array, step: Any, order: int | None) -> tuple[NDArray[np.int64], Stepping]:
@@ -229,7 +227,7 @@ def stepping_of(times: Array, step: Any, order: int | None) -> tuple[NDArray[np.
         raise ValueError(
             f"step: {h:g} does not divide times[{i}] - times[{i - 1}] = {length:.9g}; {near:.9g} would"
         )
-    return counts.astype(np.int64), Stepping(sign * h, 2 if order is None else order)
+    return counts.astype(np.int64), Stepping(sign * h, np.array(SHARES[order or 2]))
 
 
 def require_kept(
@@ -276,7 +274,6 @@ class _Followed(NamedTuple):
 
     name: str
     owner: Any
-    system: DiscreteSystem
     steps: Steps
     stepping: Stepping
     times: Array
@@ -293,9 +290,8 @@ class _Followed(NamedTuple):
             for begin in range(0, count, width):
                 which = np.minimum(np.arange(begin, begin + width), count - 1)
                 share = begin / count, min(width, count - begin) / count
-                found = self._some(which, q0[which], v0[which], tick, share)
-                parts.append(RecordedValues(*(leaf[: count - begin] for leaf in found)))
-        return RecordedValues(*(np.concatenate(leaves) for leaves in zip(*parts, strict=True)))
+                parts.append(self._some(which, q0[which], v0[which], tick, share))
+        return RecordedValues(*(np.concatenate(leaves)[:count] for leaves in zip(*parts, strict=True)))
 
     def _some(
         self, which: NDArray[np.int64], q0: Array, v0: Array, tick: Ticks, share: tuple[float, float]
@@ -351,7 +347,8 @@ class _Followed(NamedTuple):
         It is looked for at the ends and the middles of the parts of the step, on the way that its first
         velocity leads.
         """
-        system, frame = self.system, self.system.metric.frame
+        system = self.steps.system
+        frame = system.metric.frame
         q, P = (jnp.asarray(array[row]) for array in course[:2])
         h, ends = float(self.stepping.step), np.concatenate([[0.0], np.cumsum(self.stepping.shares)])
         w = system.components_at(q, P)
@@ -453,13 +450,6 @@ def _motion(times: Any, found: RecordedValues, batch: tuple[int, ...], conservin
         drift = relative_drift(value, largest, value[:, :1], numpy).reshape(*batch, value.shape[1])
     q, v = (array.reshape(*batch, *array.shape[1:]) for array in (found.q, found.v))
     return Motion(times if isinstance(times, jax.Array) else np.array(times), q, v, drift=drift)
-
-
-def _fields_as_given(motion: Motion, arguments: tuple[Argument, ...]) -> dict[str, Any]:
-    fields = {"times": motion.times, "q": motion.q, "v": motion.v, "drift": motion.drift}
-    given = (item.value for item in arguments)
-    found: dict[str, Any] = as_given(fields, *given)
-    return found
 
 
 def _as_rows(array: Any, batch: tuple[int, ...]) -> Any:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from connections.affine.motions.host_motions import on_host
+from connections.coriolis.system import Forces, MechanicalSystem
 from connections.coriolis.variational import UNSOLVED, RecordedValues, VariationalMotion
 from connections.coriolis.variational_motion import Stepping
+from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.host_kinematics import configuration
 from connections.multibody.program.loop_stepping import stepping_of
 from connections.multibody.program.stepping import Stepped, history_size
@@ -25,15 +27,24 @@ class RobotSteps:
 
     Parameters
     ----------
+    owner : the robot under gravity.
     model : the robot.
-    force : (t, q, v) -> (nv,), of a control; None for none. A step has its forces at both ends, at the
-        velocity of the step, so that it stays its own adjoint.
+    control : (t, q, v) -> (nv,); None for none. A step has its forces at both ends, at the velocity of the
+        step, so that it stays its own adjoint.
     """
 
     sizes: ClassVar[tuple[int, ...]] = ()
 
-    def __init__(self, model: Any, force: Callable[..., Array] | None) -> None:
-        self._model, self._force, self._stepped = model, force, stepping_of(model)
+    def __init__(self, owner: MechanicalSystem, model: Any, control: Forces | None) -> None:
+        self._owner, self._model, self._control, self._force = owner, model, control, None
+        if control is not None:
+            self._force = on_host(control, (model.nv,), "control(t, q, v)")
+        self._stepped = stepping_of(model)
+
+    @property
+    def system(self) -> DiscreteRobot:
+        """The definition of these steps, for JAX."""
+        return DiscreteRobot(self._owner, self._model, self._control)
 
     def begin(self, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, nv) (`Steps.begin`).
@@ -42,7 +53,8 @@ class RobotSteps:
         ------
         PointError : a quaternion is not of norm one.
         """
-        q = configuration(self._model.kinematics, "q0", q)
+        if self._model.kinematics.quaternions:
+            q = configuration(self._model.kinematics, "q0", q)
         still, none = np.zeros((len(q), 2 * self._model.nv)), np.zeros(len(q), int)
         P = self._stepped(np.hstack([q, v]), still, np.ones(1), 1.0, -2).P
         guess = np.zeros((len(q), history_size(v.shape[1])))
@@ -135,13 +147,12 @@ class RobotSteps:
 
 def _after(course: VariationalMotion, rows: NDArray[np.int64], found: Stepped) -> VariationalMotion:
     """The course in which these rows went on."""
-    new = VariationalMotion(*(np.array(leaf) for leaf in course))
+    new = VariationalMotion(*map(np.array, course))
     new.why[rows] = found.why
     new.steps[rows] += found.steps
-    good = rows[found.why == 0]
-    new.q[good], new.P[good], new.guess[good] = (
-        leaf[found.why == 0] for leaf in (found.q, found.P, found.guess)
-    )
+    made = found.why == 0
+    good = rows[made]
+    new.q[good], new.P[good], new.guess[good] = found.q[made], found.P[made], found.guess[made]
     return new
 
 

@@ -37,7 +37,6 @@ from connections.evaluation.parameters import Parametrized
 from connections.multibody.as_geometry.host_robot import HostRobot
 from connections.multibody.as_geometry.recursive_connection import Definitions, RecursiveConnection
 from connections.multibody.as_geometry.robot_steps import RobotSteps
-from connections.multibody.definition.discrete_robot import DiscreteRobot
 from connections.multibody.definition.recursions import body_contorsion_at
 from connections.multibody.definition.robot_definition import Embedded
 
@@ -194,16 +193,9 @@ class RobotSystem(ByContent, MechanicalSystem):
         """D of beta times vectors."""
         return 0.0 if self.beta is None else jnp.einsum(product, self._beta_part, *vectors)
 
-    def _discrete(self, control: Forces | None) -> DiscreteRobot:
-        """The definition of variational steps under gravity and control."""
-        return DiscreteRobot(self, self.model, control)
-
     def _variational_steps(self, control: Forces | None) -> RobotSteps:
         """The variational steps under gravity and control by the recursion."""
-        force = None
-        if control is not None:
-            force = on_host(control, (self.model.kinematics.nv,), "control(t, q, v)")
-        return RobotSteps(self.model, force)
+        return RobotSteps(self, self.model, control)
 
     def _momenta_of(self, symmetry: GroupAction) -> Momenta:
         """The momenta of a symmetry; the motion is that of the Levi-Civita connection, whatever C is."""
