@@ -34,7 +34,7 @@ from connections.evaluation.memory_chunks import (
     piece_size,
     require_room_for_one,
 )
-from connections.evaluation.parameters import Function, Parametrized, PytreePartial, cache_of
+from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of, identities
 
 MOST_KEPT = 64  # compiled definitions cached per owner; only owners with many functions of users have more
 
@@ -177,12 +177,7 @@ def _pair_of(
     """The compiled definition, of one point and of batches, cached with the owner."""
     function, things = _function_and_owners(definition)
     shape = tuple((item.core, item.batched) for item in arguments)
-    key = (
-        function,
-        tuple(thing if isinstance(thing, Function) else id(thing) for thing in things),
-        shape,
-        checked,
-    )
+    key = function, identities(things), shape, checked
     known = cache_of(owner).setdefault(_pair_of, {})
     found = known.get(key)
     if found is None:

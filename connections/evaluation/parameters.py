@@ -16,7 +16,7 @@ import abc
 import functools
 import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import FunctionType, MethodType
 from typing import Any, Generic, TypeVar
 
@@ -152,6 +152,11 @@ class PytreePartial(Generic[Value]):
         result: PytreePartial[Any] = object.__new__(cls)
         result.function, result.things = function, _without_static_parts(tuple(things))
         return result
+
+
+def identities(things: Iterable[Any]) -> tuple[Any, ...]:
+    """The key of these objects, each by its id, functions of users by theirs: valid while they are held."""
+    return tuple(thing if isinstance(thing, Function) else id(thing) for thing in things)
 
 
 def as_attribute(value: Any) -> Any:

@@ -212,7 +212,7 @@ class Solver:
             max_step=_longest(options.get("max_step")),
             max_steps=_count("max_steps", options.get("max_steps")),
         )
-        partial, estimate = (_flag(name, options.get(name, False)) for name in ("allow_partial", "estimate"))
+        partial, estimate = _flag("allow_partial", options), _flag("estimate", options)
         events, method = _events(options.get("events")), options.get("method", METHODS[0])
         require_choice("method", method, METHODS)
         times = _times(options.get("breakpoints"))
@@ -267,7 +267,8 @@ def _count(name: str, value: Any) -> float:
     return number
 
 
-def _flag(name: str, value: Any) -> bool:
+def _flag(name: str, options: Mapping[str, Any]) -> bool:
+    value = options.get(name, False)
     if not isinstance(value, bool | np.bool_):
         raise TypeError(f"{name}: expected True or False, got {value!r}")
     return bool(value)

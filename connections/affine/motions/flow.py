@@ -31,6 +31,7 @@ from connections.affine.motions.jax_motions import (
     OneMotion,
     by_rows,
     motion_of,
+    no_values,
     position_and_velocity,
 )
 from connections.affine.motions.motion import AnyMotion, Motion, followed_by
@@ -55,7 +56,7 @@ from connections.evaluation.boundary import (
     require_admissible,
 )
 from connections.evaluation.compilation import compiled
-from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
+from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of, identities
 from connections.geometry.frames import FrameField
 from connections.integration.driver import (
     TOO_SHORT,
@@ -230,8 +231,8 @@ class Trajectories(Parametrized):
     @classmethod
     def of(cls, owner: Any) -> Trajectories:
         """The owner's integrations, cached with it."""
-        known: Trajectories = cache_of(owner).setdefault(cls, cls(owner))
-        return known
+        known: Trajectories | None = cache_of(owner).get(cls)
+        return cache_of(owner).setdefault(cls, cls(owner)) if known is None else known
 
     @property
     def frame(self) -> FrameField:
@@ -385,22 +386,15 @@ class Trajectories(Parametrized):
         since: Any,
     ) -> tuple[Any, dict[str, Any]]:
         """The values (m, T, ...) of m motions by `integration.driver`, and further fields of a `Motion`."""
-        motions: JaxMotions | HostMotions
-        flow, count = recipe(), math.prod(batch)
+        count = math.prod(batch)
+        if not count:
+            values = no_values(PytreePartial(motion_of, self, recipe), rows, times)
+            if not solver.events:
+                return values, _no_events(solver)
+            came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
+            return values, dict(zip(("event_times", "event_states"), came, strict=True))
+        flow, motions = self._equation(recipe, rows, solver.stiff)
         settings = flow.settings(solver.settings)
-        if solver.stiff:
-            flow = replace(flow, host=None)  # of which there are no derivatives
-        if flow.host is None or not count:
-            layout = flow.layout(*(row[0] for row in rows)) if count else None
-            motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout, solver.stiff)
-            if not count:
-                values = motions.nothing(rows, times)
-                if not solver.events:
-                    return values, _no_events(solver)
-                came = Events.of_no_motion(len(solver.events), *position_and_velocity(values))
-                return values, dict(zip(("event_times", "event_states"), came, strict=True))
-        else:
-            motions = HostMotions(flow.host)
         started = motions.start(rows, count)
         for far in np.flatnonzero(~started.near):
             require_admissible(self.owner, first, rows[0][far])
@@ -476,6 +470,28 @@ class Trajectories(Parametrized):
             error.failed = tuple(failed)
             error.motion = _until_stopped(good, partial_values, more, batch)
             raise
+
+    def _equation(
+        self, recipe: PytreePartial[Flow[Any]], rows: tuple[np.ndarray, ...], stiff: bool
+    ) -> tuple[Flow[Any], JaxMotions | HostMotions]:
+        """The flow, and its functions of many motions.
+
+        The last ones that JAX has compiled are kept: to find them anew takes as long as a short motion.
+        """
+        key = recipe.function, identities(recipe.things), stiff, tuple(row.shape[1:] for row in rows)
+        known = cache_of(self)
+        if Flow in known and known[Flow][0] == key:
+            found: tuple[Flow[Any], JaxMotions] = known[Flow][1]
+            return found
+        flow = recipe()
+        if stiff:
+            flow = replace(flow, host=None)  # of which there are no derivatives
+        if flow.host is not None:
+            return flow, HostMotions(flow.host)
+        layout = flow.layout(*(row[0] for row in rows))
+        motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout, stiff)
+        known[Flow] = key, (flow, motions), recipe  # which holds the things, so that no others get their ids
+        return flow, motions
 
     def _raise(
         self,

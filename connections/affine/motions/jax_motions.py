@@ -139,22 +139,19 @@ class JaxMotions:
     Parameters
     ----------
     make : () -> the functions of one motion, bound to the objects that it depends on.
-    layout : of the flat state; None if there is no motion.
+    layout : of the flat state.
     stiff : whether steps are those of Radau's method.
     """
 
-    def __init__(
-        self, make: PytreePartial[OneMotion], layout: StateLayout | None, stiff: bool = False
-    ) -> None:
-        self._make, self.width = make, WIDTH
+    def __init__(self, make: PytreePartial[OneMotion], layout: StateLayout, stiff: bool = False) -> None:
+        self.width = WIDTH
         self._start, self._record, self._terms = (
             compiled(at, make) for at in (_initial_states, _records_of_rows, _terms_of_one)
         )
-        if layout is not None:
-            self._step, self._stretch = (
-                compiled(at, make, LayoutKey.of(layout))
-                for at in (_stiff_step_of_rows if stiff else _step_of_rows, _several_steps)
-            )
+        self._step, self._stretch = (
+            compiled(at, make, LayoutKey.of(layout))
+            for at in (_stiff_step_of_rows if stiff else _step_of_rows, _several_steps)
+        )
 
     def start(self, rows: tuple[Array, ...], count: int) -> InitialStates:
         """The initial states of m = `count` motions with the arguments `rows`, each (m, ...)."""
@@ -228,17 +225,6 @@ class JaxMotions:
             return found[0]
         q, v = (np.concatenate(part) for part in zip(*found, strict=True))
         return q, v
-
-    def nothing(self, rows: tuple[Array, ...], times: Array) -> Any:
-        """The values (0, T, ...) of an empty batch: shapes are traced, nothing is computed."""
-
-        def recorded(*own: jax.Array) -> Any:
-            motion = self._make()
-            given, y, _, _ = motion.start(*own)
-            return motion.record(jnp.zeros(()), y, *given)[0]
-
-        shapes = jax.eval_shape(recorded, *(jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows))
-        return jax.tree_util.tree_map(lambda leaf: np.zeros((0, len(times), *leaf.shape)), shapes)
 
     def refused_at(self, motion: int) -> None:
         """No step raises errors."""
@@ -380,6 +366,23 @@ def by_rows(function: Callable[[NDArray[np.int64]], Any], count: int, size: int)
         function(np.minimum(np.arange(begin, begin + size), count - 1)) for begin in range(0, count, size)
     ]
     return jax.tree_util.tree_map(lambda *leaves: np.concatenate(leaves)[:count], *parts)
+
+
+def no_values(make: Callable[[], OneMotion], rows: tuple[Array, ...], times: Array) -> Any:
+    """The values (0, T, ...) of an empty batch: shapes are traced, nothing is computed.
+
+    Parameters
+    ----------
+    make, rows : as of `JaxMotions`, and its `start`.
+    """
+
+    def recorded(*own: jax.Array) -> Any:
+        motion = make()
+        given, y, _, _ = motion.start(*own)
+        return motion.record(jnp.zeros(()), y, *given)[0]
+
+    shapes = jax.eval_shape(recorded, *(jax.ShapeDtypeStruct(row.shape[1:], row.dtype) for row in rows))
+    return jax.tree_util.tree_map(lambda leaf: np.zeros((0, len(times), *leaf.shape)), shapes)
 
 
 # --- private ---------------------------------------------------------------------------------------------

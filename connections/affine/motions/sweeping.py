@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.motions.flow import Flow, Trajectories, motions_with_progress
-from connections.affine.motions.jax_motions import JaxMotions, OneMotion
+from connections.affine.motions.jax_motions import JaxMotions, OneMotion, no_values
 from connections.checks import IntegrationError, keep_motion
 from connections.evaluation.boundary import require_admissible
 from connections.evaluation.parameters import PytreePartial
@@ -45,10 +45,11 @@ def sweep_motions(
     and Ctrl-C, have the values of all members until then, and NaN after (`checks.kept_motion`).
     """
     flow = member(jnp.asarray(numbers[0] if len(numbers) else np.zeros(numbers.shape[1])))[1]
-    motions = JaxMotions(PytreePartial(_motion_of_member, member), flow.layout(*start))
+    make = PytreePartial(_motion_of_member, member)
     rows = (numbers, *(np.broadcast_to(array, (len(numbers), *array.shape)) for array in start))
     if not len(numbers):
-        return motions.nothing(rows, times)
+        return no_values(make, rows, times)
+    motions = JaxMotions(make, flow.layout(*start))
     started = motions.start(rows, len(numbers))
     settings = flow.settings(solver.settings)
     scales = np.stack([started.origin, np.zeros_like(started.origin)])
