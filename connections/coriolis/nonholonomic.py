@@ -4,7 +4,7 @@ In the basis X_k of the distribution vdot^k + Gamma~^k_ij v^i v^j = Y^k_a u^a, q
 force is the residual of Newton's law, R = H (nabla_v v) + g - F. It vanishes on the distribution, so
 R = W^T lambda.
 
-Constraints may move: V = A vbar + v_0(q), W V = W v_0, of a turntable, of a conveyor. Their force still
+Constraints may move: V = A vbar + v_0(t, q), W V = W v_0, of a turntable, of a conveyor. Their force still
 vanishes on the distribution (d'Alembert's principle), so that its power is <R, v_0>, which is the rate of the
 energy. Source: [Z] section 3, eqs. (4), (5); [FS].
 """
@@ -22,7 +22,7 @@ import numpy as np
 from connections._jax import Array, ArrayLike
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import DistributionFrame
-from connections.affine.motions.flow import Flow, Record, State, Trajectories
+from connections.affine.motions.flow import Flow, Record, State, Trajectories, as_times
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_of, motion_units
 from connections.checks import (
@@ -34,6 +34,7 @@ from connections.checks import (
     require_function,
     require_shape,
     require_type,
+    takes,
 )
 from connections.coriolis.system import FORCES, Forces, MechanicalSystem, Potential, controlled_at
 from connections.coriolis.variational import DiscreteSystem
@@ -49,7 +50,7 @@ from connections.geometry.numerics.scales import inverse_lengths_of
 from connections.integration.solver import Solver, StepOptions
 
 _FEASIBLE = 1e-9  # the largest part of a velocity outside the distribution, relative to its length
-DRIFT = "q -> velocity v_0 (n,)"  # in an error
+DRIFT = "q -> velocity v_0 (n,), or of (t, q)"  # in an error
 CONTROL = "(t, q, v) -> controls (a,)"  # in an error
 TOLERANCE = 1e-11  # of a step; smaller than usual, because ambient components change faster than most others
 
@@ -65,9 +66,9 @@ class NonholonomicSystem(Described, Parametrized):
     potential : optional, q (nq,) -> V [J]; JAX-traceable.
     forces : optional, (t, q, vbar) -> F (n,), covector in the ambient metric's frame; JAX-traceable.
     inputs : optional, q -> (a, n), covectors that the controls u (a,) multiply; JAX-traceable.
-    drift : optional, q (nq,) -> v_0 (n,), in the ambient metric's frame: the velocity for vbar = 0 where what
-        constrains the system moves itself, as a turntable or a conveyor does; JAX-traceable. The forms W of
-        the connection then mean W (V - v_0) = 0.
+    drift : optional, q (nq,) -> v_0 (n,), or (t, q) -> v_0, in the ambient metric's frame: the velocity for
+        vbar = 0 where what constrains the system moves itself, as a turntable or a conveyor does;
+        JAX-traceable. The forms W of the connection then mean W (V - v_0) = 0.
 
     Attributes
     ----------
@@ -101,10 +102,11 @@ class NonholonomicSystem(Described, Parametrized):
     potential: Potential | None = None
     forces: Forces | None = None
     inputs: PointFunction | None = None
-    drift: PointFunction | None = None
+    drift: Callable[..., Any] | None = None
     controls: int = field(init=False)
     frame: DistributionFrame = field(init=False)
     _in_basis: MechanicalSystem = field(init=False)  # for vbar alone, without a drift
+    _timed: bool = field(init=False)  # whether the drift is a function of (t, q)
 
     def __post_init__(self) -> None:
         call = "write NonholonomicSystem(ConstrainedConnection(metric, basis))"
@@ -115,8 +117,10 @@ class NonholonomicSystem(Described, Parametrized):
             "inputs": "q -> covectors (a, n)",
             "drift": DRIFT,
         }
+        timed = callable(self.drift) and not takes(self.drift, 1) and takes(self.drift, 2)
+        object.__setattr__(self, "_timed", timed)
         for name, form in functions.items():
-            if getattr(self, name) is not None:
+            if getattr(self, name) is not None and not (timed and name == "drift"):
                 require_function(name, getattr(self, name), form)
         nabla, n = self.connection, self.connection.ambient.frame.dim
         object.__setattr__(self, "frame", nabla.frame)
@@ -124,9 +128,9 @@ class NonholonomicSystem(Described, Parametrized):
         if len(shape) != 2 or shape[1] != n:
             raise ShapeError("inputs", ("a", n), shape)
         object.__setattr__(self, "controls", shape[0])
-        shape = shape_of("drift(q)", self.drift_at, (nabla.frame.ambient_dim,))
+        shape = shape_of(self._drift_in_words, self.drift_at, (nabla.frame.ambient_dim,))
         if shape != (n,):
-            raise ShapeError("drift(q)", (n,), shape)
+            raise ShapeError(self._drift_in_words, (n,), shape)
 
         def in_basis(t: Any, q: jax.Array, v: jax.Array) -> jax.Array:
             return nabla.basis_at(q).T @ self.forces_at(t, q, v)
@@ -168,19 +172,20 @@ class NonholonomicSystem(Described, Parametrized):
         """V(q), a scalar; zero without a potential."""
         return self._in_basis.potential_at(q)
 
-    def drift_at(self, q: jax.Array) -> jax.Array:
-        """v_0(q), (n,); zero without a drift."""
+    def drift_at(self, q: jax.Array, t: Any = 0.0) -> jax.Array:
+        """v_0(t, q), (n,); zero without a drift."""
         n = self.connection.ambient.frame.dim
-        return jnp.zeros(n) if self.drift is None else as_result("drift(q)", self.drift(q))
+        if self.drift is None:
+            return jnp.zeros(n)
+        return as_result(self._drift_in_words, self.drift(t, q) if self._timed else self.drift(q))
 
-    def velocity_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+    def velocity_at(self, q: jax.Array, v: jax.Array, t: Any = 0.0) -> jax.Array:
         """A vbar + v_0, (n,)."""
-        V = self.connection.basis_at(q) @ v
-        return V if self.drift is None else V + self.drift_at(q)
+        return self._moved_by_drift(q, self.connection.basis_at(q) @ v, t)
 
-    def energy_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+    def energy_at(self, q: jax.Array, v: jax.Array, t: Any = 0.0) -> jax.Array:
         """(1/2) |A vbar + v_0|^2 + V, a scalar."""
-        V = self.velocity_at(q, v)
+        V = self.velocity_at(q, v, t)
         return 0.5 * self.connection.ambient_metric.inner_at(q, V, V) + self.potential_at(q)
 
     def forward_dynamics_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
@@ -190,56 +195,56 @@ class NonholonomicSystem(Described, Parametrized):
         """
         if self.drift is None:
             return self._in_basis.forward_dynamics_at(q, v, self._pulled_at(q, u), t)
-        V, turning = self._moved_at(q, v)
+        V, turning = self._moved_at(q, v, t)
         return self.frame.components_at(q) @ (self._free_at(q, V, v, u, t) - turning)
 
     def acceleration_at(self, q: jax.Array, V: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """dV/dt of a feasible V, (n,): P (H^-1 (F_a u^a + F - g) - Gamma(V, V)) - (L_V P_perp) V.
 
-        With a drift, P (...) + P_perp (L_V v_0) - (L_V P_perp) (V - v_0). If the constraints are given as
-        forms, no basis is used, so this is regular where a basis is singular.
+        With a drift, P (...) + P_perp (dv_0/dt + L_V v_0) - (L_V P_perp) (V - v_0). If the constraints are
+        given as forms, no basis is used, so this is regular where a basis is singular.
         """
-        free = self._free_at(q, V, self.components_at(q, V), u, t)
+        rates = self._rates_at(q, V if self.drift is None else V - self.drift_at(q, t), u, t)
+        return rates[0] if self.drift is None else rates[0] + rates[1]
+
+    def _rates_at(self, q: jax.Array, U: jax.Array, u: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
+        """Rates of U = A vbar in the ambient frame, and of v_0, (n,) each, for the velocity U + v_0."""
+        ambient, v = self.connection.ambient.frame, self._own_at(q, U)
+        V = self._moved_by_drift(q, U, t)
+        free = self._free_at(q, V, v, u, t)
         if self.drift is None:
-            return self.connection.feasible_rate_at(q, V, free)
-        direction = self.connection.ambient.frame.matrix_at(q) @ V
-        drift, drift_rate = jax.jvp(self.drift_at, (q,), (direction,))
-        rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)
-        moved: jax.Array = drift_rate + rate
-        return moved
+            return self.connection.feasible_rate_at(q, V, free), jnp.zeros_like(V)
+        now = jnp.asarray(t, dtype=float)
+        moving = jnp.ones_like(now), ambient.matrix_at(q) @ V
+        drift_rate = jax.jvp(lambda s, p: self.drift_at(p, s), (now, q), moving)[1]
+        return self.connection.feasible_rate_at(q, U, free - drift_rate, along=V), drift_rate
 
-    def state_at(self, state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
-        """(q, V) on the manifold and with V - v_0 in the distribution."""
-        q = self.frame.project_at(state[0])
-        drift = self.drift_at(q)
-        return q, drift + self.connection.feasible_at(q, state[1] - drift)
-
-    def components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+    def components_at(self, q: jax.Array, V: jax.Array, t: Any = 0.0) -> jax.Array:
         """vbar of V = A vbar + v_0, (m,)."""
-        return self.frame.components_at(q) @ (V - self.drift_at(q))
+        return self._own_at(q, V - self.drift_at(q, t))
 
-    def _excess_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+    def _excess_at(self, q: jax.Array, V: jax.Array, t: Any) -> jax.Array:
         """|V - A vbar - v_0| / |V| in the metric; 0 for V = 0."""
         H = self.connection.ambient_metric.matrix_at(q)
-        outside = V - self.velocity_at(q, self.components_at(q, V))
+        outside = V - self.velocity_at(q, self.components_at(q, V, t), t)
         length = V @ H @ V
         return jnp.where(
             length > 0.0, jnp.sqrt(outside @ H @ outside / jnp.where(length > 0.0, length, 1.0)), 0.0
         )
 
-    def _feasible_components_at(self, q: jax.Array, V: jax.Array) -> jax.Array:
+    def _feasible_components_at(self, q: jax.Array, V: jax.Array, t: Any) -> jax.Array:
         """vbar, (m,); NaN where V violates the constraints."""
-        return jnp.where(self._excess_at(q, V) <= _FEASIBLE, self.components_at(q, V), jnp.nan)
+        return jnp.where(self._excess_at(q, V, t) <= _FEASIBLE, self.components_at(q, V, t), jnp.nan)
 
     def constraint_force_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """H (Vdot + Gamma(V, V)) + g - F_a u^a - F for V = A vbar + v_0, (n,)."""
-        V, turning = self._moved_at(q, v)
+        V, turning = self._moved_at(q, v, t)
         a = self.connection.basis_at(q) @ self.forward_dynamics_at(q, v, u, t) + turning
         return self.connection.ambient_metric.matrix_at(q) @ (a - self._free_at(q, V, v, u, t))
 
     def constraint_power_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """<R, v_0>, a scalar."""
-        return self.drift_at(q) @ self.constraint_force_at(q, v, u, t)
+        return self.drift_at(q, t) @ self.constraint_force_at(q, v, u, t)
 
     def multipliers_at(self, q: jax.Array, v: jax.Array, u: jax.Array, t: Any = 0.0) -> jax.Array:
         """lambda with W^T lambda = R, (p,)."""
@@ -257,35 +262,37 @@ class NonholonomicSystem(Described, Parametrized):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def velocity(self, q: ArrayLike, v: ArrayLike) -> Array:
+    def velocity(self, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """A vbar + v_0, (..., n): the velocity in the ambient metric's frame.
 
         Parameters
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
+        t : (...,) time of a drift that depends on it [s].
         """
-        return evaluate(self, self.velocity_at, *self._arguments(q, v))
+        return evaluate(self, self.velocity_at, *self._arguments(q, v, t=t))
 
-    def components(self, q: ArrayLike, V: ArrayLike) -> Array:
+    def components(self, q: ArrayLike, V: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """vbar with V = A vbar + v_0, (..., m): the inverse of `velocity`.
 
         Parameters
         ----------
         q : (..., nq) points.
         V : (..., n) velocities in the ambient metric's frame that satisfy the constraints.
+        t : (...,) time of a drift that depends on it [s].
 
         Raises
         ------
         ConstraintError : V violates the constraints by more than 1e-9 of its length in the metric; names the
             first such point. Inside `jit`, the components are NaN there.
         """
-        point = Argument("q", q, (self.frame.ambient_dim,))
+        point, at = Argument("q", q, (self.frame.ambient_dim,)), Argument("t", t, ())
         given = Argument("V", V, (self.connection.ambient.frame.dim,))
         try:
-            return evaluate(self, self._feasible_components_at, point, given)
+            return evaluate(self, self._feasible_components_at, point, given, at)
         except NonFiniteError:
-            excess = np.asarray(evaluate(self, self._excess_at, point, given))
+            excess = np.asarray(evaluate(self, self._excess_at, point, given, at))
             if not (excess > _FEASIBLE).any():
                 raise
             first = tuple(np.argwhere(excess > _FEASIBLE)[0])
@@ -293,15 +300,16 @@ class NonholonomicSystem(Described, Parametrized):
             text = f"V violates the constraints by {excess[first]:.1e} of its length"
             raise_at(ConstraintError, text, where)
 
-    def energy(self, q: ArrayLike, v: ArrayLike) -> Array:
+    def energy(self, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """(1/2) |A vbar + v_0|^2 + V, (...,) [J].
 
         Parameters
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
+        t : (...,) time of a drift that depends on it [s].
         """
-        return evaluate(self, self.energy_at, *self._arguments(q, v))
+        return evaluate(self, self.energy_at, *self._arguments(q, v, t=t))
 
     def forward_dynamics(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0) -> Array:
         """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
@@ -311,7 +319,7 @@ class NonholonomicSystem(Described, Parametrized):
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
         u : (..., a) controls, or (..., n) a covector if the system has no inputs.
-        t : (...,) time at which the system's own forces are evaluated [s].
+        t : (...,) time at which the system's own forces and a drift are evaluated [s].
 
         Source: [Z] Theorem 3.2.
         """
@@ -371,7 +379,7 @@ class NonholonomicSystem(Described, Parametrized):
         Velocities in the ambient frame are integrated, so that the motion may pass points where the basis is
         singular and the constraints are not. At requested times the basis has to be regular. The energy is
         compared at every requested time if no forces and no control act; with a drift, less the work of the
-        constraint force, which is integrated beside the motion.
+        constraint force, which is integrated beside the motion, and returned as ``motion.work``.
 
         Parameters
         ----------
@@ -388,8 +396,8 @@ class NonholonomicSystem(Described, Parametrized):
 
         Returns
         -------
-        Motion : q (..., T, nq) and v, which is vbar (..., T, m). Tolerances are those of `geodesic`, a tenth
-            as large.
+        Motion : q (..., T, nq) and v, which is vbar (..., T, m); with a drift ``work`` (..., T), except of
+            variational steps. Tolerances are those of `geodesic`, a tenth as large.
 
         Raises
         ------
@@ -412,16 +420,28 @@ class NonholonomicSystem(Described, Parametrized):
             steps = DiscreteSteps(DiscreteNonholonomic(self, control))
             return variational_motion("simulate", self, arguments, times, step, order, steps, kept)
         solver = Solver.of("simulate", {**options, "method": method}, TOLERANCE / 2.0)
-        return Trajectories.of(self).motion(
-            "simulate", PytreePartial(self._flow, control), arguments, times, solver
+        since = None if self.drift is None else as_times(times)[0]
+        found: Motion = Trajectories.of(self).motion(
+            "simulate", PytreePartial(self._flow, control, since), arguments, times, solver
         )
+        return found
 
     # --- private -------------------------------------------------------------------------------------------
 
-    def _moved_at(self, q: jax.Array, v: jax.Array) -> tuple[jax.Array, jax.Array]:
+    @property
+    def _drift_in_words(self) -> str:
+        return "drift(t, q)" if self._timed else "drift(q)"
+
+    def _moved_by_drift(self, q: jax.Array, U: jax.Array, t: Any) -> jax.Array:
+        """U + v_0, (n,)."""
+        return U if self.drift is None else U + self.drift_at(q, t)
+
+    def _moved_at(self, q: jax.Array, v: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
         """V = A vbar + v_0 and its rate for constant vbar, Adot vbar + v_0dot, (n,) each."""
-        direction = self.connection.ambient.frame.matrix_at(q) @ self.velocity_at(q, v)
-        moved: tuple[jax.Array, jax.Array] = jax.jvp(lambda p: self.velocity_at(p, v), (q,), (direction,))
+        now, direction = jnp.asarray(t, dtype=float), self.connection.ambient.frame.matrix_at(q)
+        along = jnp.ones_like(now), direction @ self.velocity_at(q, v, t)
+        moved: tuple[jax.Array, jax.Array]
+        moved = jax.jvp(lambda s, p: self.velocity_at(p, v, s), (now, q), along)
         return moved
 
     def _free_at(self, q: jax.Array, V: jax.Array, v: jax.Array, u: jax.Array, t: Any) -> jax.Array:
@@ -432,76 +452,112 @@ class NonholonomicSystem(Described, Parametrized):
         raised = solve_definite(nabla.ambient_metric.matrix_at(q), given - slope)
         return raised - nabla.ambient.apply_at(q, V, V)
 
-    def _flow(self, control: Forces | None) -> Flow[State]:
-        """The motions under `control`."""
+    def _flow(self, control: Forces | None, since: Any) -> Flow[Any]:
+        """The motions under `control`, by q and U = A vbar in the ambient frame, which no time projects.
+
+        Parameters
+        ----------
+        since : the first time, of a system with a drift.
+        """
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
             require_function("control", control, CONTROL)
 
         def start(q0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return q0, self.velocity_at(q0, v0)
+            return q0, self.connection.basis_at(q0) @ v0
 
         def rate(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            p, V = state
-            u = controlled_at(control, t, p, self.components_at(p, V), self.controls)
-            return base.matrix_at(p) @ V, self.acceleration_at(p, V, u, t)
+            p, U = state
+            u = controlled_at(control, t, p, self._own_at(p, U), self.controls)
+            return base.matrix_at(p) @ self._moved_by_drift(p, U, t), self._rates_at(p, U, u, t)[0]
 
         def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            p, V = state
-            v, nabla = self.components_at(p, V), self.connection
+            p, U = state
+            v, nabla, V = self._own_at(p, U), self.connection, self._moved_by_drift(p, U, t)
             u = controlled_at(control, t, p, v, self.controls)
             slope, H = nabla.ambient.frame.lie_derivative_at(self.potential_at, p), metric.matrix_at(p)
             forces = self.inputs_at(p).T @ u, self.forces_at(t, p, v), slope
             own = (jnp.abs(solve_definite(H, force)) for force in forces)
             sizes = sum(own, jnp.abs(nabla.ambient.apply_at(p, V, V)))
+            if self.drift is not None:
+                sizes = sizes + jnp.abs(self._rates_at(p, U, u, t)[1])
             return jnp.abs(base.matrix_at(p) @ V), sizes
 
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return motion_units(base, metric, state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
-            q, V = state[:2]
-            return (q, self.components_at(q, V)), q, jnp.asarray(True)
+            q, U = state
+            return (q, self._own_at(q, U)), q, jnp.asarray(True)
 
         def project(state: Any) -> Any:
-            return self.state_at(state)
+            q = self.frame.project_at(state[0])
+            return q, self.connection.feasible_at(q, state[1])
 
-        timed = control is not None or self.forces is not None
-        kept = None if timed else energy_of(self.connection.ambient, metric, self.potential_at)
+        free = control is None and self.forces is None
+        timed = not free or self._timed
+        kept = energy_of(self.connection.ambient, metric, self.potential_at) if free else None
         more = terms if timed else None
+        flow: Flow[Any]
         flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept, terms=more)
-        return flow if self.drift is None or kept is None else self._with_work(flow, kept[1])
+        return flow if self.drift is None else self._with_work(flow, control, since)
 
-    def _with_work(self, flow: Flow[State], energy: Callable[..., tuple[Any, Any]]) -> Flow[State]:
+    def _with_work(self, flow: Flow[Any], control: Forces | None, since: Any) -> Flow[Any]:
         """The flow with a third array (1,), the work of the constraint force and the first kinetic energy.
 
         The kinetic energy is there so that the round-off of a work that is zero is relative to it.
         """
         metric = self.connection.ambient_metric
 
+        def first(q0: jax.Array, v0: jax.Array) -> jax.Array:
+            V = self.velocity_at(q0, v0, since)
+            return 0.5 * metric.inner_at(q0, V, V)[None]
+
         def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
-            q, V = flow.start(q0, v0)
-            return q, V, 0.5 * metric.inner_at(q, V, V)[None]
+            return *flow.start(q0, v0), first(q0, v0)
+
+        def power(t: Any, q: jax.Array, U: jax.Array) -> jax.Array:
+            v = self._own_at(q, U)
+            u = controlled_at(control, t, q, v, self.controls)
+            force = sum(self._rates_at(q, U, u, t)) - self._free_at(q, self._moved_by_drift(q, U, t), v, u, t)
+            return metric.inner_at(q, self.drift_at(q, t), force)[None]
 
         def rate(t: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
-            q, V = state[:2]
-            q_dot, V_dot = flow.rate(t, state[:2], *given)
-            no_control = jnp.zeros(self.controls)
-            free = self._free_at(q, V, self.components_at(q, V), no_control, t)
-            return q_dot, V_dot, metric.inner_at(q, self.drift_at(q), V_dot - free)[None]
+            return *flow.rate(t, state[:2], *given), power(t, *state[:2])
+
+        def terms(t: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
+            assert flow.terms is not None
+            return *flow.terms(t, state[:2], *given), jnp.abs(power(t, *state[:2]))
 
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
             return *flow.units(t0, s, state[:2], *given), jnp.ones(1)
 
+        def record(t: Any, state: Any, *given: jax.Array) -> Record[Motion]:
+            (q, v), point, ok = flow.record(t, state[:2], *given)
+            return Motion(t, q, v, work=(state[2] - first(*given))[0]), point, ok
+
         def project(state: Any) -> Any:
-            return *self.state_at(state[:2]), state[2]
+            assert flow.project is not None
+            return *flow.project(state[:2]), state[2]
 
         def balance(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, Any]:
-            value, scale = energy(t0, s, state[:2], *given)
+            assert flow.conserved is not None
+            q, U = state[:2]
+            moved = q, self._moved_by_drift(q, U, t0 + s)
+            value, scale = flow.conserved[1](t0, s, moved, *given)
             return value - state[2][0], scale
 
-        conserved = "the energy less the work of the constraint", balance
-        return replace(flow, start=start, rate=rate, units=units, project=project, conserved=conserved)
+        own: Any = {"start": start, "rate": rate, "record": record, "units": units, "project": project}
+        if flow.terms is not None:
+            own["terms"] = terms
+        if flow.conserved is not None:
+            own["conserved"] = "the energy less the work of the constraint", balance
+        return replace(flow, **own)
+
+    def _own_at(self, q: jax.Array, U: jax.Array) -> jax.Array:
+        """vbar of U = A vbar, (m,)."""
+        own: jax.Array = self.frame.components_at(q) @ U
+        return own
 
     def _pulled_at(self, q: jax.Array, u: jax.Array) -> jax.Array:
         """A^T F_a u^a, (m,)."""
@@ -510,15 +566,24 @@ class NonholonomicSystem(Described, Parametrized):
     def _arguments(self, q: Any, v: Any, u: Any = None, t: Any = None) -> list[Argument]:
         arguments = [Argument("q", q, (self.frame.ambient_dim,)), Argument("v", v, (self.frame.dim,))]
         if u is not None:
-            arguments += [Argument("u", u, (self.controls,)), Argument("t", t, ())]
-        return arguments
+            arguments.append(Argument("u", u, (self.controls,)))
+        return arguments if t is None else [*arguments, Argument("t", t, ())]
 
 
 class DiscreteNonholonomic(DiscreteSystem):
-    """A nonholonomic system under a control, for variational steps."""
+    """A nonholonomic system under a control, for variational steps.
 
-    def __init__(self, system: NonholonomicSystem, control: Forces | None) -> None:
-        self.system, self.control = system, control
+    Parameters
+    ----------
+    time : of the drift.
+    """
+
+    def __init__(self, system: NonholonomicSystem, control: Forces | None, time: Any = 0.0) -> None:
+        self.system, self.control, self.time = system, control, time
+
+    def timed_at(self, t: Any) -> DiscreteNonholonomic:
+        """The system with the drift of the time t."""
+        return DiscreteNonholonomic(self.system, self.control, t)
 
     @property
     def metric(self) -> Metric:
@@ -544,7 +609,7 @@ class DiscreteNonholonomic(DiscreteSystem):
 
     def drift_at(self, q: jax.Array) -> jax.Array:
         """v_0, (n,)."""
-        return self.system.drift_at(q)
+        return self.system.drift_at(q, self.time)
 
 
 def require_no_drift(user: str, system: NonholonomicSystem) -> None:

@@ -64,6 +64,10 @@ class DiscreteSystem(Parametrized, abc.ABC):
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the system is defined at q."""
 
+    def timed_at(self, t: Any) -> DiscreteSystem:
+        """The system as it is at the time t: `drift_at` may depend on it."""
+        return self
+
     def basis_at(self, q: jax.Array) -> jax.Array | None:
         """A(q), (n, m), of the velocities that the constraints allow; None without constraints."""
         return None
@@ -107,9 +111,9 @@ class DiscreteSystem(Parametrized, abc.ABC):
         self, t: Any, h: Any, q: jax.Array, P: jax.Array, differentiable: bool
     ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """(q_{k+1}, P_{k+1}, why): one step of order 2; `differentiable` as for `solved_at`."""
-        frame = self.metric.frame
-        n, w0, H = frame.dim, self.components_at(q, P), self.inertia_at(q)
-        xi, metric = self.velocity_at(q, w0), self.metric.matrix_at(q)
+        frame, here, halfway = self.metric.frame, self.timed_at(t), self.timed_at(t + 0.5 * h)
+        n, w0, H = frame.dim, here.components_at(q, P), self.inertia_at(q)
+        xi, metric = here.velocity_at(q, w0), self.metric.matrix_at(q)
         first = [0.5 * h * xi, w0, metric @ xi]
         if self.basis_at(q) is not None:
             first.append(first[-1])
@@ -132,7 +136,7 @@ class DiscreteSystem(Parametrized, abc.ABC):
         unknown, good = solved_at(equations, search, differentiable)
         mu, w, after, _ = _parts(self, q, P, unknown)
         middle = frame.retract_at(q, mu)
-        end = frame.project_at(frame.retract_at(middle, 0.5 * h * self.velocity_at(middle, w)))
+        end = frame.project_at(frame.retract_at(middle, 0.5 * h * halfway.velocity_at(middle, w)))
         turned = jnp.any(frame.align_at(end, q) != end)
         why = jnp.where(good > 0.0, jnp.where(turned, TURNED, 0), UNSOLVED)
         return end, self.allowed_at(end, after), why
@@ -166,16 +170,17 @@ class RecordedValues(NamedTuple):
     good: Any
 
 
-def begin_at(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> VariationalMotion:
-    """The beginning of the motion from (q, v); q is projected on the manifold, and has to be near to it."""
+def begin_at(system: DiscreteSystem, t0: Any, q: jax.Array, v: jax.Array) -> VariationalMotion:
+    """The beginning of the motion at the time t0 from (q, v); q is projected, and has to be near."""
     frame = system.metric.frame
     q, near = frame.project_at(q), frame.near_at(q)
-    return VariationalMotion(q, system.momentum_at(q, v), jnp.asarray(0), jnp.where(near, 0, OUTSIDE))
+    P = system.timed_at(t0).momentum_at(q, v)
+    return VariationalMotion(q, P, jnp.asarray(0), jnp.where(near, 0, OUTSIDE))
 
 
-def record_at(system: DiscreteSystem, course: VariationalMotion) -> RecordedValues:
-    """The values of a motion at a requested time."""
-    q, P = course.q, course.P
+def record_at(system: DiscreteSystem, t: Any, course: VariationalMotion) -> RecordedValues:
+    """The values of a motion at a requested time t."""
+    system, q, P = system.timed_at(t), course.q, course.P
     w = system.components_at(q, P)
     kinetic, potential = system.kinetic_at(q, w, P), system.potential_at(q)
     finite = jnp.all(jnp.isfinite(w)) & jnp.isfinite(kinetic + potential)
@@ -198,7 +203,7 @@ def equations_at(
     frame = system.metric.frame
     m, w, after, before = _parts(system, q, P, unknown)
     middle = frame.retract_at(q, m)
-    xi = system.velocity_at(middle, w)
+    xi = system.timed_at(t + 0.5 * h).velocity_at(middle, w)
     ways = jnp.stack([0.5 * h * xi, -0.5 * h * xi])
     (A_plus, A_minus), (B_plus, B_minus) = jax.vmap(lambda x: _slopes_at(frame, middle, x))(ways)
     begin = frame.align_at(frame.retract_at(middle, ways[1]), q)
@@ -335,7 +340,7 @@ def advance_at(
             return composed_at(system, h, shares, t0, course)
 
         course = jax.lax.while_loop(further, step, course)
-        return course, record_at(system, course)
+        return course, record_at(system, t0 + course.steps * h, course)
 
     return jax.lax.scan(interval, course, counts)
 
@@ -356,11 +361,11 @@ def differentiable_at(
 
     def block(course: VariationalMotion, _: Any) -> Any:
         course, _ = jax.lax.scan(step, course, None, length=blocks[1])
-        return course, record_at(system, course)
+        return course, record_at(system, t0 + course.steps * h, course)
 
-    begin = begin_at(system, q, v)
+    begin = begin_at(system, t0, q, v)
     _, later = jax.lax.scan(block, begin, None, length=blocks[0])
-    first = record_at(system, begin)
+    first = record_at(system, t0, begin)
     both = zip(first, later, strict=True)
     return RecordedValues(*(jnp.concatenate([one[None], more]) for one, more in both))
 

@@ -90,8 +90,8 @@ class Steps(Protocol):
     def system(self) -> DiscreteSystem:
         """The definition of these steps, for JAX."""
 
-    def begin(self, q: Array, v: Array) -> VariationalMotion:
-        """The beginnings of motions from q (m, nq) with v (m, n)."""
+    def begin(self, t0: float, q: Array, v: Array) -> VariationalMotion:
+        """The beginnings of motions at the time t0, from q (m, nq) with v (m, n)."""
 
     def advance(
         self, stepping: Stepping, t0: float, counts: NDArray[np.int64], course: VariationalMotion
@@ -112,9 +112,9 @@ class DiscreteSteps:
         """The beginning and the steps of rows."""
         return compiled(_begin_rows, self.system), compiled(_advance_rows, self.system)
 
-    def begin(self, q: Array, v: Array) -> VariationalMotion:
+    def begin(self, t0: float, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, n) (`Steps.begin`)."""
-        begun: VariationalMotion = jax.tree_util.tree_map(np.asarray, self._compiled[0](q, v))
+        begun: VariationalMotion = jax.tree_util.tree_map(np.asarray, self._compiled[0](t0, q, v))
         return begun
 
     def advance(
@@ -298,7 +298,8 @@ class _Followed(NamedTuple):
     ) -> RecordedValues:
         """The values (m, T, ...) of motions that are stepped together."""
         pieces, wanted = _pieces(self.counts)
-        course, t0 = self.steps.begin(q0, v0), float(self.times[0])
+        t0 = float(self.times[0])
+        course = self.steps.begin(t0, q0, v0)
         found: list[RecordedValues] = []
         for at in range(0, len(pieces), GOALS):
             counts = np.zeros(GOALS, np.int64)
@@ -350,12 +351,13 @@ class _Followed(NamedTuple):
         system = self.steps.system
         frame = system.metric.frame
         q, P = (jnp.asarray(array[row]) for array in course[:2])
+        here = system.timed_at(float(self.times[0]) + course.steps[row] * float(self.stepping.step))
         h, ends = float(self.stepping.step), np.concatenate([[0.0], np.cumsum(self.stepping.shares)])
-        w = system.components_at(q, P)
+        w = here.components_at(q, P)
         as_known: Any = jnp.asarray if self.steps.sizes else np.asarray  # robots' need not know JAX's
         for share in np.unique([ends[:-1], 0.5 * (ends[:-1] + ends[1:]), ends[1:]]):
             t = float(self.times[0]) + (course.steps[row] + share) * h
-            p = frame.retract_at(q, share * h * system.velocity_at(q, w))
+            p = frame.retract_at(q, share * h * here.velocity_at(q, w))
             try:
                 with finite_results():
                     system.applied_at(t, as_known(p), as_known(w))
@@ -459,8 +461,8 @@ def _as_rows(array: Any, batch: tuple[int, ...]) -> Any:
     return numpy.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)
 
 
-def _begin_rows(system: DiscreteSystem, q: jax.Array, v: jax.Array) -> VariationalMotion:
-    return jax.vmap(lambda q, v: begin_at(system, q, v))(q, v)
+def _begin_rows(system: DiscreteSystem, t0: Any, q: jax.Array, v: jax.Array) -> VariationalMotion:
+    return jax.vmap(lambda q, v: begin_at(system, t0, q, v))(q, v)
 
 
 def _advance_rows(

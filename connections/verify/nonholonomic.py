@@ -7,7 +7,9 @@ field, not to its derivative, so the scales contain fields and their derivatives
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,6 @@ import numpy as np
 
 from connections.affine import ConstrainedConnection
 from connections.coriolis import NonholonomicSystem
-from connections.geometry.frames import PointFunction
 from connections.verify.measurement import Proposition, Sample, stated
 from connections.verify.nonholonomic_subjects import NonholonomicSubject, StencilValues
 from connections.verify.numerics import (
@@ -28,6 +29,8 @@ from connections.verify.numerics import (
 )
 
 FLOW_TIME = 0.4
+_INSTANTS = 1e-3 * np.array([-2.0, -1.0, 1.0, 2.0])  # about the time zero, and a rate there by differences
+_IN_TIME = np.array([1.0, -8.0, 8.0, -1.0]) / 12e-3
 
 PROPOSITIONS: list[Proposition] = []
 _row = partial(stated, PROPOSITIONS, kind=NonholonomicSubject)
@@ -156,33 +159,33 @@ class _DriftingMotion:
         b = subject.rng("drift").normal(size=(3, n))
         b[:2] = b[:2] @ jet.orthonormal.T
         points = np.concatenate([sample.q[None], subject.numerics.retract(sample.q, stencil(n))])
-        v_dot, self.power, values = map(
+        v_dot, self.power, values, later = map(
             np.asarray, subject.compiled(_moved_at, subject.drift)(points, sample.v, u, b)
         )
         self.drift = values[0]
         self.V = jet["A"] @ sample.v + self.drift
-        self.drift_rate = self.V @ differences(values[1:], n)
+        self.drift_rate = self.V @ differences(values[1:], n) + _IN_TIME @ later
         turning = np.tensordot(self.V, jet.slope("A"), axes=1) @ sample.v
         self.acceleration = jet["A"] @ v_dot + turning + self.drift_rate
 
 
 def _moved_at(
     system: NonholonomicSystem,
-    own: PointFunction | None,
+    own: Callable[..., Any] | None,
     q: jax.Array,
     v: jax.Array,
     u: jax.Array,
     b: jax.Array,
-) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """vbardot and the power of the constraint at q[0], and the drifts at all points q (k, nq)."""
-    drift = own or (lambda p: b[0] + b[1] * jnp.sin(b[2] + jnp.sum(p)))
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """vbardot and the power of the constraint at q[0], the drifts at points q (k, nq), and at q[0] later."""
+    drift = own or (lambda t, p: b[0] + b[1] * jnp.sin(b[2] + jnp.sum(p) + t))
     feasible, forces, inputs = system.connection.distribution, system.forces, system.inputs
     nabla = ConstrainedConnection(
         feasible.metric, feasible, ambient=system.connection.ambient
     )  # of one frame
     moving = NonholonomicSystem(nabla, system.potential, forces, inputs, drift=drift)
     acting = moving.forward_dynamics_at(q[0], v, u), moving.constraint_power_at(q[0], v, u)
-    return *acting, jax.vmap(moving.drift_at)(q)
+    return *acting, jax.vmap(moving.drift_at)(q), jax.vmap(lambda t: moving.drift_at(q[0], t))(_INSTANTS)
 
 
 def _acting(subject: NonholonomicSubject, sample: Sample) -> tuple[Array, Array]:

@@ -28,7 +28,6 @@ from connections.checks import (
 )
 from connections.coriolis import NonholonomicSystem
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.frames import PointFunction
 from connections.verify.numerics import (
     Array,
     Batch,
@@ -190,7 +189,7 @@ class NonholonomicSubject:
     a: Array
     seed: int
     action: GroupAction | None = None
-    drift: PointFunction | None = None
+    drift: Callable[..., Any] | None = None
     draw: int = 0
     _memory: dict[Any, Any] = field(default_factory=dict)
 

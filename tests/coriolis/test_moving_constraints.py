@@ -104,20 +104,70 @@ def test_a_motion_is_refused_where_its_energy_and_the_work_differ(monkeypatch):
     start = np.array([0.1, -0.2, 0.4]), np.array([0.9, 0.5]), np.linspace(0.0, 1.0, 3)
     refused.simulate(*start)
     broken = cn.NonholonomicSystem(BLADE, drift=lambda q: jnp.array([0.5, 0.2 * q[0], 0.0]))
+    rates = cn.NonholonomicSystem._rates_at
+
+    def unmoved(self, *given):
+        with monkeypatch.context() as within:
+            within.setattr(cn.NonholonomicSystem, "_free_at", right)
+            return rates(self, *given)
+
     monkeypatch.setattr(cn.NonholonomicSystem, "_free_at", wrong)
-    monkeypatch.setattr(cn.NonholonomicSystem, "acceleration_at", _unmoved(right))
+    monkeypatch.setattr(cn.NonholonomicSystem, "_rates_at", unmoved)
     with pytest.raises(IntegrationError, match="the energy less the work of the constraint"):
         broken.simulate(*start)
 
 
-def _unmoved(free):
-    def acceleration_at(self, q, V, u, t=0.0):
-        drift, rate = jax.jvp(self.drift_at, (q,), (V,))
-        return rate + self.connection.feasible_rate_at(
-            q, V - drift, free(self, q, V, self.components_at(q, V), u, t) - rate, along=V
-        )
+RATE = np.array([0.3, -0.4, 0.0])  # m/s^2, of a belt that starts
 
-    return acceleration_at
+
+def belt(t, q):
+    return BELT + t * RATE
+
+
+def test_a_belt_that_starts_is_a_force_seen_from_the_belt():
+    """-H b'(t) on a skate on the ground; the control is a belt of one velocity."""
+    started, H = cn.NonholonomicSystem(BLADE, drift=belt), np.diag([2.0, 2.0, 0.3])
+    pushed = cn.NonholonomicSystem(BLADE, forces=lambda t, q, v: -H @ RATE)
+    times, q0, vbar = np.linspace(0.5, 2.0, 4), np.array([0.1, -0.2, 0.4]), np.array([0.9, 0.5])
+    seen, s = pushed.simulate(q0, vbar, times), (times - times[0])[:, None]
+    moved = s * BELT + (s * (times[0] + 0.5 * s)) * RATE
+    motion = started.simulate(q0, vbar, times)
+    np.testing.assert_allclose(motion.q, seen.q + moved, atol=1e-9)
+    np.testing.assert_allclose(motion.v, seen.v, atol=1e-9)
+    assert np.abs(CARRIED.simulate(q0, vbar, times).v - seen.v).max() > 1e-2
+    steps = started.simulate(q0, vbar, times, method="variational", step=0.05)
+    ground = pushed.simulate(q0, vbar, times, method="variational", step=0.05)
+    np.testing.assert_allclose(steps.q, ground.q + moved, atol=1e-12)  # the midpoint rule is exact here
+    np.testing.assert_allclose(steps.v, ground.v, atol=1e-12)
+    V = started.velocity(motion.q, motion.v, times)
+    np.testing.assert_allclose(started.components(motion.q, V, times), motion.v, atol=1e-12)
+    with pytest.raises(ConstraintError, match="violates"):
+        started.components(motion.q, V, 0.0)
+
+
+@pytest.mark.parametrize("push", [0.0, 3.0])
+def test_the_work_of_what_moves(push):
+    """A particle on rails that are moved by b(t) = sin t: the work is m b^2 / 2, less that of a push F."""
+    rails = cn.ConstrainedConnection(
+        cn.ConstantMetric(cn.CoordinateFrame(2), 2.0 * np.eye(2)), forms=lambda q: jnp.array([[1.0, 0.0]])
+    )
+
+    def moving(t, q):
+        return jnp.stack([jnp.sin(t), 0.0 * t])
+
+    forces = (lambda t, q, v: jnp.array([push, 0.0])) if push else None
+    system = cn.NonholonomicSystem(rails, forces=forces, drift=moving)
+    times, given = np.linspace(0.4, 2.0, 5), (np.zeros((2, 2)), np.array([0.5]))
+    motion = system.simulate(*given, times)
+    expected = np.sin(times) ** 2 - np.sin(0.4) ** 2 - push * (np.cos(0.4) - np.cos(times))
+    np.testing.assert_allclose(motion.work, [expected] * 2, atol=1e-10)
+    np.testing.assert_allclose(motion.q[0, :, 0], np.cos(0.4) - np.cos(times), atol=1e-10)
+    power = system.constraint_power(motion.q[0], motion.v[0], np.zeros(2), times)
+    np.testing.assert_allclose(power, np.sin(times) * (2.0 * np.cos(times) - push), atol=1e-10)
+    gained = system.energy(motion.q, motion.v, times) - system.energy(given[0], given[1], 0.4)[:, None]
+    assert np.allclose(gained, motion.work, atol=1e-10) == (not push)  # forces work, too
+    assert motion.work.shape == (2, 5) and motion.member(0).work.shape == (5,)
+    assert cn.NonholonomicSystem(rails).simulate(*given, times).work is None  # control: what stands still
 
 
 def test_what_needs_the_velocities_of_a_distribution_refuses_a_drift():
@@ -136,6 +186,8 @@ def test_what_needs_the_velocities_of_a_distribution_refuses_a_drift():
 def test_a_drift_of_another_kind_is_named():
     with pytest.raises(ShapeError, match=r"drift\(q\): expected shape \(3,\), got \(2,\)"):
         cn.NonholonomicSystem(BLADE, drift=lambda q: q[:2])
+    with pytest.raises(ShapeError, match=r"drift\(t, q\): expected shape \(3,\), got \(2,\)"):
+        cn.NonholonomicSystem(BLADE, drift=lambda t, q: q[:2])
     with pytest.raises(TypeError, match=r"drift: expected a function q -> velocity v_0 \(n,\)"):
         cn.NonholonomicSystem(BLADE, drift=BELT)
     with pytest.raises(TypeError, match=r"drift: expected a function"):
@@ -143,10 +195,11 @@ def test_a_drift_of_another_kind_is_named():
 
 
 @pytest.mark.further
-def test_a_system_with_a_drift_is_verified_with_it():
+@pytest.mark.parametrize("moving", [CARRIED, cn.NonholonomicSystem(BLADE, drift=belt)])
+def test_a_system_with_a_drift_is_verified_with_it(moving):
     """The rows about moving constraints take the system's own drift."""
-    subject = as_subject(CARRIED, "belt", samples=1)
-    assert subject.drift is CARRIED.drift and subject.system.drift is None
+    subject = as_subject(moving, "belt", samples=1)
+    assert subject.drift is moving.drift and subject.system.drift is None
     rows = {row.key: row for row in verify_subject(subject)}
     assert rows["Z moving"].ok and rows["Z moving power"].check.ok
     assert all(row.check.ok for row in rows.values())

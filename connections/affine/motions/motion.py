@@ -66,6 +66,8 @@ class Motion:
     """(..., T, n) velocities, frame components."""
     drift: Array | None = field(default=None, kw_only=True)
     """(..., T) relative change of what the motion conserves, <v, v> or the energy; None if it does not."""
+    work: Array | None = field(default=None, kw_only=True)
+    """(..., T) work since the first time of what moves the constraints, J; None where nothing does."""
     event_times: Any = field(default=None, kw_only=True)
     """Times (..., K) of each event, s; NaN where a motion has fewer; None without `events`."""
     event_states: Any = field(default=None, kw_only=True)
@@ -77,6 +79,7 @@ class Motion:
         ("q", "configuration q [rad, m]"),
         ("v", "velocity v [rad/s, m/s]"),
         ("drift", "relative drift of what is conserved"),
+        ("work", "work of the moving constraints [J]"),
     )
     """Attributes that are drawn, and the titles of their panels."""
     COMPUTED: ClassVar[tuple[str, ...]] = ()

@@ -46,7 +46,7 @@ class RobotSteps:
         """The definition of these steps, for JAX."""
         return DiscreteRobot(self._owner, self._model, self._control)
 
-    def begin(self, q: Array, v: Array) -> VariationalMotion:
+    def begin(self, t0: float, q: Array, v: Array) -> VariationalMotion:
         """The beginnings of motions from q (m, nq) with v (m, nv) (`Steps.begin`).
 
         Raises

@@ -97,8 +97,8 @@ MUTANTS = (
     Mutant(
         "moving-constraints-rate",
         "coriolis/nonholonomic.py",
-        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)",
-        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free, along=V)",
+        "return self.connection.feasible_rate_at(q, U, free - drift_rate, along=V), drift_rate",
+        "return self.connection.feasible_rate_at(q, U, free, along=V), drift_rate",
         (
             "coriolis/test_moving_constraints.py::test_a_ball_on_a_turntable_moves_on_a_circle",
             "coriolis/test_moving_constraints.py::test_the_force_is_of_the_multipliers_and_needs_no_basis",
@@ -108,13 +108,32 @@ MUTANTS = (
     Mutant(
         "moving-constraints-turn-along-the-rest",
         "coriolis/nonholonomic.py",
-        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate, along=V)",
-        "rate: jax.Array = self.connection.feasible_rate_at(q, V - drift, free - drift_rate)",
+        "return self.connection.feasible_rate_at(q, U, free - drift_rate, along=V), drift_rate",
+        "return self.connection.feasible_rate_at(q, U, free - drift_rate), drift_rate",
         (
             "coriolis/test_moving_constraints.py::test_a_ball_on_a_turntable_moves_on_a_circle",
             "coriolis/test_moving_constraints.py::test_the_force_is_of_the_multipliers_and_needs_no_basis",
         ),
         "constraints that move turn as for one who moves with them",
+    ),
+    Mutant(
+        "moving-constraints-start-at-once",
+        "coriolis/nonholonomic.py",
+        "moving = jnp.ones_like(now), ambient.matrix_at(q) @ V",
+        "moving = jnp.zeros_like(now), ambient.matrix_at(q) @ V",
+        (
+            "coriolis/test_moving_constraints.py::test_a_belt_that_starts_is_a_force_seen_from_the_belt",
+            "coriolis/test_moving_constraints.py::test_the_work_of_what_moves",
+        ),
+        "the acceleration of what moves the constraints is no force",
+    ),
+    Mutant(
+        "work-of-the-velocity-beside-the-drift",
+        "coriolis/nonholonomic.py",
+        "return Motion(t, q, v, work=(state[2] - first(*given))[0]), point, ok",
+        "return Motion(t, q, v, work=state[2][0]), point, ok",
+        ("coriolis/test_moving_constraints.py::test_the_work_of_what_moves",),
+        "the work of constraints begins with the kinetic energy",
     ),
     Mutant(
         "nonholonomic-ignores-time",
