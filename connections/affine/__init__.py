@@ -28,6 +28,8 @@ from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms.logarithm import logarithm
 from connections.affine.many_geodesics import Logarithms, Mean, distance, logarithms, mean
 from connections.affine.motions.deviation import (
+    GeodesicFlow,
+    TransportFlow,
     covariant_linearization,
     deviation_map,
     geodesic_flow,
@@ -65,6 +67,7 @@ __all__ = [
     "DistributionFrame",
     "FisherMetric",
     "FullConnection",
+    "GeodesicFlow",
     "GeodesicStability",
     "GroupAction",
     "InducedConnection",
@@ -75,6 +78,7 @@ __all__ = [
     "SpannedDistribution",
     "StatisticalConnection",
     "StatisticalModel",
+    "TransportFlow",
     "WeylConnection",
     "conjugate_times",
     "covariant_derivative_along",

@@ -8,7 +8,8 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from functools import cached_property
+from dataclasses import replace
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
 import jax
@@ -20,7 +21,7 @@ from connections._progress import Ticks
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.broken_symmetry import MOMENTUM
 from connections.affine.motions.flow import as_times, is_traced_now
-from connections.affine.motions.motion import Motion
+from connections.affine.motions.motion import Motion, followed_by
 from connections.affine.motions.units import energy_and_scale, momenta_of
 from connections.affine.symmetry import GroupAction
 from connections.checks import (
@@ -198,7 +199,14 @@ def variational_motion(
         recorded = _nothing(rows, len(counts))
     else:
         recorded = _Followed(name, owner, steps, stepping, np.asarray(times), counts, batch).rows(*rows)
-    return as_given(_motion(times, recorded, batch, conserving), *(item.value for item in arguments))
+    motion = _motion(times, recorded, batch, conserving)
+    motion = replace(motion, **_fields_as_given(motion, arguments))
+    q, v = (x if is_traced(x) else np.array(x) for x in arrays)  # copies: the caller's may change
+    own = arguments[0]._replace(value=q), arguments[1]._replace(value=v)
+    again = partial(
+        variational_motion, name, owner, own, step=step, order=order, steps=steps, conserving=conserving
+    )
+    return followed_by(motion, times, partial(_between, again, steps, float(stepping.step)))
 
 
 def stepping_of(times: Array, step: Any, order: int | None) -> tuple[NDArray[np.int64], Stepping]:
@@ -259,6 +267,68 @@ def require_kept(
 
 
 # --- private ------------------------------------------------------------------------------------------------
+
+
+def _between(again: Callable[..., Motion], steps: Steps, h: float, times: Array) -> tuple[Any, Any]:
+    """q (..., T, nq) and v (..., T, m) at times of which the first is that of the first step.
+
+    Parameters
+    ----------
+    again : times -> the motion at these times, whole steps from the first one.
+    steps, h : the steps, and the length of one.
+    """
+    exact = (times - times[0]) / h
+    before = np.rint(exact)
+    inside = np.abs(exact - before) > OFF
+    before[inside] = np.floor(exact[inside])
+    counts = np.unique(np.concatenate([before, before[inside] + 1.0]))
+    motion = again(times=times[0] + counts * h)
+    places = np.searchsorted(counts, before)
+    ends = (places, np.minimum(places + 1, len(counts) - 1))
+    states = [array[..., place, :] for place in ends for array in motion]
+    q, v = compiled(_joined_rows_at, steps.system)(h, times[0] + before * h, exact - before, *states)
+    inside = inside[:, None]
+    if is_traced(q, v):
+        return jnp.where(inside, q, states[0]), jnp.where(inside, v, states[1])
+    return np.where(inside, q, states[0]), np.where(inside, v, states[1])
+
+
+def _joined_rows_at(system: DiscreteSystem, h: Any, t: Any, shares: Any, *states: Any) -> Any:
+    """`_joined_at` of states (..., T, k)."""
+    of_times = jax.vmap(partial(_joined_at, system, h))
+    batch = states[0].shape[:-2]
+    rows = [state.reshape(-1, *state.shape[-2:]) for state in states]
+    found = jax.vmap(lambda *own: of_times(t, shares, *own))(*rows)
+    return [array.reshape(*batch, *array.shape[1:]) for array in found]
+
+
+def _joined_at(
+    system: DiscreteSystem,
+    h: Any,
+    t: jax.Array,
+    share: jax.Array,
+    q0: jax.Array,
+    w0: jax.Array,
+    q1: jax.Array,
+    w1: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """q and w in a step from (q0, w0) at the time t to (q1, w1) at t + h: a cubic in the coordinates.
+
+    q(s) by Hermite's interpolation of q and qdot, projected on the manifold, and the velocity of this curve.
+    """
+    frame = system.metric.frame
+    q1 = frame.align_at(q1, q0)
+    ends = (t, q0, w0), (t + h, q1, w1)
+    d0, d1 = (h * frame.matrix_at(q) @ system.timed_at(now).velocity_at(q, w) for now, q, w in ends)
+
+    def point(s: jax.Array) -> jax.Array:
+        more = s * (d0 + s * (3.0 * (q1 - q0) - 2.0 * d0 - d1 + s * (d0 + d1 - 2.0 * (q1 - q0))))
+        return frame.project_at(q0 + more)
+
+    q, slope = jax.jvp(point, (share,), (jnp.ones_like(share),))
+    v = frame.velocity_at(q, slope / h)
+    P = system.allowed_at(q, system.metric.matrix_at(q) @ v)
+    return q, v if system.basis_at(q) is None else system.timed_at(t + share * h).components_at(q, P)
 
 
 def _momenta_at(

@@ -102,3 +102,18 @@ def test_transport_flow_is_the_derivative_of_the_transport(rng):
         start = np.asarray(frame.retract_at(q0, s * direction[:3])), v0 + s * direction[3:]
         ends.append(np.asarray(cn.transport_flow(nabla, *start, z0, times)[1][-1]))
     np.testing.assert_allclose(Z[-1] @ direction, (ends[0] - ends[1]) / (2 * h), atol=2e-6)
+
+
+def test_flows_between_their_times(rng):
+    """As flows that are asked for these times; backwards and in batches."""
+    q0, v0, z0 = 0.2 * rng.normal(size=(2, 3)), rng.normal(size=3), rng.normal(size=3)
+    times, t = np.array([0.0, -0.3, -0.6]), np.array([-0.6, -0.2])
+    nabla = systems.SPHERE_ORTHONORMAL_NABLA
+    starts = np.array([1.0, 0.2]) + q0[:, :2], v0[:2]
+    for flow, more in ((cn.geodesic_flow, ()), (cn.transport_flow, (z0[:2],))):
+        found, exact = flow(nabla, *starts, *more, times), flow(nabla, *starts, *more, [0.0, -0.2, -0.6])
+        assert len(found) == len(found.at(t)) == 3
+        for part, expected, kept in zip(found.at(t), exact, found, strict=True):
+            np.testing.assert_allclose(part, expected[:, [2, 1]], atol=1e-9)
+            np.testing.assert_allclose(part[:, 0], kept[:, 2], atol=1e-9)
+            assert np.abs(part[:, 0] - part[:, 1]).max() > 1e-3  # control

@@ -237,3 +237,22 @@ def test_a_motion_between_its_times():
     ):
         with pytest.raises(ValueError, match=words):
             call()
+
+
+def test_a_motion_is_followed_inside_of_transformations():
+    """Where it is made, for times that are known; what comes out of JAX's transformations cannot be."""
+    starts, velocity = np.array([[0.0, 1.0], [0.0, 2.0]]), np.array([1.0, 0.0])
+    nabla = cn.LeviCivita(HALF_PLANE)
+
+    def later(q, t=0.3):
+        return cn.geodesic(nabla, q, velocity, [0.0, 0.5]).at(t)
+
+    expected = cn.geodesic(nabla, starts, velocity, [0.0, 0.5]).at(0.3)
+    for found in (jax.vmap(later)(starts), jax.jit(jax.vmap(later))(starts)):
+        for part, exact in zip(found, expected, strict=True):
+            np.testing.assert_allclose(part, exact, atol=1e-9)
+    many = jax.vmap(lambda q: cn.geodesic(nabla, q, velocity, [0.0, 0.5]))(starts)
+    with pytest.raises(ValueError, match="cannot be followed"):
+        many.at(0.3)
+    with pytest.raises(TypeError, match="t: JAX traces it"):
+        jax.jit(later)(starts[0], 0.3)

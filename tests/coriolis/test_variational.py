@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from cases import always
+from cases import always, further
 from scipy.linalg import expm
 from scipy.optimize import root
 from scipy.spatial.transform import Rotation
@@ -335,6 +335,48 @@ def test_what_moves_the_constraints_enters_a_step():
     still, moved = (s.simulate(q0, vbar, times, method="variational", step=0.05) for s in (ground, carried))
     np.testing.assert_allclose(moved.q, still.q + times[:, None] * belt, atol=1e-12)
     np.testing.assert_allclose(moved.v, still.v, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("system", "start", "rate"),
+    [
+        (PENDULUM, ([2.0], [0.0]), (4.0, 3.0)),
+        further(TOP, ([[0.0, 0.0, 0.0, 1.0]] * 2, [1.0, 2.0, 0.5]), (4.0, 3.0)),
+        further(DAMPED, (Q, V), (4.0, 3.0)),
+    ],
+    ids=["chart", "rotations", "frame and forces"],
+)
+def test_between_steps_a_cubic(system, start, rate):
+    """Its error is O(h^4) of q and O(h^3) of v, beside steps of order four; at steps it is the motion."""
+    errors = []
+    for h in (0.04, 0.02):
+        motion = system.simulate(*start, [0.0, 0.16], method="variational", step=h, order=4)
+        t = np.array([0.0, 0.04, 0.16])[:, None] + np.array([0.0, 0.3, 0.5, 0.8]) * h
+        t = np.minimum(t, 0.16)
+        exact = system.simulate(*start, [0.0, *np.unique(t)[1:]])
+        q, v = motion.at(np.unique(t))
+        errors.append([np.abs(q - exact.q).max(), np.abs(v - exact.v).max()])
+        np.testing.assert_array_equal(motion.at(0.16)[0], motion.q[..., -1, :])
+        np.testing.assert_allclose(motion.at(t)[0].shape, (*motion.batch, 3, 4, motion.q.shape[-1]))
+    np.testing.assert_allclose(np.log2(np.divide(*errors)), rate, atol=0.4)
+    assert max(errors[1]) > 1e-9  # control: there is an error
+
+
+def test_between_steps_constraints_hold_that_move():
+    """A skate on a belt that starts, backwards: A vbar + v_0(t) is the curve's velocity, to O(h^3)."""
+    nabla = cn.ConstrainedConnection(
+        cn.ConstantMetric(cn.CoordinateFrame(3), np.diag([2.0, 2.0, 0.3])),
+        forms=lambda q: jnp.stack([-jnp.sin(q[2]), jnp.cos(q[2]), 0.0 * q[2]])[None],
+    )
+    skate = cn.NonholonomicSystem(nabla, drift=lambda t, q: jnp.stack([jnp.sin(2.0 * t), 0.3, 0.0 * t]))
+    start = [0.1, -0.2, 0.4], [0.9, 0.5]
+    motion = skate.simulate(*start, [1.0, 0.8], method="variational", step=0.04, order=4)
+    t = np.array([0.99, 0.95, 0.9, 0.81])
+    q, v = motion.at(t)
+    exact = skate.simulate(*start, [1.0, *t])
+    np.testing.assert_allclose(q, exact.q[1:], atol=3e-7)
+    np.testing.assert_allclose(v, exact.v[1:], atol=3e-5)
+    assert np.abs(exact.v[1:] - v[0]).max() > 1e-2  # control
 
 
 @pytest.mark.further

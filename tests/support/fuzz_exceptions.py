@@ -20,7 +20,8 @@ NOT_RUN: dict[str, str] = {
 }
 
 _RESULTS = (
-    "affine.(ConjugateTimes|Decomposition|Estimated|FisherMetric|GeodesicStability|JacobiField|StatisticalModel)",
+    "affine.(ConjugateTimes|Decomposition|Estimated|FisherMetric|Geodesic(Flow|Stability)|JacobiField)",
+    "affine.(StatisticalModel|TransportFlow)",
     "control.results.*|control.(MuJoCoRobot|RobotTask|tracking_example.TrackingResult)",
     "control.controllability.(ControllabilityReport|DecouplingFields?|KinematicReport|LieClosure|NumericalRank)",
     "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",

@@ -16,7 +16,7 @@ Source: [B]; equality of mixed derivatives of a variation.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 import jax
 import jax.numpy as jnp
@@ -24,8 +24,9 @@ import jax.numpy as jnp
 from connections._jax import Array, ArrayLike
 from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
-from connections.affine.motions.flow import Flow, Record, Trajectories, recorded
+from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.geodesics import Acceleration
+from connections.affine.motions.motion import Motion, motion_class
 from connections.affine.motions.units import motion_units, speed_of
 from connections.checks import require_function, require_shape, require_type
 from connections.evaluation.boundary import Argument, evaluate
@@ -34,8 +35,53 @@ from connections.geometry.numerics.scales import inverse_lengths_of, lengths_of
 from connections.integration.solver import Options, Solver
 
 Definition = Callable[..., jax.Array]
-Sensitive = tuple[jax.Array, jax.Array, jax.Array]  # a point, a vector, and their derivative
 NOT_OF_FLOWS = "events", "allow_partial", "estimate"  # options
+
+
+@motion_class
+class GeodesicFlow(Motion):
+    """A geodesic with its sensitivity, ``q, v, Phi = flow``, also at other times: ``flow.at(t)``.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> flow = cn.geodesic_flow(cn.LeviCivita(half_plane), [0.0, 1.0], [0.0, 1.0], [0.0, 1.0])
+    >>> q, v, Phi = flow.at(0.5)
+    >>> q.round(4), Phi.shape
+    (array([0.    , 1.6487]), (4, 4))
+    """
+
+    Phi: Array
+    """(..., T, 2n, 2n): (eta, dv) at each time = Phi (eta, dv) at times[0]."""
+
+    UNPACKED: ClassVar[tuple[str, ...]] = ("q", "v", "Phi")
+
+
+@motion_class
+class TransportFlow(Motion):
+    """A vector carried along a geodesic, with its sensitivity, ``q, z, Z = flow``; ``flow.at(t)`` as well.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> nabla, times = cn.LeviCivita(half_plane), [0.0, 1.0]
+    >>> flow = cn.transport_flow(nabla, [0.0, 1.0], [0.0, 1.0], [1.0, 0.0], times)
+    >>> q, z, Z = flow.at(0.5)
+    >>> z.round(4), Z.shape
+    (array([1.6487, 0.    ]), (2, 4))
+    """
+
+    z: Array
+    """(..., T, n) the vector, frame components."""
+    Z: Array
+    """(..., T, n, 2n): dz at each time = Z (eta, dv) at times[0]."""
+
+    PANELS: ClassVar[tuple[tuple[str, str], ...]] = (*Motion.PANELS, ("z", "carried vector z"))
+    UNPACKED: ClassVar[tuple[str, ...]] = ("q", "z", "Z")
 
 
 def linearize(
@@ -142,7 +188,7 @@ def geodesic_flow(
     times: ArrayLike,
     acceleration: Acceleration | None = None,
     **options: Unpack[Options],
-) -> tuple[Array, Array, Array]:
+) -> GeodesicFlow:
     """The geodesic through (q0, v0) with its sensitivity: (eta, dv) at each time = Phi (eta, dv) at times[0].
 
     Parameters
@@ -151,8 +197,8 @@ def geodesic_flow(
 
     Returns
     -------
-    q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together; a step's error is at most 1e-10
-    of the largest value that a component, or an entry of Phi, has had.
+    GeodesicFlow : unpacks as q (..., T, nq), v (..., T, n), Phi (..., T, 2n, 2n), integrated together; a
+        step's error is at most 1e-10 of the largest value that a component, or an entry of Phi, has had.
 
     Raises
     ------
@@ -176,7 +222,7 @@ def geodesic_flow(
     frame = nabla.frame
     arguments = (Argument("q0", q0, (frame.ambient_dim,)), Argument("v0", v0, (frame.dim,)))
     solver = Solver.of("geodesic_flow", options, without=NOT_OF_FLOWS)
-    return Trajectories.of(nabla).run(
+    return Trajectories.of(nabla).motion(
         "geodesic_flow", PytreePartial(_geodesic_flow, nabla, acceleration), arguments, times, solver
     )
 
@@ -189,7 +235,7 @@ def transport_flow(
     times: ArrayLike,
     acceleration: Acceleration | None = None,
     **options: Unpack[Options],
-) -> tuple[Array, Array, Array]:
+) -> TransportFlow:
     """A vector transported along the geodesic through (q0, v0), with its sensitivity to q0 and v0.
 
     D_t (D_eta z) = R(v, eta) z, D_eta z = dz + Gamma(eta, z): curvature turns z from geodesic to geodesic.
@@ -201,7 +247,8 @@ def transport_flow(
 
     Returns
     -------
-    q (..., T, nq), z (..., T, n) and Z (..., T, n, 2n), dz at each time = Z (eta, dv) at times[0].
+    TransportFlow : unpacks as q (..., T, nq), z (..., T, n) and Z (..., T, n, 2n), dz at each time =
+        Z (eta, dv) at times[0].
 
     Raises
     ------
@@ -228,7 +275,7 @@ def transport_flow(
         Argument("z0", z0, (n,)),
     )
     solver = Solver.of("transport_flow", options, without=NOT_OF_FLOWS)
-    return Trajectories.of(nabla).run(
+    return Trajectories.of(nabla).motion(
         "transport_flow", PytreePartial(_transport_flow, nabla, acceleration), arguments, times, solver
     )
 
@@ -300,7 +347,7 @@ def deviation_map_at(nabla: AffineConnection, q: jax.Array, v: jax.Array) -> jax
 # --- private ---------------------------------------------------------------------------------------------
 
 
-def _geodesic_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[Sensitive]:
+def _geodesic_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[GeodesicFlow]:
     frame = nabla.frame
 
     def start(q: jax.Array, v: jax.Array) -> Any:
@@ -317,17 +364,20 @@ def _geodesic_flow(nabla: AffineConnection, acceleration: Acceleration | None) -
     def units(t0: jax.Array, s: jax.Array, state: Any, q: jax.Array, v: jax.Array) -> Any:
         return _flow_units(nabla, q, jnp.abs(s), *state)
 
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[GeodesicFlow]:
+        return GeodesicFlow(t, *state), state[0], jnp.asarray(True)
+
     return Flow(
         start,
         rate,
-        recorded,
+        record,
         units,
         project=project,
         **_acted_on(nabla, acceleration),
     )
 
 
-def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[Sensitive]:
+def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) -> Flow[TransportFlow]:
     frame = nabla.frame
     n = frame.dim
 
@@ -353,10 +403,10 @@ def _transport_flow(nabla: AffineConnection, acceleration: Acceleration | None) 
         of_q, of_v, of_Phi = _flow_units(nabla, q0, jnp.abs(s), q, v, Phi)
         return of_q, of_v, vector, of_Phi, of_Phi[: frame.dim]
 
-    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[Sensitive]:
-        q, _, z, Phi, covariant = state
+    def record(t: jax.Array, state: Any, *given: jax.Array) -> Record[TransportFlow]:
+        q, v, z, Phi, covariant = state
         turned = jnp.einsum("ijk,k->ij", nabla.coefficients_at(q), z)
-        return (q, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
+        return TransportFlow(t, q, v, z, covariant - turned @ Phi[:n]), q, jnp.asarray(True)
 
     return Flow(
         start,

@@ -311,18 +311,17 @@ class Trajectories(Parametrized):
         with kept_as(lambda kept: self._as_motion(times, *kept)):
             values, more = self._run(name, recipe, arguments, times, solver)
         motion = self._as_motion(times, values, more)
-        follow = None
-        if not is_traced_now(times, *(item.value for item in arguments)):
-            kept = tuple(
-                item._replace(value=deepcopy(item.value)) for item in arguments
-            )  # the caller's may change
-            follow = partial(self._values, name, recipe, kept, solver)
+        kept = tuple(
+            item._replace(value=item.value if is_traced(item.value) else deepcopy(item.value))
+            for item in arguments  # the caller's may change
+        )
+        follow = partial(self._values, name, recipe, kept, solver)
         if not solver.estimate:
-            return followed_by(motion, follow)
+            return followed_by(motion, times, follow)
         with kept_as(lambda kept: motion):  # which is complete; only its estimate is not
             closer, _ = self._run(name, recipe, arguments, times, solver.closer())
         estimated = replace(motion, estimate=_differences(motion, self._as_motion(times, closer, {})))
-        return followed_by(estimated, follow)
+        return followed_by(estimated, times, follow)
 
     def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
         """The motion of recorded values, at as many of the times as they have."""

@@ -11,13 +11,14 @@ from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections._figures import figure_of
 from connections._jax import Array
 from connections._labelled import xarray
 from connections.affine.motions.series import Names, Series, Units, series_of
-from connections.checks import as_array, html_table, is_traced, is_whole, require_finite
+from connections.checks import as_array, html_table, is_traced, is_whole, require_finite, require_untraced
 from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
@@ -84,27 +85,34 @@ class Motion:
     """Attributes that are drawn, and the titles of their panels."""
     COMPUTED: ClassVar[tuple[str, ...]] = ()
     """Properties that are shown beside the fields."""
-    _follow: ClassVar[Any] = None  # of a motion that can be followed, what `at` calls
+    UNPACKED: ClassVar[tuple[str, ...]] = ("q", "v")
+    """Fields as which it unpacks, and of which `at` has the values."""
+    _follow: ClassVar[Any] = None  # of a motion that can be followed, its times and what `at` calls
 
     def __iter__(self) -> Iterator[Array]:
         """q, then v."""
-        return iter((self.q, self.v))
+        return (getattr(self, name) for name in self.UNPACKED)
 
     def __len__(self) -> int:
         """Two: q and v."""
-        return 2
+        return len(self.UNPACKED)
 
     def __getitem__(self, index: int) -> Array:
         """q at 0, v at 1."""
-        return (self.q, self.v)[index]
+        found: Array = tuple(self)[index]
+        return found
 
     @property
     def batch(self) -> tuple[int, ...]:
         """The batch axes; () for one motion."""
         return tuple(np.shape(self.q)[:-2])
 
-    def at(self, t: Any) -> tuple[Array, Array]:
+    def at(self, t: Any) -> tuple[Array, ...]:
         """q and v at any times between the first and the last one, followed anew with the same steps' errors.
+
+        Between variational steps, h apart, they are those of a cubic: q(t) by Hermite's interpolation of q
+        and qdot, projected on the manifold, with an error of O(h^4) beside the steps', and v its velocity,
+        O(h^3). Within `jit`, `grad` and `vmap` a motion is followed where it is made, for known times.
 
         Parameters
         ----------
@@ -112,12 +120,13 @@ class Motion:
 
         Returns
         -------
-        (batch..., ..., nq) and (batch..., ..., n); NaN where the motion has ended by an event.
+        (batch..., ..., nq) and (batch..., ..., n); NaN where the motion has ended by an event. Of other
+        fields, if the motion unpacks as these.
 
         Raises
         ------
         ValueError : a time is outside, or the motion cannot be followed: it was put together, read from a
-        file or made inside of JAX's transformations, or consists of variational steps, which have no between.
+        file, or has come out of JAX's transformations.
         IntegrationError, ShapeError, NonFiniteError.
 
         Examples
@@ -132,7 +141,9 @@ class Motion:
         """
         if self._follow is None:
             raise ValueError("at: this motion cannot be followed; ask for these times when you make it")
-        t, times = np.asarray(as_array("t", t, ())), np.asarray(self.times)
+        require_untraced(t=t)
+        times, values_at = self._follow
+        t = np.asarray(as_array("t", t, ()))
         require_finite("t", t)
         first, last = sorted((times[0], times[-1]))
         if not ((t >= first) & (t <= last)).all():
@@ -141,13 +152,11 @@ class Motion:
             )
         asked, place = np.unique(np.append(t, times[0]), return_inverse=True)
         forward = times[-1] >= times[0]
-        values = self._follow(asked if forward else asked[::-1])
+        values = tuple(values_at(asked if forward else asked[::-1]))[: len(self)]
         place = (place if forward else len(asked) - 1 - place)[: t.size].reshape(t.shape)
-        q, v = (np.moveaxis(a, len(self.batch), 0)[place] for a in map(np.asarray, tuple(values)[:2]))
-        q, v = (
-            np.moveaxis(a, range(t.ndim), range(len(self.batch), len(self.batch) + t.ndim)) for a in (q, v)
-        )
-        return as_given(q, self.q), as_given(v, self.q)
+        axis = len(self.batch)
+        numpy: Any = jnp if is_traced(values) else np
+        return tuple(as_given(numpy.take(numpy.asarray(a), place, axis), self.q) for a in values)
 
     def __getstate__(self) -> dict[str, Any]:
         """The fields: what follows a motion may hold functions that no pickle takes."""
@@ -338,9 +347,10 @@ class Motion:
         return [name for name in found if name not in _ABOUT]
 
 
-def followed_by(motion: AnyMotion, follow: Callable[[Any], Any] | None) -> AnyMotion:
-    """The motion, with the function of times, the first one included, by which `Motion.at` follows it."""
-    object.__setattr__(motion, "_follow", follow)
+def followed_by(motion: AnyMotion, times: Any, values_at: Callable[[Any], Any]) -> AnyMotion:
+    """The motion, with its times, and the function of times from the first one, by which `at` follows it."""
+    if not is_traced(times):
+        object.__setattr__(motion, "_follow", (np.array(times), values_at))
     return motion
 
 

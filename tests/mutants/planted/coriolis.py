@@ -128,6 +128,14 @@ MUTANTS = (
         "the acceleration of what moves the constraints is no force",
     ),
     Mutant(
+        "between-steps-a-parabola",
+        "coriolis/variational_motion.py",
+        "s * (d0 + d1 - 2.0 * (q1 - q0))))",
+        "s * (d0 - d1)))",
+        ("coriolis/test_variational.py::test_between_steps_a_cubic",),
+        "motions between variational steps leave one step with another velocity than the next one begins with",
+    ),
+    Mutant(
         "work-of-the-velocity-beside-the-drift",
         "coriolis/nonholonomic.py",
         "return Motion(t, q, v, work=(state[2] - first(*given))[0]), point, ok",
