@@ -133,7 +133,7 @@ MUTANTS = (
         "s * (d0 + d1 - 2.0 * (q1 - q0))))",
         "s * (d0 - d1)))",
         ("coriolis/test_variational.py::test_between_steps_a_cubic",),
-        "motions between variational steps leave one step with another velocity than the next one begins with",
+        "motions between variational steps begin a step with another velocity than the last one ends with",
     ),
     Mutant(
         "work-of-the-velocity-beside-the-drift",
