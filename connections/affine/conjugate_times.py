@@ -63,9 +63,9 @@ class ConjugateTimes:
     errors: np.ndarray
     """(k,), s: how far each time may be from the conjugate times that it stands for."""
     proven: np.ndarray
-    """(k,) booleans: whether there is certainly a conjugate point. True for geodesics of a metric."""
+    """(k,) booleans: whether there is certainly a conjugate point. True of a definite metric's geodesics."""
     index: int | None
-    """The Morse index, the sum of the multiplicities before t_end; None if the geodesics are no metric's."""
+    """The Morse index, the sum of the multiplicities before t_end; None without a definite metric."""
     nullity: int
     """The multiplicity of t_end itself, zero if it is not conjugate."""
 
@@ -92,12 +92,12 @@ def conjugate_times(nabla: AffineConnection, q: ArrayLike, v: ArrayLike, t_end: 
     ContorsionFamily, and what is built of these), all conjugate times are found, of every multiplicity,
     unless the integration errs (by more than 1e-10 of a turn, as estimated for each step). Times have an
     error of about 1e-9 of t_end; those that are closer to each other than 1e-8 of t_end count as one.
-    For other connections, nothing is missed either, as proven for the polynomials that interpolate the steps
-    (with errors of about 1e-11). Times stand for intervals that are left without proof, mostly of 3e-8 of
-    t_end, but wider if d exp is nearly singular over a longer time. ``proven`` says where a conjugate point
-    certainly exists. It is False where the determinant of d exp has one sign on both sides: there may be a
-    point of even multiplicity, two points, or only nearly one. Multiplicities are the numbers of singular
-    values of d exp below 1e-6 of the largest.
+    For other connections, and metrics that are not definite, nothing is missed either, as proven for the
+    polynomials that interpolate the steps (with errors of about 1e-11). Times stand for intervals that
+    are left without proof, mostly of 3e-8 of t_end, but wider if d exp is nearly singular over a longer
+    time. ``proven`` says where a conjugate point certainly exists. It is False where the determinant of d
+    exp has one sign on both sides: there may be a point of even multiplicity, two points, or only nearly
+    one. Multiplicities are the numbers of singular values of d exp below 1e-6 of the largest.
 
     Raises
     ------
@@ -129,7 +129,8 @@ def conjugate_times(nabla: AffineConnection, q: ArrayLike, v: ArrayLike, t_end: 
         raise ValueError(f"t_end: expected a positive time, got {t_end}")
     q = require_admissible(nabla, "q", q)
     metrical = nabla.riemannian
-    if metrical is None:
+    metric = None if metrical is None else metrical.known_metric
+    if metrical is None or metric is None or metric.signature is not None:
         return _by_intervals(nabla, q, v, duration)
     return _by_turns(metrical, q, v, duration)
 

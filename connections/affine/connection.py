@@ -23,7 +23,6 @@ from connections.affine.koszul import (
     bound_by_lengths,
     christoffel_first_kind,
     christoffel_terms,
-    raised_terms,
 )
 from connections.checks import (
     Check,
@@ -42,7 +41,6 @@ from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
 from connections.geometry.frames import FIELD, ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import FLOOR, lengths_of, worst, worst_check
 
 
@@ -160,10 +158,10 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
     def gram_at(self, q: jax.Array) -> jax.Array:
         """(n, n), positive definite: the matrix that measures lengths of vectors where any metric will do.
 
-        The known metric; X^T X if there is none.
+        That of the known metric (`Metric.positive_at`); X^T X if there is none.
         """
         if self.known_metric is not None:
-            return self.known_metric.matrix_at(q)
+            return self.known_metric.positive_at(q)
         X = self.frame.matrix_at(q)
         return X.T @ X
 
@@ -188,7 +186,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         return (u @ H @ bent) / jnp.where(spans_a_plane(*products), area, jnp.nan)
 
     def _scalar_at(self, metric: Metric, q: jax.Array) -> jax.Array:
-        return jnp.trace(solve_definite(metric.matrix_at(q), self._ricci_at(q)))
+        return jnp.trace(metric.raised_at(q, self._ricci_at(q)))
 
     def _ricci_at(self, q: jax.Array) -> jax.Array:
         return jnp.einsum("ikij->jk", self.curvature_at(q))
@@ -206,7 +204,7 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         """|H| times the connection's terms, with `bound_by_lengths`, and the terms of Gamma*_low."""
         H = metric.matrix_at(q)
         terms, known = jnp.einsum("il,ljk->ijk", jnp.abs(H), self.scale_at(q)), christoffel_terms(metric, q)
-        return terms + FLOOR * bound_by_lengths(terms + known, lengths_of(H)), known
+        return terms + FLOOR * bound_by_lengths(terms + known, lengths_of(metric.positive_at(q))), known
 
 
 class AffineConnection(PointwiseConnection):
@@ -353,7 +351,8 @@ class AffineConnection(PointwiseConnection):
 
         Raises
         ------
-        ValueError : u and w are linearly dependent, so they span no plane.
+        ValueError : u and w are linearly dependent, so they span no plane; or, of a metric that is not
+            definite, one on which it is degenerate.
         """
         n = (self.frame.dim,)
         u, w = as_array("u", u, n), as_array("w", w, n)
@@ -551,7 +550,8 @@ class ConnectionOfMetric(AffineConnection):
     def scale_at(self, q: jax.Array) -> jax.Array:
         """|H^-1| times the terms of Gamma*_low and |Gamma_low|, (n, n, n)."""
         low = christoffel_terms(self.metric, q) + jnp.abs(self._first_kind_at(self.metric, q))
-        return raised_terms(self.metric.matrix_at(q), low)
+        inverse = self.metric.raised_at(q, jnp.eye(self.frame.dim))
+        return jnp.einsum("il,l...->i...", jnp.abs(inverse), low)
 
     def input_coefficients(self, forms: PointFunction, q: ArrayLike) -> Array:
         """Y[..., k, a] = (H^-1 F_a)^k: the accelerations that the covectors F_a cause.
@@ -569,7 +569,7 @@ class ConnectionOfMetric(AffineConnection):
 
     def input_coefficients_at(self, forms: PointFunction, q: jax.Array) -> jax.Array:
         """H^-1 F^T, (n, p)."""
-        return solve_definite(self.metric.matrix_at(q), as_covectors("forms(q)", forms(q), self.frame.dim).T)
+        return self.metric.raised_at(q, as_covectors("forms(q)", forms(q), self.frame.dim).T)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -658,6 +658,8 @@ def _require_planes(metric: Metric, q: Any, u: Any, w: Any) -> None:
     if len(flat):
         points = np.broadcast_to(q, (*np.shape(uu), np.shape(q)[-1]))
         what = "sectional: u and w are linearly dependent, so they span no plane,"
+        if metric.signature is not None:
+            what = "sectional: u and w span no plane, or one on which the metric is degenerate,"
         raise_at(ValueError, what, points[tuple(flat[0])])
 
 
@@ -684,8 +686,8 @@ def outer_symmetrized(low: jax.Array) -> jax.Array:
 
 
 def spans_a_plane(uu: Any, uw: Any, ww: Any) -> Any:
-    """Whether two vectors with these inner products are independent, beyond round-off of the products."""
-    return uu * ww - uw**2 > 1e-14 * uu * ww
+    """Whether vectors with these inner products span a plane with area, beyond round-off of the products."""
+    return abs(uu * ww - uw**2) > 1e-14 * (abs(uu * ww) + uw**2)
 
 
 def _widest(thing: Any) -> int:

@@ -29,7 +29,7 @@ from connections.checks import as_covectors, as_result, require_function, requir
 from connections.evaluation.boundary import evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.frames import PointFunction
-from connections.geometry.metrics import InducedMetric, Metric
+from connections.geometry.metrics import InducedMetric, Metric, require_definite
 from connections.geometry.numerics.definite import solve_definite
 
 
@@ -94,7 +94,7 @@ class ConstrainedConnection(ConnectionOfMetric):
         forms: PointFunction | None = None,
         ambient: AffineConnection | None = None,
     ) -> None:
-        require_type("metric", metric, Metric, "write ConstrainedConnection(metric, basis)")
+        require_definite("metric", metric, "write ConstrainedConnection(metric, basis)")
         if ambient is not None:
             require_type("ambient", ambient, AffineConnection)
         feasible: Distribution

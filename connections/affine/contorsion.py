@@ -22,7 +22,6 @@ from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import (
     christoffel_first_kind,
-    raise_first_index,
 )
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.motions.jax_motions import by_rows
@@ -46,7 +45,6 @@ from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, are_arrays, is_same, with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import FLOOR, lengths_of
 
 MEMBERS = 32  # members of a family that a sweep computes together
@@ -82,11 +80,11 @@ class ConnectionWithContorsion(ConnectionOfMetric):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 (Gamma*_low - D), (n, n, n)."""
-        return raise_first_index(self.metric.matrix_at(q), self._first_kind_here(q))
+        return self.metric.raised_at(q, self._first_kind_here(q))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 ((Gamma*_ijk - D_ijk) v^j w^k), (n,): one right-hand side to solve for, not n^2."""
-        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+        return self.metric.raised_at(q, self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """(Gamma*_ijk - D_ijk) v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
@@ -184,7 +182,7 @@ class ContorsionConnection(ConnectionWithContorsion):
         if self.symmetry is None:
             return jnp.asarray(0.0)
         D = self.contorsion_at(q)
-        sizes = contorsion_sizes(D, lengths_of(self.metric.matrix_at(q)))
+        sizes = contorsion_sizes(D, lengths_of(self.metric.positive_at(q)))
         gaps = jnp.stack([D + jnp.transpose(D, axes) for axes in CONTORSION_SYMMETRIES[self.symmetry][1]])
         return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes[None]))
 

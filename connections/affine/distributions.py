@@ -31,7 +31,7 @@ from connections.checks import (
 from connections.evaluation.compilation import shape_of
 from connections.evaluation.parameters import Parametrized
 from connections.geometry.frames import FrameField, PointFunction
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, require_definite
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.numerics.scales import independent, inverse_lengths_of, lengths_of, rank_of
 
@@ -128,7 +128,7 @@ class SpannedDistribution(Distribution):
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
-        require_type("metric", self.metric, Metric)
+        require_definite("metric", self.metric)
         require_function("basis", self.basis, "q -> A (n, m)")
         require_text("remedy", self.remedy)
         if self.forms is not None:
@@ -234,7 +234,7 @@ class AnnihilatedDistribution(Distribution):
     rank: int = field(init=False)
 
     def __post_init__(self) -> None:
-        require_type("metric", self.metric, Metric)
+        require_definite("metric", self.metric)
         require_function("forms", self.forms, FORMS)
         n = self.metric.frame.dim
         shape = _shape_of("constraint forms", self.forms, self.metric)

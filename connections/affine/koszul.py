@@ -45,7 +45,7 @@ def christoffel_terms(metric: Metric, q: jax.Array) -> jax.Array:
     H, s = jnp.abs(metric.matrix_at(q)), metric.frame.structure_terms_at(q)
     dH, s_low = metric.derivative_terms_at(q), jnp.einsum("kl,lij->kij", H, s)
     terms = koszul(dH, s_low) + dH  # all six terms with the sign plus
-    return terms + FLOOR * bound_by_lengths(terms, lengths_of(H))
+    return terms + FLOOR * bound_by_lengths(terms, lengths_of(metric.positive_at(q)))
 
 
 def bound_by_lengths(terms: jax.Array, length: jax.Array) -> jax.Array:

@@ -12,19 +12,17 @@ import jax.numpy as jnp
 
 from connections._jax import Array, ArrayLike
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import (
-    christoffel_first_kind,
-    raise_first_index,
-)
+from connections.affine.koszul import christoffel_first_kind
 from connections.checks import require_type
 from connections.evaluation.parameters import is_same
 from connections.geometry.metrics import Metric
-from connections.geometry.numerics.definite import solve_definite
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class LeviCivita(ConnectionOfMetric):
     """The Riemannian connection of a metric: generalized Christoffel symbols by the Koszul formula.
+
+    The metric may have any signature; what needs lengths or minima refuses one that is not definite.
 
     Parameters
     ----------
@@ -73,11 +71,11 @@ class LeviCivita(ConnectionOfMetric):
 
     def coefficients_at(self, q: jax.Array) -> jax.Array:
         """H^-1 Gamma*_low, (n, n, n)."""
-        return raise_first_index(self.metric.matrix_at(q), christoffel_first_kind(self.metric, q))
+        return self.metric.raised_at(q, christoffel_first_kind(self.metric, q))
 
     def apply_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """H^-1 (Gamma*_ijk v^j w^k), (n,): one right-hand side to solve for, not n^2."""
-        return solve_definite(self.metric.matrix_at(q), self.lowered_at(self.metric, q, v, w))
+        return self.metric.raised_at(q, self.lowered_at(self.metric, q, v, w))
 
     def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """Gamma*_ijk v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""

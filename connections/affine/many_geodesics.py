@@ -35,7 +35,7 @@ from connections.checks import (
     require_untraced,
 )
 from connections.evaluation.boundary import require_admissible
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, require_definite
 
 TIED = 1e-8  # relative: lengths that differ by less are equal
 _RAYS = {1: 2, 2: 256}  # directions; of more dimensions 1,024
@@ -175,7 +175,7 @@ def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
     >>> float(cn.distance(half_plane, [0.0, 1.0], [0.0, jnp.e]).round(9))
     1.0
     """
-    require_type("metric", metric, Metric)
+    require_definite("metric", metric)
     v = logarithm(LeviCivita(metric), q0, q1)
     by: Any = jnp if isinstance(v, jax.Array) else np
     length: Array = by.sqrt(metric.inner(q0, v, v))
@@ -243,7 +243,7 @@ def mean(
     >>> float(cn.mean(half_plane, [[-1.0, 1.0], [1.0, 1.0]]).q[1].round(6))  # on the circle through both
     1.414214
     """
-    require_type("metric", metric, Metric)
+    require_definite("metric", metric)
     require_untraced(points=points, weights=weights, start=start)
     size = (metric.frame.ambient_dim,)
     q = np.asarray(as_array("points", points, size))

@@ -175,7 +175,7 @@ class StatisticalConnection(ConnectionWithContorsion):
 
     def _symmetry_gap_at(self, q: jax.Array) -> jax.Array:
         C = self.cubic_at(q)
-        sizes = contorsion_sizes(C, lengths_of(self.metric.matrix_at(q)))
+        sizes = contorsion_sizes(C, lengths_of(self.metric.positive_at(q)))
         gaps = jnp.stack([C - jnp.swapaxes(C, *axes) for axes in ((0, 1), (1, 2))])
         return jnp.max(jnp.where(gaps == 0.0, 0.0, jnp.abs(gaps) / sizes[None]))
 

@@ -41,7 +41,6 @@ from connections.evaluation.compilation import compiled, shape_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
-from connections.geometry.numerics.definite import inverse_of_definite
 from connections.geometry.numerics.scales import (
     FLOOR,
     inverse_lengths_of,
@@ -147,7 +146,8 @@ class GroupAction(Parametrized):
         dual, H = metric.frame.dual_at(q), metric.matrix_at(q)
         xi, point = dual @ self.generators_at(q), jnp.abs(dual) @ jnp.abs(q)
         least = SHORTEST * jnp.sqrt(point @ jnp.abs(H) @ point)
-        return xi.T @ H @ v, lengths_of(xi.T @ H @ xi) + least
+        G = metric.positive_at(q)
+        return xi.T @ H @ v, lengths_of(xi.T @ G @ xi) + least
 
     # --- public functions ----------------------------------------------------------------------------------
 
@@ -381,7 +381,8 @@ class GroupAction(Parametrized):
         moved, B, terms = self._pushed_at(metric.frame, p, element)
         H, there = metric.matrix_at(p), metric.matrix_at(moved)
         scale = terms.T @ jnp.abs(there) @ terms + jnp.abs(H)
-        return worst(B.T @ there @ B - H, scale + FLOOR * jnp.outer(lengths_of(H), lengths_of(H)))
+        lengths = lengths_of(metric.positive_at(p))
+        return worst(B.T @ there @ B - H, scale + FLOOR * jnp.outer(lengths, lengths))
 
     def _frame_change_at(
         self, frame: FrameField, p: jax.Array, element: jax.Array
@@ -423,8 +424,9 @@ class GroupAction(Parametrized):
             covectors = as_covectors("forms(q)", forms(p), ambient.frame.dim)
             if isinstance(nabla, ConstrainedConnection):
                 covectors = covectors @ nabla.basis_at(p)
-            H = nabla.metric.matrix_at(p)
-            inverse, unit = inverse_of_definite(H), inverse_lengths_of(H)
+            metric = nabla.metric
+            inverse = metric.raised_at(p, jnp.eye(metric.frame.dim))
+            unit = inverse_lengths_of(metric.positive_at(p))
             allowed = jnp.outer(unit, jnp.max(unit[None] * jnp.abs(covectors), axis=1))
             return inverse @ covectors.T, jnp.abs(inverse) @ jnp.abs(covectors.T) + FLOOR * allowed
 

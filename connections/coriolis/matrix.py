@@ -31,7 +31,7 @@ from connections.checks import (
 from connections.coriolis.of_robots import function_of
 from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, require_definite
 from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
 
 CoriolisFunction = Callable[[jax.Array, jax.Array], jax.Array]
@@ -270,7 +270,7 @@ class CoriolisConnection(ConnectionOfMetric):
     coriolis: CoriolisFunction
 
     def __post_init__(self) -> None:
-        require_type("metric", self.metric, Metric)
+        require_definite("metric", self.metric)
         require_function("coriolis", self.coriolis, "(q, v) -> C (n, n)")
         object.__setattr__(self, "frame", self.metric.frame)
 

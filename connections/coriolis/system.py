@@ -37,7 +37,7 @@ from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, PytreePartial, with_parameters
 from connections.geometry.frames import FrameField
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, require_definite
 from connections.geometry.numerics.definite import solve_definite
 from connections.integration.solver import Solver, StepOptions
 
@@ -137,7 +137,7 @@ class MechanicalSystem(Described, Parametrized):
     parameters: InitVar[Any] = None
 
     def __post_init__(self, parameters: Any) -> None:
-        require_type("metric", self.metric, Metric, "write MechanicalSystem(metric, potential)")
+        require_definite("metric", self.metric, "write MechanicalSystem(metric, potential)")
         if self.connection is not None:
             require_type("connection", self.connection, AffineConnection)
         for name, form in (("potential", "q -> V"), ("forces", FORCES)):

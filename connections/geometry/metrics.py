@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, ArrayLike, SameArray
+from connections._jax import Array, ArrayLike, SameArray, solve
 from connections.checks import (
     FrameError,
     MetricError,
@@ -33,8 +33,9 @@ from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
-from connections.geometry.numerics.definite import is_definite
+from connections.geometry.numerics.definite import is_definite, solve_definite
 from connections.geometry.numerics.scales import FLOOR, inverse_lengths_of, lengths_of
+from connections.geometry.numerics.signatures import is_of_signature, signature_counts, unsigned_lengths
 
 SYMMETRY_TOLERANCE = 1e-9  # the largest |H_ij - H_ji|, relative to the lengths of X_i and X_j
 _EPS = float(np.finfo(float).eps)
@@ -42,7 +43,7 @@ _INCLUSION = 1e-8  # the largest difference of an inclusion and the embedding's 
 
 
 class Metric(Described, Parametrized, abc.ABC):
-    """A symmetric positive definite matrix H(q) in a frame.
+    """A symmetric matrix H(q) in a frame: positive definite, unless `signature` says otherwise.
 
     Examples
     --------
@@ -62,9 +63,29 @@ class Metric(Described, Parametrized, abc.ABC):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H(q), (n, n)."""
 
+    @property
+    def signature(self) -> tuple[int, int] | None:
+        """The numbers (p, q) of positive and of negative eigenvalues; None if H is positive definite."""
+        return None
+
     def sample_at(self, x: jax.Array) -> jax.Array:
         """A point (nq,) made of numbers x (nq,) between -1 and 1, for points at random."""
         return self.frame.sample_at(x)
+
+    def raised_at(self, q: jax.Array, covectors: jax.Array) -> jax.Array:
+        """H^-1 applied to the first index of `covectors` (n, ...)."""
+        H = self.matrix_at(q)
+        if self.signature is None:
+            return solve_definite(H, covectors)
+        return solve(H, covectors.reshape(len(H), -1)).reshape(covectors.shape)
+
+    def positive_at(self, q: jax.Array) -> jax.Array:
+        """A positive definite matrix (n, n) that gives vectors their sizes, in the units of H.
+
+        It is H; if H has another signature, the diagonal of the squared lengths that `unsigned_lengths` has.
+        """
+        H = self.matrix_at(q)
+        return H if self.signature is None else jnp.diag(unsigned_lengths(H) ** 2)
 
     def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """<<v, w>> = v^T H w, a scalar."""
@@ -87,8 +108,12 @@ class Metric(Described, Parametrized, abc.ABC):
         return jax.vmap(lambda w: self.rate_terms_at(q, w))(jnp.eye(self.frame.dim))
 
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Whether the frame is valid and H symmetric positive definite; one boolean."""
+        """Whether the frame is valid, H symmetric, and its signature as declared; one boolean."""
         H = self.matrix_at(q)
+        if self.signature is not None:
+            lengths = unsigned_lengths(H)
+            near = asymmetry(H, lengths) <= SYMMETRY_TOLERANCE
+            return self.frame.valid_at(q) & near & is_of_signature(H, self.signature)
         symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
         return self.frame.valid_at(q) & symmetric & is_definite(H)
 
@@ -98,11 +123,15 @@ class Metric(Described, Parametrized, abc.ABC):
         H = np.asarray(self.matrix_at(jnp.asarray(q)))
         if not np.isfinite(H).all():
             raise_at(NonFiniteError, "the metric is not finite", q)
-        if not asymmetry(jnp.asarray(H)) <= SYMMETRY_TOLERANCE:
+        lengths = None if self.signature is None else unsigned_lengths(jnp.asarray(H))
+        if not asymmetry(jnp.asarray(H), lengths) <= SYMMETRY_TOLERANCE:
             gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
-        if not jax.jit(is_definite)(H):
-            raise_at(MetricError, f"the metric is {_not_definite(H)}", q)
+        if self.signature is None:
+            if not jax.jit(is_definite)(H):
+                raise_at(MetricError, f"the metric is {_not_definite(H)}", q)
+        elif not jax.jit(is_of_signature, static_argnums=1)(H, self.signature):
+            raise_at(MetricError, f"the metric has {_signature_in_words(H)}, not {self.signature}", q)
 
     def matrix(self, q: ArrayLike) -> Array:
         """H(q), (..., n, n); of a mechanical system, v^T H v / 2 is in joules.
@@ -113,8 +142,8 @@ class Metric(Described, Parametrized, abc.ABC):
 
         Raises
         ------
-        ShapeError, NonFiniteError, PointError, FrameError; MetricError where H is not symmetric positive
-        definite.
+        ShapeError, NonFiniteError, PointError, FrameError; MetricError where H is not symmetric, or not
+        positive definite, or of another signature than declared.
 
         Source: [W] III-B.
         """
@@ -151,6 +180,12 @@ class MatrixMetric(Metric):
     frame : the frame.
     matrix : q (nq,) -> H (n, n), symmetric positive definite; JAX-traceable.
     parameters : optional, the last argument of `matrix` (`ParametricFunction`).
+    signature : optional, the numbers (p, q) of positive and of negative eigenvalues of an H that is not
+        positive definite, such as (3, 1) for a spacetime; H must have it at every point.
+
+    Raises
+    ------
+    TypeError, ValueError : the signature is no pair of counts that add up to n.
 
     Examples
     --------
@@ -161,16 +196,33 @@ class MatrixMetric(Metric):
     >>> half_plane.matrix([0.0, 2.0])
     array([[0.25, 0.  ],
            [0.  , 0.25]])
+
+    De Sitter's plane, t and x, has the constant curvature 1.
+
+    >>> de_sitter = lambda q: jnp.diag(jnp.array([-1.0, jnp.cosh(q[0]) ** 2]))
+    >>> spacetime = cn.MatrixMetric(plane, de_sitter, signature=(1, 1))
+    >>> cn.LeviCivita(spacetime).sectional([0.3, 0.0], [1.0, 0.0], [0.0, 1.0]).round(9)
+    np.float64(1.0)
+
+    Source: [ON] chapters 2 and 3.
     """
 
     frame: FrameField
     matrix_function: PointFunction
+    signature: tuple[int, int] | None = None
 
-    def __init__(self, frame: FrameField, matrix: Callable[..., Any], parameters: Any = None) -> None:
+    def __init__(
+        self,
+        frame: FrameField,
+        matrix: Callable[..., Any],
+        parameters: Any = None,
+        signature: tuple[int, int] | None = None,
+    ) -> None:
         require_type("frame", frame, FrameField, "write MatrixMetric(frame, function)")
         require_function("matrix", matrix, "q -> H (n, n)", "write ConstantMetric(frame, H)", parameters)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
+        object.__setattr__(self, "signature", _checked_signature(signature, frame.dim))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The user's H(q), (n, n)."""
@@ -185,6 +237,7 @@ class ConstantMetric(Metric):
     ----------
     frame : the frame.
     H : (n, n), symmetric positive definite; checked at construction.
+    signature : optional, of an H that is not positive definite, as for `MatrixMetric`.
 
     Examples
     --------
@@ -197,6 +250,7 @@ class ConstantMetric(Metric):
 
     frame: FrameField
     H: np.ndarray
+    signature: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         require_type("frame", self.frame, FrameField, "write ConstantMetric(frame, H)")
@@ -204,15 +258,21 @@ class ConstantMetric(Metric):
             raise TypeError("H: expected a matrix, got a function; write MatrixMetric(frame, function)")
         H = as_array("H", self.H, (self.frame.dim, self.frame.dim))
         object.__setattr__(self, "H", H)
+        object.__setattr__(self, "signature", _checked_signature(self.signature, self.frame.dim))
         if H.ndim != 2:
             raise ShapeError("H", (self.frame.dim, self.frame.dim), H.shape)
         if isinstance(H, jax.core.Tracer):
             return
         require_finite("H", H)
         H = np.asarray(H)
-        if not asymmetry(H) <= SYMMETRY_TOLERANCE:
+        lengths = None if self.signature is None else np.asarray(unsigned_lengths(jnp.asarray(H)))
+        if not asymmetry(H, lengths) <= SYMMETRY_TOLERANCE:
             gap = float(np.max(np.abs(H - H.T)))
             raise MetricError(f"H is not symmetric (H - H^T has an entry of {gap:.2e})")
+        if self.signature is not None:
+            if not is_of_signature(jnp.asarray(H), self.signature):
+                raise MetricError(f"H has {_signature_in_words(H)}, not {self.signature}")
+            return
         try:
             np.linalg.cholesky(H)
         except np.linalg.LinAlgError:
@@ -368,7 +428,7 @@ class InducedMetric(Metric):
         frame, H = self.ambient_metric.frame, self.ambient_metric.matrix_at(p)
         X, dual = frame.matrix_at(p), frame.dual_at(p)
         pushed = self.frame.lie_derivative_at(self.embed_at, q).T
-        along = jnp.outer(inverse_lengths_of(H), lengths_of(A.T @ H @ A))
+        along = jnp.outer(inverse_lengths_of(self.ambient_metric.positive_at(p)), lengths_of(A.T @ H @ A))
         sizes = jnp.abs(A) + jnp.abs(dual) @ jnp.abs(pushed) + FLOOR * along
         largest = jnp.broadcast_to(jnp.max(jnp.abs(pushed), axis=0), pushed.shape)
         residual = jnp.concatenate([dual @ pushed - A, pushed - X @ (dual @ pushed)])
@@ -419,6 +479,11 @@ class ChangedMetric(Metric):
         require_type("base", self.base, Metric)
         object.__setattr__(self, "frame", self.base.frame.change(self.change_matrix))
 
+    @property
+    def signature(self) -> tuple[int, int] | None:
+        """The base's: a change of frame keeps it (Sylvester)."""
+        return self.base.signature
+
     def sample_at(self, x: jax.Array) -> jax.Array:
         """The point (nq,) that `base` makes of numbers x (nq,) between -1 and 1."""
         return self.base.sample_at(x)
@@ -438,22 +503,61 @@ class ChangedMetric(Metric):
         return half + half.T + A.T @ self.base.rate_terms_at(q, A @ w) @ A
 
 
+def require_definite(name: str, metric: Any, hint: str = "") -> None:
+    """Raise `TypeError` if an argument is no metric, `MetricError` if it is not positive definite.
+
+    Parameters
+    ----------
+    name : of the argument. metric : its value. hint : what a wrong type should be instead.
+    """
+    require_type(name, metric, Metric, hint)
+    if metric.signature is not None:
+        words = f"got one of the signature {metric.signature}"
+        raise MetricError(f"{name}: expected a positive definite metric, {words}")
+
+
+def _checked_signature(signature: Any, n: int) -> tuple[int, int] | None:
+    """The signature (p, q), counts that add up to n; None if it is None or (n, 0)."""
+    if signature is None:
+        return None
+    counts = tuple(signature) if isinstance(signature, tuple | list) else ()
+    if len(counts) != 2 or not all(isinstance(k, int) and not isinstance(k, bool) for k in counts):
+        raise TypeError(f"signature: expected two integers (p, q), got {signature!r}")
+    if min(counts) < 0 or sum(counts) != n:
+        raise ValueError(
+            f"signature: expected the numbers of positive and of negative eigenvalues, {n} together, "
+            f"got {signature!r}"
+        )
+    return counts if counts[1] else None
+
+
 def _not_definite(H: np.ndarray) -> str:
     """Words for a matrix that is not positive definite, with a way out where it has another signature."""
     values = np.linalg.eigvalsh(H)
     words = f"smallest eigenvalue {values[0]:.2e}"
     if values[0] < 0.0 < values[-1] and np.abs(values).min() > _EPS * len(H) * np.abs(values).max():
-        words += "; CoefficientConnection takes the symbols of another signature"
+        positive = int((values > 0.0).sum())
+        words += f"; if it is meant, declare signature=({positive}, {len(H) - positive})"
     return f"not positive definite ({words})"
 
 
-def asymmetry(H: SameArray) -> SameArray:
-    """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a diagonal entry is not positive.
+def _signature_in_words(H: np.ndarray) -> str:
+    positive, negative = map(int, signature_counts(jnp.asarray(H)))
+    lost = len(H) - positive - negative
+    return f"the signature ({positive}, {negative})" + (f" and {lost} eigenvalues of zero" if lost else "")
+
+
+def asymmetry(H: SameArray, lengths: SameArray | None = None) -> SameArray:
+    """The largest |H_ij - H_ji| / (|X_i| |X_j|); infinite where a length is zero.
 
     Computed by NumPy if H is a NumPy array.
+
+    Parameters
+    ----------
+    H : (n, n). lengths : |X_i|, (n,); by default those of the diagonal, zero where it is not positive.
     """
     by: Any = np if isinstance(H, np.ndarray) else jnp
-    length = lengths_of(H)
+    length = lengths_of(H) if lengths is None else lengths
     gap = by.abs(H - H.T)
     with np.errstate(divide="ignore", invalid="ignore"):
         largest: SameArray = by.max(by.where(gap == 0.0, 0.0, gap / by.outer(length, length)))

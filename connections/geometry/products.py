@@ -179,6 +179,12 @@ class ProductMetric(Metric):
         object.__setattr__(self, "metrics", metrics)
         object.__setattr__(self, "frame", ProductFrame(*(metric.frame for metric in metrics)))
 
+    @property
+    def signature(self) -> tuple[int, int] | None:
+        """The sum of the factors' signatures."""
+        negative = sum(metric.signature[1] for metric in self.metrics if metric.signature)
+        return (self.frame.dim - negative, negative) if negative else None
+
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The matrix H, block diagonal, (n, n)."""
         points = self.frame.split_point(q)

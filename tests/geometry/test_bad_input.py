@@ -131,9 +131,9 @@ def test_one_bad_point_in_a_batch_is_found():
         systems.SO3.matrix(q)
 
 
-def test_another_signature_is_told_who_takes_it():
+def test_another_signature_is_told_how_it_is_declared():
     """Not where an eigenvalue is zero."""
     for H, told in ((np.diag([-1.0, 2.0]), True), (np.diag([0.0, 2.0]), False), (-np.eye(2), False)):
         with pytest.raises(cn.checks.MetricError, match=r"\(smallest eigenvalue") as error:
             cn.ConstantMetric(cn.CoordinateFrame(2), H)
-        assert ("CoefficientConnection" in str(error.value)) == told
+        assert ("signature=(1, 1)" in str(error.value)) == told

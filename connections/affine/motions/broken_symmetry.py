@@ -79,7 +79,8 @@ def changes_at(
     terms = (
         terms + jnp.einsum("iak,ij->ajk", sizes, jnp.abs(H)) + jnp.einsum("ij,jak->iak", jnp.abs(H), sizes)
     )
-    terms = terms + FLOOR * jnp.max(terms, axis=(0, 1)) * jnp.outer(lengths_of(H), lengths_of(H))[..., None]
+    lengths = lengths_of(metric.positive_at(q))
+    terms = terms + FLOOR * jnp.max(terms, axis=(0, 1)) * jnp.outer(lengths, lengths)[..., None]
     return of_potential, jnp.max(_share(jnp.abs(change), terms), axis=(0, 1))
 
 

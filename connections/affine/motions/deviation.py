@@ -435,7 +435,7 @@ def _flow_units(
     if metric is None:
         flow = jnp.ones_like(Phi)
     else:
-        now, then = metric.matrix_at(q), metric.matrix_at(q0)
+        now, then = metric.positive_at(q), metric.positive_at(q0)
         ratio = jnp.outer(inverse_lengths_of(now), lengths_of(then))
         flow = _blocks(ratio, ratio * elapsed, ratio / elapsed, ratio)
     return *motion_units(nabla.frame, metric, q), flow

@@ -25,6 +25,7 @@ from connections.affine.motions.motion import Motion, largest, motion_class
 from connections.checks import PointError, as_array, is_traced, require_finite
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
+from connections.geometry.metrics import require_definite
 from connections.geometry.numerics.definite import orthonormal_basis
 
 
@@ -116,6 +117,7 @@ def geodesic_stability(nabla: AffineConnection, q: ArrayLike, v: ArrayLike, time
         raise TypeError(
             f"geodesic_stability: the geodesics of a {kind} are not known to be those of a metric"
         )
+    require_definite("geodesic_stability", metrical.known_metric)
     if n < 2:
         raise ValueError("geodesic_stability: a plane needs two dimensions, and the space has one")
     times = as_times(times)

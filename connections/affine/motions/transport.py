@@ -549,7 +549,8 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
         if metric is None:
             return (jnp.ones_like(state[0]),)
         now, then = (
-            metric.matrix_at(nabla.frame.project_at(_point_on_curve(curve, t, *given))) for t in (t0 + s, t0)
+            metric.positive_at(nabla.frame.project_at(_point_on_curve(curve, t, *given)))
+            for t in (t0 + s, t0)
         )
         return (jnp.outer(inverse_lengths_of(now), lengths_of(then)),)
 
@@ -559,10 +560,9 @@ def _transport_flow(nabla: AffineConnection, curve: Callable[..., jax.Array]) ->
     def products(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
         # 1 + the largest change of an inner product of fields, over the lengths of both fields at the start.
         assert metric is not None
-        now, then = (
-            metric.matrix_at(nabla.frame.project_at(_point_on_curve(curve, t, *given))) for t in (t0 + s, t0)
-        )
-        length = inverse_lengths_of(then)
+        end, begin = (nabla.frame.project_at(_point_on_curve(curve, t, *given)) for t in (t0 + s, t0))
+        now, then = metric.matrix_at(end), metric.matrix_at(begin)
+        length = inverse_lengths_of(metric.positive_at(begin))
         change = jnp.abs(state[0].T @ now @ state[0] - then) * jnp.outer(length, length)
         total = 1.0 + jnp.max(change)
         return total, total

@@ -37,7 +37,7 @@ def motion_units(
     v : (n,) the velocity of a motion on which nothing but its connection acts; None for any other.
     """
     if metric is not None:
-        velocity = inverse_lengths_of(metric.matrix_at(q))
+        velocity = inverse_lengths_of(metric.positive_at(q))
     elif v is None:
         velocity = jnp.ones(frame.dim)
     else:  # a geodesic at half the speed takes twice the time: nothing else has a unit of speed
@@ -50,7 +50,8 @@ def speed_of(nabla: AffineConnection) -> Conserved | None:
     """(name, function) of <v, v>, which geodesics conserve, for `Flow.conserved`; None if it may change.
 
     It is conserved if, by construction, the connection is compatible with its metric or has the geodesics of
-    a connection that is. The first two arrays of the flow's state are q and v.
+    a connection that is. The first two arrays of the flow's state are q and v. Its scale is <v, v> itself or,
+    if the metric is not definite, the sum of the sizes of its terms, because <v, v> may be zero.
 
     Parameters
     ----------
@@ -62,8 +63,9 @@ def speed_of(nabla: AffineConnection) -> Conserved | None:
 
     def square(t0: Any, s: Any, state: Any, *given: Any) -> tuple[Any, Any]:
         q, v = state[:2]
-        value = v @ metric.matrix_at(q) @ v
-        return value, value
+        H = metric.matrix_at(q)
+        value = v @ H @ v
+        return value, value if metric.signature is None else jnp.abs(v) @ jnp.abs(H) @ jnp.abs(v)
 
     return "<v, v>", square
 

@@ -33,6 +33,7 @@ from connections.geometry import (
     SE3Frame,
     SO3Frame,
 )
+from connections.geometry.metrics import require_definite
 from connections.geometry.numerics.definite import solve_definite
 from connections.geometry.rigid.rotations import rotation_difference, rotation_matrix
 
@@ -295,7 +296,7 @@ def _attractor(
     if w is not None:
         require_output("tangential(t, q)", w, (frame.dim,), (), (frame.ambient_dim,))
     if metric is not None:
-        require_type("metric", metric, Metric)
+        require_definite("metric", metric)
         require_same_frame(frame, "the reference", metric.frame, "the metric")
     field = PytreePartial(_attracting_field_at, frame, phi, Lambda, w, metric)
     return FieldReference(frame, field, span=span, desired=desired, error=phi)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from connections.affine import AffineConnection
-from connections.checks import require_same_frame, require_type
+from connections.checks import MetricError, require_same_frame, require_type
 from connections.geometry import Metric
 from connections.interop.geomstats.loading import backend
 
@@ -50,6 +50,10 @@ def to_geomstats(nabla: AffineConnection, metric: Metric | None = None) -> Any:
         metric = getattr(nabla, "metric", None)
     if metric is not None:
         require_type("metric", metric, Metric)
+        if metric.signature is not None:
+            raise MetricError(
+                f"metric: expected a positive definite one, got the signature {metric.signature}"
+            )
         require_same_frame(nabla.frame, "the connection", metric.frame, "the metric")
     backend()
     from connections.interop.geomstats import equipped

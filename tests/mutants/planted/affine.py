@@ -36,6 +36,33 @@ MUTANTS = (
         "conjugate times a hundredth apart are one",
     ),
     Mutant(
+        "drift-of-light-by-itself",
+        "affine/motions/units.py",
+        "value if metric.signature is None else jnp.abs(v) @ jnp.abs(H) @ jnp.abs(v)",
+        "value",
+        (
+            "affine/test_any_signature.py"
+            "::test_light_stays_at_its_circle_and_matter_conserves_energy_and_spin",
+        ),
+        "the drift of <v, v> is divided by it where it is zero",
+    ),
+    Mutant(
+        "planes-of-positive-area",
+        "affine/connection.py",
+        "return abs(uu * ww - uw**2) >",
+        "return uu * ww - uw**2 >",
+        ("affine/test_any_signature.py::test_de_sitter_has_constant_curvature",),
+        "planes that contain a direction of time have no curvature",
+    ),
+    Mutant(
+        "turns-without-a-definite-metric",
+        "affine/conjugate_times.py",
+        "metric is None or metric.signature is not None:",
+        "metric is None:",
+        ("affine/test_any_signature.py::test_conjugate_times_without_a_definite_metric",),
+        "conjugate times are counted by the index theorem where it does not hold",
+    ),
+    Mutant(
         "curvature-bracket-index",
         "affine/connection.py",
         'jnp.einsum("mij,lmk->lkij", s, Gamma)',

@@ -94,6 +94,22 @@ MUTANTS = (
         "columns of Cholesky's factor are divided by another diagonal entry",
     ),
     Mutant(
+        "signature-with-zeros",
+        "geometry/numerics/signatures.py",
+        "jnp.stack([jnp.sum(values > least), jnp.sum(values < -least)])",
+        "jnp.stack([jnp.sum(values > -least), jnp.sum(values < -least)])",
+        ("affine/test_any_signature.py::test_a_wrong_signature_names_the_point",),
+        "an eigenvalue of zero is counted as positive",
+    ),
+    Mutant(
+        "signature-in-units",
+        "geometry/numerics/signatures.py",
+        "values = jnp.linalg.eigvalsh(H / jnp.outer(length, length))",
+        "values = jnp.linalg.eigvalsh(H)",
+        ("affine/test_any_signature.py::test_a_wrong_signature_names_the_point",),
+        "a metric is degenerate because of the unit of a coordinate",
+    ),
+    Mutant(
         "right-invariant-brackets",
         "geometry/matrix_group.py",
         'return c if self.invariant == "left" else -c',
