@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from pages import run_page
 from scipy.linalg import expm
 from scipy.special import ellipk, ellipkinc
 
@@ -359,3 +360,8 @@ def test_counts_that_do_not_add_up_are_no_signature(signature):
 def test_other_objects_are_no_signature(signature):
     with pytest.raises(TypeError, match="signature"):
         cn.ConstantMetric(FOUR, MINKOWSKI.H, signature)
+
+
+@pytest.mark.further
+def test_the_page():
+    run_page("spacetimes.md", blocks=2)
