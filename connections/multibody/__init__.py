@@ -70,6 +70,7 @@ from connections.multibody.linearization import (
     zero_order_hold,
 )
 from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
+from connections.multibody.logarithms import Logarithm, logarithm
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
 from connections.multibody.momenta import (
     centroidal_momentum,
@@ -114,6 +115,7 @@ __all__ = [
     "InverseKinematics",
     "Joint",
     "LeftOutWarning",
+    "Logarithm",
     "Mechanism",
     "Model",
     "Planar",
@@ -175,6 +177,7 @@ __all__ = [
     "joint_forces",
     "linearize",
     "load",
+    "logarithm",
     "mass_matrix",
     "mass_matrix_rate",
     "momentum_forms",

@@ -50,13 +50,13 @@ def motion_at(memory, weights, h, y, rate, out):
     begin(slots, rate, k)
     for stage in range(1, stages):
         move(slots, y, h, weights, stage, k)
-        _place(tree, work, slots)
+        place(tree, work, slots)
         good = are_within(slots, 0, k, LARGEST) and reduce_coordinates(tree, work, work)
         _rate(tree, work, beyond(slots, (6 + stage) * k))
         if not (good and are_above(work, tree.pivots, tree.nv, SMALLEST_PIVOT)):
             return False
     finish(slots, weights, k)
-    _units(tree, work, beyond(slots, 4 * k), beyond(slots, 5 * k), k)
+    put_units(tree, work, beyond(slots, 4 * k), beyond(slots, 5 * k), k)
     return True
 
 
@@ -82,7 +82,7 @@ def motion_rows(memory, work, weights, h, y, rate, out):
             work[step, lane], work[lost, lane] = h[r], 0.0
         for stage in range(1, stages):
             move(result, beyond(slots, begin_y), load(slots, step), weights, stage, k)
-            _place(tree, slots, result)
+            place(tree, slots, result)
             reduce_rows(tree, work)
             _rate(tree, slots, beyond(result, (6 + stage) * k))
             for lane in range(LANES):
@@ -94,7 +94,7 @@ def motion_rows(memory, work, weights, h, y, rate, out):
                 if not good:
                     work[lost, lane] = math.nan
         finish(result, weights, k)
-        _units(tree, slots, beyond(result, 4 * k), beyond(result, 5 * k), k)
+        put_units(tree, slots, beyond(result, 4 * k), beyond(result, 5 * k), k)
         for lane in range(min(LANES, y.shape[0] - row)):
             for part in range(6):
                 for i in range(k):
@@ -150,7 +150,7 @@ def judge(found, state, scales, lengths, limits, out):
 
 
 @inlined
-def _place(tree, work, y):
+def place(tree, work, y):
     """Copy y = (q, v), quaternions of any norm, into a workspace."""
     for k in range(tree.nq):
         store(work, k, load(y, k))
@@ -168,18 +168,18 @@ def _place(tree, work, y):
 def _rate(tree, work, rate):
     """Write dy/dt at the state in the workspace."""
     forward_dynamics(tree, work, beyond(rate, tree.nq))
-    _frame_times(tree, work, beyond(work, tree.vectors), False, rate)
+    frame_times(tree, work, beyond(work, tree.vectors), False, rate)
 
 
 @inlined
-def _units(tree, work, units, conserved, k):
+def put_units(tree, work, units, conserved, k):
     """The units of the components at the last state, as `motion_units`, and v^T H v."""
     nv, H, velocities = tree.nv, tree.scratch, beyond(units, tree.nq)
     mass_matrix(tree, work, beyond(work, H))
     for j in range(nv):
         length = root(load(work, H + j * nv + j))
         store(velocities, j, (length * 0.0 + 1.0) / length)  # one, or ones for the lanes
-    _frame_times(tree, work, velocities, True, units)
+    frame_times(tree, work, velocities, True, units)
     clear(conserved, 0, k)
     for j in range(nv):
         momentum = 0.5 * load(work, H + j * nv + j) * load(work, tree.vectors + j)
@@ -193,7 +193,7 @@ def _units(tree, work, units, conserved, k):
 
 
 @inlined
-def _frame_times(tree, work, v, sizes, out):
+def frame_times(tree, work, v, sizes, out):
     """Write X(q) v at the q in the workspace, or |X(q)| v if `sizes`."""
     for i in range(1, tree.links + 1):
         at, own = tree.coordinate[i], beyond(v, tree.first[i])

@@ -16,6 +16,11 @@ def history_size(nv: int) -> int:
     return (KEPT + 2) * nv + KEPT + 1
 
 
+def room_of_geodesic(nq: int, nv: int) -> int:
+    """How many numbers `geodesic_at` has as its workspace: states and rates, derivatives, units, and spare ones."""
+    return 20 * (nq + nv + 2 * nv * nv) + 3 * nv * nv + nq + nv + 13
+
+
 class Stepped:
     """The result of `variational_rows`: q, P, the guess of the next step, steps, why, and the last column.
 

@@ -1,0 +1,302 @@
+"""The geodesic of a robot's kinetic energy between two configurations, by recursions.
+
+    exp_q0(v) = q1:    Newton's method on log(q(1)^-1 q1) = 0,  q(t) = exp_q0(t v),
+
+joint by joint as in `displacements`, with the derivative of the end in the initial velocity from the same call
+as the end (`kernels/geodesic_shots.py`). The search begins with the straight line, q0 exp(s xi), and
+where Newton's method does not lead to its end, moves the target along the line. A geodesic counts only if it is
+proven free of conjugate points (`affine/logarithms/conjugate.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from connections._jax import ArrayLike
+from connections.affine.logarithms.conjugate import free_of_conjugate_points
+from connections.affine.logarithms.search import LOG_TOLERANCE
+from connections.affine.logarithms.shooting import LOOSE, MIDDLE, ROUND_OFF, TIGHT, AcceptedSteps
+from connections.checks import (
+    ConvergenceError,
+    ModelError,
+    as_array,
+    batch_axes,
+    text_of_point,
+)
+from connections.integration.dop853 import A_DENSE, DENSE, E
+from connections.multibody.definition.host_kinematics import configuration
+from connections.multibody.model import Model, require_model
+from connections.multibody.program.compiled_functions import compiled
+from connections.multibody.program.stepping import room_of_geodesic
+
+_NEAR = 1e-3  # miss, relative to the length, at which the search with loose tolerances ends
+_STEPS, _CORRECTIONS = 12, 6
+_LARGEST_TURN = 0.5  # a step of Newton's method, relative to the length
+_FIRST, _LEAST = (1.0, 1 / 8), 1 / 128  # of the line, by which the target moves: two tries
+_MOST = 512  # steps of a geodesic whose derivative is kept
+_LEAST_PART = 0.03  # of a step of Newton's method
+_KNOWN = 1e-3  # accuracy of the length of the straight line
+_LOST = "shooting does not converge"
+_CONJUGATE = "what leads there passes a conjugate point"
+_LONGER = "what leads there is longer than the straight line"
+
+
+@dataclass(frozen=True, eq=False)
+class Logarithm:
+    """Geodesics between configurations, each with what it was judged by.
+
+    Examples
+    --------
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("arm")
+    >>> found = mb.logarithm(robot, robot.random(0), robot.random(1))
+    >>> found.v.shape, bool(found.missed <= 1e-10 * found.length)
+    ((6,), True)
+    """
+
+    v: np.ndarray
+    """(..., nv) initial velocities in the model's frame, which lead from q0 to q1 in unit time."""
+    length: np.ndarray
+    """(...,) sqrt(v^T H(q0) v), the length of the geodesic, m sqrt(kg)."""
+    missed: np.ndarray
+    """(...,) the distance of the geodesic's end from q1, in the metric there, as it was integrated."""
+
+
+def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
+    """The geodesic from q0 to q1 to which the straight line between them leads, by recursions.
+
+    A robot without forces and gravity moves along geodesics: it gets from q0 to q1 in unit time if it begins
+    with the velocity v. `connections.logarithm(model.connection, q0, q1)` searches in many directions, and so
+    may find a shorter one; it takes twenty times as long and more.
+
+    Parameters
+    ----------
+    model : the robot; without closed loops.
+    q0, q1 : (..., nq) configurations; leading axes broadcast. Angles are counted as they are, with whole turns;
+        q and -q of a quaternion are one rotation.
+
+    Returns
+    -------
+    Logarithm. Each geodesic ends at q1 within 1e-10 of its length, and the round-off of q1. It is proven, within
+    the error of integration, that there is no conjugate point on it or within 1e-6 of its length behind it, so
+    that no curve near it is shorter; and it is not longer than the straight line q0 exp(s xi) of `difference`
+    (by more than 1e-3, to which that length is known).
+
+    Raises
+    ------
+    ConvergenceError : no such geodesic was found; names the row. ModelError : loops or couplings.
+    MetricError : H is singular at q0 or q1. TypeError : also where JAX traces.
+    ShapeError, NonFiniteError, PointError (a quaternion of norm other than one).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import multibody as mb
+    >>> robot = mb.example("quadruped")
+    >>> q0, q1 = robot.random(0), robot.random(1)
+    >>> v = mb.logarithm(robot, q0, q1).v
+    >>> there = cn.exponential(robot.connection, q0, v)
+    >>> float(abs(mb.difference(robot, there, q1)).max().round(8))
+    0.0
+
+    Source: the geodesic equation; [B] Tables 4 to 8 for its derivative; [K] for Newton's method in stages.
+    """
+    require_model("logarithm", model)
+    if model.closed:
+        raise ModelError(
+            "logarithm: the model has closed loops or couplings, of whose geodesics there is no recursion here; "
+            "connections.logarithm(model.connection, q0, q1) finds them"
+        )
+    points = [configuration(model.kinematics, name, q) for name, q in (("q0", q0), ("q1", q1))]
+    batch = batch_axes(("q0", "q1"), points)
+    starts, ends = (np.broadcast_to(q, (*batch, model.nq)).reshape(-1, model.nq) for q in points)
+    v, length, missed = np.zeros((len(starts), model.nv)), *np.zeros((2, len(starts)))
+    for row, pair in enumerate(zip(starts, ends, strict=True)):
+        search = _Search(model, *pair)
+        reason = search.run()
+        if reason:
+            where = f" [{row}]" if batch else ""
+            raise ConvergenceError(
+                f"logarithm{where}: no geodesic was found from q0 = {text_of_point(pair[0])} to "
+                f"q1 = {text_of_point(pair[1])}: {reason}; connections.logarithm(model.connection, q0, q1) "
+                "searches in other directions, too"
+            )
+        v[row], length[row], missed[row] = search.basis @ search.w, np.linalg.norm(search.w), search.missed
+    return Logarithm(v.reshape(*batch, -1), length.reshape(batch), missed.reshape(batch))
+
+
+# --- private -----------------------------------------------------------------------------------------------
+
+
+class _Shot(NamedTuple):
+    """A geodesic at time 1: whether it arrived, q (nq,), d q / d w in frame components (nv, nv), and its steps."""
+
+    ok: bool
+    q: np.ndarray
+    J: np.ndarray
+    pieces: AcceptedSteps
+
+
+class _Search:
+    """The geodesic between two configurations (nq,); w = R v has the norm of v, H(q0) = R^T R."""
+
+    def __init__(self, model: Model, q0: np.ndarray, q1: np.ndarray) -> None:
+        self._model, self._q0, self._q1 = model, q0, q1
+        self._memory = model.weightless.program.memory
+        self._function = compiled.require("geodesic_at")
+        self._root = self._root_at(q0)
+        self.basis = np.ascontiguousarray(np.linalg.inv(self._root))
+        self._line = self._difference(q0, q1)
+        self.w, self.missed = self._root @ self._line, 0.0
+        nq, nv = model.nq, model.nv
+        self._room = np.empty(room_of_geodesic(nq, nv))
+
+    def run(self) -> str:
+        """Find w. Returns why there is none, or an empty text."""
+        if not self.w.any():
+            return ""
+        reason, root = _LOST, self._root_at(self._q1)
+        round_off = self._round_off(root)
+        longest = (1.0 + _KNOWN) * self._length_of_line()
+        for first in _FIRST:
+            found = self._in_stages(first, root, round_off)
+            if found is None:
+                continue
+            w, J = found
+            for _ in range(_CORRECTIONS):
+                shot = self._shot(w, TIGHT)
+                gap = root @ self._difference(shot.q, self._q1)
+                self.missed = float(np.linalg.norm(gap)) if shot.ok else np.inf
+                if not self.missed > LOG_TOLERANCE * np.linalg.norm(w) + round_off:
+                    break
+                w = w + np.linalg.solve(J, gap)
+            else:
+                continue
+            pieces = self._shot(w, MIDDLE, True, True).pieces
+            if np.linalg.norm(w) > longest:
+                reason = _LONGER
+            elif not free_of_conjugate_points(pieces, 1)[0]:
+                reason = _CONJUGATE
+            else:
+                self.w = w
+                return ""
+        return reason
+
+    def _in_stages(
+        self, first: float, root: np.ndarray, round_off: float
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """w of a geodesic that almost leads to q1, and the derivative of its end; the line in parts at first."""
+        s, part, w = 0.0, first, self.w
+        while True:
+            to = min(s + part, 1.0)
+            last = to == 1.0
+            goal = self._q1 if last else self._displaced(to)
+            guess = w * (to / s if s else to)
+            found = self._newton(goal, root if last else self._root_at(goal), guess, round_off)
+            if found is not None and last:
+                return found
+            if found is not None:
+                s, w = to, found[0]
+            else:
+                part *= 0.5
+                if part < _LEAST:
+                    return None
+
+    def _newton(
+        self, goal: np.ndarray, root: np.ndarray, w: np.ndarray, round_off: float
+    ) -> tuple[np.ndarray, np.ndarray] | None:
+        """w of a geodesic that misses the goal by `_NEAR`, corrected once more, and the derivative of its end."""
+        trial, step, miss, part = w, np.zeros_like(w), np.inf, 1.0
+        for _ in range(_STEPS):
+            shot = self._shot(trial, LOOSE, True)
+            gap = root @ self._difference(shot.q, goal)
+            size = np.linalg.norm(gap)
+            if shot.ok and size < (1.0 - 0.25 * part) * miss:
+                J = root @ shot.J
+                try:
+                    step = np.linalg.solve(J, gap)
+                except np.linalg.LinAlgError:
+                    return None
+                w, miss, part, length = trial, size, 1.0, np.linalg.norm(trial)
+                if miss <= _NEAR * length + round_off:
+                    return w + step, J
+                step *= min(1.0, _LARGEST_TURN * length / np.linalg.norm(step))
+            else:
+                part /= 3.0
+                if part < _LEAST_PART or miss == np.inf:
+                    return None
+            trial = w + part * step
+        return None
+
+    def _shot(self, w: np.ndarray, tol: float, spread: bool = False, keep: bool = False) -> _Shot:
+        """The geodesic that begins with w; with derivatives if `spread`, and with its steps if `keep`."""
+        nq, nv = self._model.nq, self._model.nv
+        columns = self.basis if spread else self.basis[:, :0].copy()
+        size, most = columns.size, _MOST if keep else 0
+        out, times, kept = np.zeros(nq + nv + 2 * size + 1), np.empty((most, 2)), np.empty((most, 8, size))
+        y, plan = np.concatenate([self._q0, self.basis @ w]), np.array([tol, ROUND_OFF])
+        ok = self._function(self._memory, self._room, _TABLES, y, columns, plan, times, kept, out)
+        q, J = out[:nq], out[nq + nv : nq + nv + size].reshape(nv, columns.shape[1])
+        steps = int(out[-1]) if keep and ok else 0
+        spread_of_steps, nothing = kept[:steps].reshape(steps, 8, *columns.shape), np.zeros((steps, 2, 0))
+        rows = np.zeros(steps, dtype=int)
+        return _Shot(ok, q, J, AcceptedSteps(rows, *times[:steps].T, nothing, nothing, spread_of_steps))
+
+    def _difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+        """`difference` without checks, (nv,)."""
+        xi = np.empty(self._model.nv)
+        for joint, _, at_q, at_v in self._model.kinematics.elements:
+            xi[at_v] = joint.difference(q0[at_q], q1[at_q])
+        return xi
+
+    def _displaced(self, s: float) -> np.ndarray:
+        """The configuration (nq,) on the straight line at s."""
+        q = np.empty(self._model.nq)
+        for joint, _, at_q, at_v in self._model.kinematics.elements:
+            q[at_q] = joint.displaced(self._q0[at_q], s * self._line[at_v])
+        return q
+
+    def _root_at(self, q: np.ndarray) -> np.ndarray:
+        """R (nv, nv) with H(q) = R^T R.
+
+        Raises
+        ------
+        MetricError : H is singular.
+        """
+        program = self._model.program
+        H = program.functions["mass_matrix"](q, (), None)
+        try:
+            return np.linalg.cholesky(H).T
+        except np.linalg.LinAlgError:
+            program.require_regular(program.close(q))
+            raise
+
+    def _length_of_line(self) -> float:
+        """The length of the straight line, along which the velocity is the same in the model's frame."""
+        matrix, xi, total = self._model.program.functions["mass_matrix"], self._line, 0.0
+        for s, weight in zip(*_NODES, strict=True):
+            total += weight * np.sqrt(max(xi @ matrix(self._displaced(s), (), None) @ xi, 0.0))
+        return float(total)
+
+    def _round_off(self, root: np.ndarray) -> float:
+        """The length of the round-off of q1."""
+        X = self._model.connection.host.frame_matrix(self._q1)
+        moved = np.abs(X).T @ np.abs(self._q1) / np.sum(X**2, axis=0)
+        return float(ROUND_OFF * (np.linalg.norm(root, axis=0) @ moved))
+
+
+def _tables() -> np.ndarray:
+    tables = np.zeros((len(A_DENSE) + len(E) + len(DENSE), len(A_DENSE)))
+    tables[: len(A_DENSE)] = A_DENSE
+    tables[len(A_DENSE) : -len(DENSE), : E.shape[1]] = E
+    tables[-len(DENSE) :] = DENSE
+    return tables
+
+
+_TABLES = _tables()
+_x, _weights = np.polynomial.legendre.leggauss(12)
+_NODES = (0.5 + 0.5 * _x, 0.5 * _weights)
