@@ -24,25 +24,24 @@ from connections.affine.logarithms.shooting import DEGREE, AcceptedSteps
 MARGIN = 1e-6  # of the geodesic's length: so close to a conjugate point, the logarithm has no correct digits
 SHORTEST = 1e-8  # of the geodesic's length: a shorter piece is not halved
 _CLOSE = 0.95  # the bound used in place of 1, because of round-off
-_HALVINGS = 40
 _MOST_PIECES = 2_000  # of one geodesic
 
 
 def free_of_conjugate_points(pieces: AcceptedSteps, count: int) -> np.ndarray:
     """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,)."""
-    (P, _), row = _longer(pieces, count, MARGIN), pieces.row
+    (P, h), row = _longer(pieces, count, MARGIN), pieces.row
     proven = np.ones(count, dtype=bool)
-    for _ in range(_HALVINGS):
+    while True:
         left, right = _split(P, np.full(len(P), 0.5))
         open_ = ~_injective(P, left[:, -1])
+        # In shorter pieces the polynomial's own error decides, which takes even multiplicities away.
+        proven[row[open_ & (h < SHORTEST)]] = False
         proven[np.bincount(row[open_], minlength=count) > _MOST_PIECES] = False
         open_ &= proven[row]
         if not open_.any():
             return proven
-        row = np.repeat(row[open_], 2)
+        row, h = np.repeat(row[open_], 2), np.repeat(h[open_] / 2.0, 2)
         P = np.stack([left[open_], right[open_]], axis=1).reshape(-1, *P.shape[1:])
-    proven[row] = False
-    return proven
 
 
 def unproven_intervals(pieces: AcceptedSteps) -> np.ndarray:
