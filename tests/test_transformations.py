@@ -139,6 +139,7 @@ ON_THE_HOST: dict[str, Callable[[Any], Any]] = {
     "closure_forces": lambda q: mb.closure_forces(mb.example("four_bar"), q[:1], [1.0], [1.0]),
     "joint_forces": lambda q: mb.joint_forces(robot(), q, *VECTORS[:2])["shoulder"],
     "inverse_kinematics": lambda q: mb.inverse_kinematics(robot(), {"tool": TOOL}, q).q,
+    "logarithm": lambda q: mb.logarithm(robot(), start(), q).v,
     "audit_coriolis": lambda q: mb.audit_coriolis(
         robot(), partial(mb.coriolis_matrix, robot()), q, VECTORS[0]
     ),

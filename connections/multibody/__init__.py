@@ -69,8 +69,8 @@ from connections.multibody.linearization import (
     linearize,
     zero_order_hold,
 )
-from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.logarithms import Logarithm, logarithm
+from connections.multibody.loops.closures import Coincident, ConstantVelocity, Distance
 from connections.multibody.model import Model, close_loops, inertial_parameters, total_mass
 from connections.multibody.momenta import (
     centroidal_momentum,

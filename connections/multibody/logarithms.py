@@ -1,10 +1,10 @@
 """The geodesic of a robot's kinetic energy between two configurations, by recursions.
 
-    exp_q0(v) = q1:    Newton's method on log(q(1)^-1 q1) = 0,  q(t) = exp_q0(t v),
+    exp_q0(v) = q1:    Newton's method on log(q(1)^-1 q1) = 0,    q(t) = exp_q0(t v),
 
-joint by joint as in `displacements`, with the derivative of the end in the initial velocity from the same call
-as the end (`kernels/geodesic_shots.py`). The search begins with the straight line, q0 exp(s xi), and
-where Newton's method does not lead to its end, moves the target along the line. A geodesic counts only if it is
+joint by joint as in `displacements`. One call makes the end and its derivative in the initial velocity
+(`kernels/geodesic_shots.py`). The search begins with the straight line q0 exp(s xi), s from 0 to 1. Where
+Newton's method does not lead to its end, the target moves along the line. A geodesic counts only if it is
 proven free of conjugate points (`affine/logarithms/conjugate.py`).
 """
 
@@ -18,11 +18,10 @@ import numpy as np
 from connections._jax import ArrayLike
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
 from connections.affine.logarithms.search import LOG_TOLERANCE
-from connections.affine.logarithms.shooting import LOOSE, MIDDLE, ROUND_OFF, TIGHT, AcceptedSteps
+from connections.affine.logarithms.shooting import LOOSE, ROUND_OFF, TIGHT, AcceptedSteps
 from connections.checks import (
     ConvergenceError,
     ModelError,
-    as_array,
     batch_axes,
     text_of_point,
 )
@@ -33,11 +32,11 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.stepping import room_of_geodesic
 
 _NEAR = 1e-3  # miss, relative to the length, at which the search with loose tolerances ends
-_STEPS, _CORRECTIONS = 12, 6
+_STEPS, _CORRECTIONS = 8, 6
 _LARGEST_TURN = 0.5  # a step of Newton's method, relative to the length
-_FIRST, _LEAST = (1.0, 1 / 8), 1 / 128  # of the line, by which the target moves: two tries
-_MOST = 512  # steps of a geodesic whose derivative is kept
-_LEAST_PART = 0.03  # of a step of Newton's method
+_FIRST, _LEAST = (1.0, 1 / 8), 1 / 64  # of the line, by which the target moves: two tries
+_MOST, _FEW = 512, 64  # steps of a geodesic that leads to q1, and of one that is tried
+_LEAST_PART = 0.2  # of a step of Newton's method
 _KNOWN = 1e-3  # accuracy of the length of the straight line
 _LOST = "shooting does not converge"
 _CONJUGATE = "what leads there passes a conjugate point"
@@ -75,15 +74,16 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
     Parameters
     ----------
     model : the robot; without closed loops.
-    q0, q1 : (..., nq) configurations; leading axes broadcast. Angles are counted as they are, with whole turns;
-        q and -q of a quaternion are one rotation.
+    q0, q1 : (..., nq) configurations; leading axes broadcast. Angles are counted as they are, with whole
+        turns; q and -q of a quaternion are one rotation.
 
     Returns
     -------
-    Logarithm. Each geodesic ends at q1 within 1e-10 of its length, and the round-off of q1. It is proven, within
-    the error of integration, that there is no conjugate point on it or within 1e-6 of its length behind it, so
-    that no curve near it is shorter; and it is not longer than the straight line q0 exp(s xi) of `difference`
-    (by more than 1e-3, to which that length is known).
+    Logarithm. Each geodesic ends at q1 within 1e-10 of its length (and the round-off of q1), by integration
+    with an error of 1e-12 per step. No point on it is conjugate to q0, nor within 1e-6 of its length behind
+    q1, so that no curve near it is shorter: this is proven of the polynomials that interpolate the derivative
+    in each step, so between steps, too, and for any multiplicity. It is not longer than the straight line
+    q0 exp(s xi) of `difference`, by more than 1e-3, to which that line's length is known.
 
     Raises
     ------
@@ -103,13 +103,13 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
     >>> float(abs(mb.difference(robot, there, q1)).max().round(8))
     0.0
 
-    Source: the geodesic equation; [B] Tables 4 to 8 for its derivative; [K] for Newton's method in stages.
+    Source: [B] Tables 4 to 8, for the derivative of the geodesic equation.
     """
     require_model("logarithm", model)
     if model.closed:
         raise ModelError(
-            "logarithm: the model has closed loops or couplings, of whose geodesics there is no recursion here; "
-            "connections.logarithm(model.connection, q0, q1) finds them"
+            "logarithm: the model has closed loops or couplings, of whose geodesics there is no recursion "
+            "here; connections.logarithm(model.connection, q0, q1) finds them"
         )
     points = [configuration(model.kinematics, name, q) for name, q in (("q0", q0), ("q1", q1))]
     batch = batch_axes(("q0", "q1"), points)
@@ -126,14 +126,14 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
                 "searches in other directions, too"
             )
         v[row], length[row], missed[row] = search.basis @ search.w, np.linalg.norm(search.w), search.missed
-    return Logarithm(v.reshape(*batch, -1), length.reshape(batch), missed.reshape(batch))
+    return Logarithm(v.reshape(*batch, model.nv), length.reshape(batch), missed.reshape(batch))
 
 
 # --- private -----------------------------------------------------------------------------------------------
 
 
 class _Shot(NamedTuple):
-    """A geodesic at time 1: whether it arrived, q (nq,), d q / d w in frame components (nv, nv), and its steps."""
+    """A geodesic at time 1: whether it arrived, q (nq,), its derivative by w (nv, nv), and its steps."""
 
     ok: bool
     q: np.ndarray
@@ -176,7 +176,7 @@ class _Search:
                 w = w + np.linalg.solve(J, gap)
             else:
                 continue
-            pieces = self._shot(w, MIDDLE, True, True).pieces
+            pieces = self._shot(w, TIGHT, True, True).pieces
             if np.linalg.norm(w) > longest:
                 reason = _LONGER
             elif not free_of_conjugate_points(pieces, 1)[0]:
@@ -189,32 +189,35 @@ class _Search:
     def _in_stages(
         self, first: float, root: np.ndarray, round_off: float
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """w of a geodesic that almost leads to q1, and the derivative of its end; the line in parts at first."""
-        s, part, w = 0.0, first, self.w
-        while True:
+        """w of a geodesic that almost leads to q1, and the derivative of its end; the line in parts at first.
+
+        With goals at s, w / s changes little, and at s = 0 is the velocity of the line.
+        """
+        s, part, rate, slope = 0.0, first, self.w, np.zeros_like(self.w)
+        while part >= _LEAST:
             to = min(s + part, 1.0)
             last = to == 1.0
             goal = self._q1 if last else self._displaced(to)
-            guess = w * (to / s if s else to)
+            guess = to * (rate + (to - s) * slope)
             found = self._newton(goal, root if last else self._root_at(goal), guess, round_off)
-            if found is not None and last:
-                return found
-            if found is not None:
-                s, w = to, found[0]
-            else:
+            if found is None:
                 part *= 0.5
-                if part < _LEAST:
-                    return None
+            elif last:
+                return found
+            else:
+                slope = (found[0] / to - rate) / (to - s)
+                s, rate = to, found[0] / to
+        return None
 
     def _newton(
         self, goal: np.ndarray, root: np.ndarray, w: np.ndarray, round_off: float
     ) -> tuple[np.ndarray, np.ndarray] | None:
-        """w of a geodesic that misses the goal by `_NEAR`, corrected once more, and the derivative of its end."""
-        trial, step, miss, part = w, np.zeros_like(w), np.inf, 1.0
+        """w of a geodesic that misses the goal by `_NEAR`, corrected once more; the derivative of its end."""
+        trial, step, miss, part = w, np.zeros_like(w), float(np.inf), 1.0
         for _ in range(_STEPS):
             shot = self._shot(trial, LOOSE, True)
             gap = root @ self._difference(shot.q, goal)
-            size = np.linalg.norm(gap)
+            size = float(np.linalg.norm(gap))
             if shot.ok and size < (1.0 - 0.25 * part) * miss:
                 J = root @ shot.J
                 try:
@@ -238,13 +241,15 @@ class _Search:
         columns = self.basis if spread else self.basis[:, :0].copy()
         size, most = columns.size, _MOST if keep else 0
         out, times, kept = np.zeros(nq + nv + 2 * size + 1), np.empty((most, 2)), np.empty((most, 8, size))
-        y, plan = np.concatenate([self._q0, self.basis @ w]), np.array([tol, ROUND_OFF])
+        y, length = np.concatenate([self._q0, self.basis @ w]), np.linalg.norm(w)
+        plan = np.array([tol, ROUND_OFF, length, _FEW if tol == LOOSE else _MOST])
         ok = self._function(self._memory, self._room, _TABLES, y, columns, plan, times, kept, out)
         q, J = out[:nq], out[nq + nv : nq + nv + size].reshape(nv, columns.shape[1])
         steps = int(out[-1]) if keep and ok else 0
         spread_of_steps, nothing = kept[:steps].reshape(steps, 8, *columns.shape), np.zeros((steps, 2, 0))
         rows = np.zeros(steps, dtype=int)
-        return _Shot(ok, q, J, AcceptedSteps(rows, *times[:steps].T, nothing, nothing, spread_of_steps))
+        t, h = times[:steps].T
+        return _Shot(ok, q, J, AcceptedSteps(rows, t, h, nothing, nothing, spread_of_steps))
 
     def _difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
         """`difference` without checks, (nv,)."""
@@ -253,11 +258,12 @@ class _Search:
             xi[at_v] = joint.difference(q0[at_q], q1[at_q])
         return xi
 
-    def _displaced(self, s: float) -> np.ndarray:
-        """The configuration (nq,) on the straight line at s."""
-        q = np.empty(self._model.nq)
+    def _displaced(self, s: Any) -> np.ndarray:
+        """The configurations (..., nq) on the straight line at s (..., 1) or a number."""
+        moves = s * self._line
+        q = np.empty((*moves.shape[:-1], self._model.nq))
         for joint, _, at_q, at_v in self._model.kinematics.elements:
-            q[at_q] = joint.displaced(self._q0[at_q], s * self._line[at_v])
+            q[..., at_q] = joint.displaced(self._q0[at_q], moves[..., at_v])
         return q
 
     def _root_at(self, q: np.ndarray) -> np.ndarray:
@@ -277,10 +283,9 @@ class _Search:
 
     def _length_of_line(self) -> float:
         """The length of the straight line, along which the velocity is the same in the model's frame."""
-        matrix, xi, total = self._model.program.functions["mass_matrix"], self._line, 0.0
-        for s, weight in zip(*_NODES, strict=True):
-            total += weight * np.sqrt(max(xi @ matrix(self._displaced(s), (), None) @ xi, 0.0))
-        return float(total)
+        mass_matrix, xi = self._model.program.functions["mass_matrix"], self._line
+        squares = [xi @ mass_matrix(q, (), None) @ xi for q in self._displaced(_NODES[0][:, None])]
+        return float(np.sqrt(np.maximum(squares, 0.0)) @ _NODES[1])
 
     def _round_off(self, root: np.ndarray) -> float:
         """The length of the round-off of q1."""

@@ -175,6 +175,7 @@ PUBLIC = {
     "linearize": lambda q: mb.linearize(robot(), q, *_state(2)),
     "difference to": lambda q: mb.difference(robot(), _at_rest(), q),
     "difference from": lambda q: mb.difference(robot(), q, _at_rest()),
+    "logarithm": lambda q: mb.logarithm(robot(), mb.displace(robot(), q, np.full(robot().nv, 0.1)), q).v,
     "variational_step": lambda q: mb.variational_step(robot(), q, _state(1)[0], 1e-3),
     "discrete_momentum": lambda q: mb.discrete_momentum(robot(), q, _at_rest(), 0.5),
     "displace": lambda q: mb.displace(robot(), q, _state(1)[0]),

@@ -1,13 +1,12 @@
 """A geodesic of a tree for a unit of time, with its derivatives by the initial velocity, in one call.
 
-With da/dq and da/dv of a = -H^-1 C(q, v) v (`derivatives`), and the bracket ad_v of the frame, variations xi of
-q along the frame fields and eta of v change by
+With the derivatives of tau = H a + C v at a = -H^-1 C v (`derivatives`), and the bracket ad_v of the frame,
+variations xi of q along the frame fields and eta of v change by
 
     d xi / dt = eta - ad_v xi,    d eta / dt = -H^-1 (dtau/dq xi + dtau/dv eta),
 
-so that the matrices of derivatives are made, and one matrix with as many columns is solved. Steps are those of
-DOP853, whose tables are an argument, and so long that their errors stay below a tolerance, in lengths by the
-diagonal of H: sums of |e_j| sqrt(H_jj) are at least ||e||.
+with one solution for all columns. Steps are those of DOP853, whose tables are an argument, and so long that
+their errors stay below a tolerance. Errors are sums of |e_j| sqrt(H_jj), which are at least ||e||.
 
 Source: [B] Tables 4 to 8; the variation of qdot = X v in a frame with brackets.
 """
@@ -35,7 +34,7 @@ from connections.multibody.kernels.motion_steps import frame_times, place, put_u
 from connections.multibody.kernels.reading import reduce_coordinates
 from connections.multibody.tolerances import SMALLEST_PIVOT
 
-STAGES, WITH_DENSE = 13, 16  # of a step, and with those of its polynomial
+END, WITH_DENSE = 12, 16  # the last stage of a step; the stages with those of its polynomial
 FIRST, SMALLEST = 1 / 16, 1e-9  # steps
 LOOSER = 10.0  # times the tolerance: errors of derivatives, relative to the size of their column
 
@@ -47,7 +46,8 @@ def geodesic_at(memory, room, tables, y, columns, plan, times, kept, out):
     room : (`room_size`,) numbers, a workspace.
     tables : (22, 16): weights of 16 stages, two estimates of the error, four coefficients of the polynomial.
     columns : (nv, c) variations of v at the beginning; c may be 0.
-    plan : the tolerance, relative to the length, and the round-off of coordinates.
+    plan : the tolerance, relative to the length; the round-off of coordinates; the length ||v||; the largest
+        number of steps.
     times, kept : (s, 2) and (s, 8, nv c): begin and length of each step, and the polynomial of xi in it, as
         `affine.logarithms.shooting.AcceptedSteps`; nothing is kept if s is 0.
     out : (nq + nv + 2 nv c + 1,): q, v, xi, eta at the end, and the number of steps.
@@ -57,7 +57,7 @@ def geodesic_at(memory, room, tables, y, columns, plan, times, kept, out):
     tree, slots, c = unpack_tree(slots_of(memory)), flat_slots_of(room), columns.shape[1]
     nq, nv, work, given = tree.nq, tree.nv, tree.work, flat_slots_of(columns)
     k, size = nq + nv + 2 * nv * c, nv * c
-    start, here, D = WITH_DENSE * k, (WITH_DENSE + 1) * k, (WITH_DENSE + 4) * k
+    start, here, end, D = WITH_DENSE * k, (WITH_DENSE + 1) * k, (WITH_DENSE + 2) * k, (WITH_DENSE + 4) * k
     if y.shape[0] != nq + nv or columns.shape[0] != nv or out.shape[0] != k + 1:
         return False
     for i in range(nq + nv):
@@ -65,44 +65,35 @@ def geodesic_at(memory, room, tables, y, columns, plan, times, kept, out):
     clear(slots, start + nq + nv, size)
     for i in range(size):
         store(slots, start + nq + nv + size + i, given[i])
-    good = _rate(tree, work, slots, start, 0, c, D)
-    speed = _units(tree, work, slots, D)
-    t, h, count, following = 0.0, FIRST, 0, flat_slots_of(kept)
-    while good and t < 1.0 and h > SMALLEST:
-        h = min(h, 1.0 - t)
-        regular = True
-        for stage in range(1, STAGES):
-            if regular:
-                _move(slots, tables, h, stage, k)
-                regular = _rate(tree, work, slots, here, stage * k, c, D)
-        error = math.inf
-        if regular:
-            _units(tree, work, slots, D)
-            error = _error(tree, slots, tables, h, speed, c, D, plan)
+    good, t, h, count, first, most = True, 0.0, FIRST, 0, 0, int(plan[3])
+    following = flat_slots_of(kept)
+    while good and t < 1.0 and h > SMALLEST and count < most:
+        h, error, stage = min(h, 1.0 - t), 0.0, first
+        while stage < WITH_DENSE and error < 1.0:  # the rate is compiled in one place
+            _move(slots, tables, h, stage, k)
+            if not _rate(tree, work, slots, here, stage * k, c, D):
+                error, good = math.inf, first > 0
+            elif stage == END:
+                error = _error(tree, work, slots, tables, h, c, D, plan)
+                for i in range(k):
+                    store(slots, end + i, load(slots, here + i))
+                if kept.shape[0] == 0:
+                    stage = WITH_DENSE
+            stage += 1
         factor = CUT
         if error < math.inf:
             factor = min(GROWTH, max(CUT, SAFETY * max(error, LEAST) ** EXPONENT))
-        if not error < 1.0:
-            h *= factor
-            continue
-        if kept.shape[0] > 0:
-            if count == kept.shape[0]:
-                return False
-            times[count, 0], times[count, 1] = t, h
-            _keep(tree, slots, tables, h, c, beyond(following, count * 8 * size))
-            for stage in range(STAGES, WITH_DENSE):
-                _move(slots, tables, h, stage, k)
-                good &= _rate(tree, work, slots, here, stage * k, c, D)
-            _keep_rest(tree, slots, tables, h, c, beyond(following, count * 8 * size))
-            _move(slots, tables, h, STAGES - 1, k)
-        count += 1
-        for i in range(k):
-            store(slots, start + i, load(slots, here + i))
-            store(slots, i, load(slots, (STAGES - 1) * k + i))
-        for i in range(tree.quaternions):
-            normalize(slots, start + tree.quaternion_starts[i])
-        t = t + h if h < 1.0 - t else 1.0
-        h *= factor
+        if error < 1.0:
+            if kept.shape[0] > 0:
+                times[count, 0], times[count, 1] = t, h
+                _keep(tree, slots, tables, h, c, beyond(following, count * 8 * size))
+            for i in range(k):
+                store(slots, start + i, load(slots, end + i))
+                store(slots, i, load(slots, END * k + i))
+            for i in range(tree.quaternions):
+                normalize(slots, start + tree.quaternion_starts[i])
+            t, count = t + h if h < 1.0 - t else 1.0, count + 1
+        h, first = h * factor, 1
     for i in range(k):
         out[i] = load(slots, start + i)
     out[k] = count
@@ -177,23 +168,15 @@ def _subtract_brackets(tree, work, slots, xi, rate, c, D):
 
 
 @inlined
-def _units(tree, work, slots, D):
-    """Write the units of q and v at the last state, behind D. Returns ||v||."""
-    units = D + 3 * tree.nv * tree.nv
-    conserved = units + tree.nq + tree.nv
-    put_units(tree, work, beyond(slots, units), beyond(slots, conserved), 1)
-    return math.sqrt(max(load(slots, conserved), 0.0))
-
-
-@inlined
-def _error(tree, slots, tables, h, speed, c, D, plan):
-    """The largest error of q, v and of each column over what is allowed."""
+def _error(tree, work, slots, tables, h, c, D, plan):
+    """The largest error of q, v and each column over what is allowed; units are written behind D."""
     nq, nv, size = tree.nq, tree.nv, tree.nv * c
-    k, units = nq + nv + 2 * size, D + 3 * tree.nv * tree.nv
-    here, fifth = (WITH_DENSE + 1) * k, (WITH_DENSE + 2) * k
+    k, units = nq + nv + 2 * size, D + 3 * nv * nv
+    here, fifth, speed = (WITH_DENSE + 1) * k, (WITH_DENSE + 2) * k, plan[2]
+    put_units(tree, work, beyond(slots, units), beyond(slots, units + nq + nv), 1)
     for estimate in range(2):
         clear(slots, fifth + estimate * k, k)
-        for stage in range(STAGES):
+        for stage in range(END + 1):
             weight = tables[WITH_DENSE + estimate, stage]
             if weight != 0.0:
                 subtract_row(slots, -(h * weight), fifth + estimate * k, stage * k, k)
@@ -236,24 +219,17 @@ def _combined(fifth, third, allowed):
 
 @inlined
 def _keep(tree, slots, tables, h, c, kept):
-    """The first four rows of the polynomial of xi: its value, its change, and the rates at both ends."""
+    """The polynomial of xi in a step: eight rows as `integration.dop853.DENSE`."""
     size = tree.nv * c
     k, xi = tree.nq + tree.nv + 2 * size, tree.nq + tree.nv
     for i in range(size):
         value = load(slots, WITH_DENSE * k + xi + i)
-        change = load(slots, (WITH_DENSE + 1) * k + xi + i) - value
-        first, last = load(slots, xi + i), load(slots, (STAGES - 1) * k + xi + i)
+        change = load(slots, (WITH_DENSE + 2) * k + xi + i) - value
+        begin, end = load(slots, xi + i), load(slots, END * k + xi + i)
         store(kept, i, value)
         store(kept, size + i, change)
-        store(kept, 2 * size + i, h * first - change)
-        store(kept, 3 * size + i, 2.0 * change - h * (first + last))
-
-
-@inlined
-def _keep_rest(tree, slots, tables, h, c, kept):
-    """The other four rows, by the rates of all stages."""
-    size = tree.nv * c
-    k, xi = tree.nq + tree.nv + 2 * size, tree.nq + tree.nv
+        store(kept, 2 * size + i, h * begin - change)
+        store(kept, 3 * size + i, 2.0 * change - h * (begin + end))
     for row in range(4):
         clear(kept, (4 + row) * size, size)
         for stage in range(WITH_DENSE):

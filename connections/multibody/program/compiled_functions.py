@@ -33,7 +33,7 @@ SOLVERS = {
     "variational_rows": ("variational steps", 10, "variational", "m 2 2 2 2 1 2"),
     "loop_steps_rows": ("variational steps of loops", 18, "loop_variational", "m l c 2 2 2 2 2 1 2 2 2"),
     "momentum_derivatives_rows": ("derivatives of discrete momenta", 6, "step_derivatives", "m 2 2 2 2"),
-    "geodesic_at": ("geodesics with their derivatives", 9, "geodesic_shots", "m 1 2 1 2 1 2 3 1"),
+    "geodesic_at": ("geodesics with their derivatives", 12, "geodesic_shots", "m 1 2 1 2 1 2 3 1"),
     "judge": ("step control", 1, "motion_steps", "3 3 3 2 1 3"),
     "linear_at": ("transport along motions", 1, "motion_steps", "2 f 3 1 1 2"),
 }

@@ -17,7 +17,7 @@ def history_size(nv: int) -> int:
 
 
 def room_of_geodesic(nq: int, nv: int) -> int:
-    """How many numbers `geodesic_at` has as its workspace: states and rates, derivatives, units, and spare ones."""
+    """How many numbers `geodesic_at` works in: states and their rates, derivatives, units."""
     return 20 * (nq + nv + 2 * nv * nv) + 3 * nv * nv + nq + nv + 13
 
 
