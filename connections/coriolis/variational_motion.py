@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, NoReturn, Protocol
 
@@ -199,8 +198,7 @@ def variational_motion(
         recorded = _nothing(rows, len(counts))
     else:
         recorded = _Followed(name, owner, steps, stepping, np.asarray(times), counts, batch).rows(*rows)
-    motion = _motion(times, recorded, batch, conserving)
-    motion = replace(motion, **_fields_as_given(motion, arguments))
+    motion = as_given(_motion(times, recorded, batch, conserving), *(item.value for item in arguments))
     q, v = (x if is_traced(x) else np.array(x) for x in arrays)  # copies: the caller's may change
     own = arguments[0]._replace(value=q), arguments[1]._replace(value=v)
     again = partial(

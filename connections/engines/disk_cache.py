@@ -121,7 +121,7 @@ class _Shipped(_Sealed):
         self.stamp = sources
 
     def load(self, sig: Any, target_context: Any) -> Any:
-        """What is compiled for the types `sig`; None if nothing is, or if it is damaged."""
+        """The function compiled for the types `sig`; None if there is none, or if it is damaged."""
         content = read_shipped(file_name(self.filename_base, self.stamp))
         if content is None:
             return None

@@ -116,7 +116,7 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
     starts, ends = (np.broadcast_to(q, (*batch, model.nq)).reshape(-1, model.nq) for q in points)
     v, length, missed = np.zeros((len(starts), model.nv)), *np.zeros((2, len(starts)))
     for row, pair in enumerate(zip(starts, ends, strict=True)):
-        search = _Search(model, *pair)
+        search = _Shots(model, *pair)
         reason = search.run()
         if reason:
             where = f" [{row}]" if batch else ""
@@ -141,7 +141,7 @@ class _Shot(NamedTuple):
     pieces: AcceptedSteps
 
 
-class _Search:
+class _Shots:
     """The geodesic between two configurations (nq,); w = R v has the norm of v, H(q0) = R^T R."""
 
     def __init__(self, model: Model, q0: np.ndarray, q1: np.ndarray) -> None:
