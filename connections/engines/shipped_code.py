@@ -26,7 +26,7 @@ FOLDER = "machine_code"
 
 
 def read_shipped(name: str) -> bytes | None:
-    """What the archive for this processor holds under a name; None if it has nothing that fits."""
+    """The content of the archive for this processor under a name; None if it has nothing that fits."""
     archive = _archive()
     if archive is None:
         return None

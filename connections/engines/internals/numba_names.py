@@ -155,7 +155,7 @@ def compiled_from(value: Any) -> dict[str, Any] | None:
 
 
 def load_by(cache: Any, signature: Any, target_context: Any) -> Any:
-    """What a cache holds for a signature, loaded without all that compiling needs. Raises any error of files.
+    """The compiled function of a signature, read without all that compiling needs; errors of files, too.
 
     Numba would first register the types and functions that it can compile, which takes 0.15 s.
     """
@@ -169,7 +169,7 @@ def begin_runtime(target_context: Any) -> None:
 
 
 def without_bodies(reduced: Any) -> Any:
-    """What Numba writes of a compiled function, with the names only of what LLVM's text defines.
+    """The content of a compiled function's file, with the names only of what LLVM's text defines.
 
     The text, three quarters of a file and of the time to read it, is for functions that others are linked
     into. Those that are written here are called by their addresses; `unfit_for_linking` says so to Numba.
