@@ -185,6 +185,7 @@ NEITHER = {  # of `mb`: no function of a configuration
     "load",
     "total_mass",
     "momentum_forms",
+    "prepare",
     "rolling_forms",
     "set_num_threads",
     "warm_up",

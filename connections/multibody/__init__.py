@@ -78,6 +78,7 @@ from connections.multibody.momenta import (
     centroidal_momentum_matrix_rate,
     kinetic_energy,
 )
+from connections.multibody.preparing import prepare
 from connections.multibody.program.closed import SolvedLoops
 from connections.multibody.program.warm_up import warm_up
 from connections.multibody.robot_audit import audit_coriolis
@@ -183,6 +184,7 @@ __all__ = [
     "momentum_forms",
     "momentum_regressor",
     "nonlinear_effects",
+    "prepare",
     "regressor",
     "rolling_forms",
     "set_num_threads",
