@@ -49,8 +49,8 @@ from connections.estimation.updates import (
     updated_at,
 )
 from connections.evaluation.boundary import as_given, require_admissible
-from connections.evaluation.compilation import compiled, shape_of
-from connections.evaluation.parameters import Parametrized, PytreePartial
+from connections.evaluation.compilation import compiled_for, shape_of
+from connections.evaluation.parameters import Parametrized, PytreePartial, kept
 from connections.geometry import FrameField
 from connections.geometry.restricted_frame import RestrictedFrame
 from connections.multibody.linearization import linearize
@@ -201,11 +201,11 @@ class Filter(Parametrized):
         if t < estimate.t:
             raise ValueError(f"t: {t:g} s is before the estimate, which is of {float(estimate.t):g} s")
         u = self._input("u", u, ())
-        found, _, off = compiled(_predicted_at_once, self)(estimate, u, t)
+        found, _, off = compiled_for(self, _predicted_at_once)(estimate, u, t)
         if self._may_go_on(off):
-            found, _, off = compiled(_predicted, self)(estimate, u, t)
+            found, _, off = compiled_for(self, _predicted)(estimate, u, t)
         self._require_integrated(float(off), f"to {t:g} s", estimate, u)
-        predicted: Estimate = _as_given(found, estimate)
+        predicted: Estimate = as_given(found, estimate.q, estimate.P)
         return predicted
 
     def update(
@@ -243,13 +243,13 @@ class Filter(Parametrized):
             u = self._input("u", u, ())
         y = self._measurement("y", y, sensor, (), u)
         given = estimate, y, _checked_gate(gate), u
-        (found, innovation, off), missed = compiled(_updated_at_once, self, sensor)(*given)
+        (found, innovation, off), missed = compiled_for(self, _updated_at_once, sensor)(*given)
         if self._may_be_finer(missed):
-            (found, innovation, off), _ = compiled(_updated, self, sensor)(*given)
+            (found, innovation, off), _ = compiled_for(self, _updated, sensor)(*given)
         self._require_same_turn(sensor, innovation, estimate, u)
         if self.on_failure == "raise":
             self._require_settled(innovation, off, "", (sensor, estimate, y, u))
-        return _as_given(found, estimate), as_given(innovation, estimate.q)
+        return as_given(found, estimate.q, estimate.P), as_given(innovation, estimate.q)
 
     def run(
         self, estimate: Estimate, times: Any, u: Any, y: Any, sensor: Sensor, gate: float | None = None
@@ -290,12 +290,12 @@ class Filter(Parametrized):
         u = self._input("u", u, times.shape)
         y = self._measurement("y", y, sensor, times.shape, u)
         given = estimate, times, y, u, _checked_gate(gate)
-        history, gaps, offs, missed = compiled(_run_at_once, self, sensor)(*given)
+        history, gaps, offs, missed = compiled_for(self, _run_at_once, sensor)(*given)
         if self._may_go_on(gaps) or self._may_be_finer(missed):
-            history, gaps, offs, _ = compiled(_run, self, sensor)(*given)
+            history, gaps, offs, _ = compiled_for(self, _run, sensor)(*given)
         self._require_same_turn(sensor, history.innovation, estimate, u)
         self._require_run(estimate, history, np.asarray(gaps), np.asarray(offs), times, (sensor, y, u))
-        found: History = _as_given(history, estimate)
+        found: History = as_given(history, estimate.q, estimate.P)
         return found
 
     def smooth(self, history: History) -> Estimate:
@@ -322,9 +322,9 @@ class Filter(Parametrized):
         if len(times) != 1:
             raise ShapeError("history.estimate.t, of one run,", ("T",), times)
         self._require("history.estimate", history.estimate, times)
-        found, missed = compiled(_smooth_at_once, self)(history)
+        found, missed = compiled_for(self, _smooth_at_once)(history)
         if self._may_be_finer(missed):
-            found, _ = compiled(_smooth, self)(history)
+            found, _ = compiled_for(self, _smooth)(history)
         good = np.isfinite(np.asarray(found.P)).all(axis=(-2, -1))
         if not good.all():
             place = int(len(good) - 1 - np.argmin(good[::-1]))
@@ -344,7 +344,7 @@ class Filter(Parametrized):
             raise ConvergenceError(
                 f"smooth: no geodesic leads from the prediction {place + 1} to its estimate"
             )
-        smoothed: Estimate = _as_given(found, history.estimate)
+        smoothed: Estimate = as_given(found, history.estimate.q, history.estimate.P)
         return smoothed
 
     def difference(self, estimate: Estimate, q: ArrayLike, v: ArrayLike | None = None) -> Any:
@@ -377,9 +377,9 @@ class Filter(Parametrized):
         if self._traces(given):
             e, _ = _differences(self, *given)
         else:
-            e, missed = compiled(_differences_at_once, self)(*given)
+            e, missed = compiled_for(self, _differences_at_once)(*given)
             if self._may_be_finer(missed):
-                e, _ = compiled(_differences, self)(*given)
+                e, _ = compiled_for(self, _differences)(*given)
         e = e.reshape(*batch, self.space.dim)
         if not is_traced(e) and not np.isfinite(e).all():
             place = tuple(int(i) for i in np.argwhere(~np.isfinite(np.asarray(e)))[0][:-1])
@@ -488,8 +488,14 @@ class Filter(Parametrized):
         """y, or the error that says why it is none of the sensor's."""
         frame = self.frame
         sizes = [(frame.ambient_dim,), (frame.dim,)][: 1 + self.space.velocity_count]
-        one = jax.tree_util.tree_map(lambda a: jnp.zeros(np.shape(a)[len(batch) :]), u)
-        of_h = shape_of("h(q)", self._seen_with(sensor, one, jnp.zeros(())).h, *sizes)
+        leaves, tree = jax.tree_util.tree_flatten(u)
+        inputs = tuple(np.shape(leaf)[len(batch) :] for leaf in leaves)
+
+        def found() -> tuple[int, ...]:
+            one = jax.tree_util.tree_unflatten(tree, map(jnp.zeros, inputs))
+            return shape_of("h(q)", self._seen_with(sensor, one, jnp.zeros(())).h, *sizes)
+
+        of_h = kept(sensor, (shape_of, *sizes, tree, inputs), (), found)
         size = of_h if sensor.connection is None else (sensor.connection.frame.ambient_dim,)
         if len(of_h) != 1 or of_h != size:
             raise ShapeError("h(q)", size if len(size) == 1 else ("m",), of_h)
@@ -530,8 +536,7 @@ class Filter(Parametrized):
         """Raise `ValueError` for an angle more than half a turn off, unless the sensor speaks of turns."""
         off = np.abs(np.asarray(innovation.r))
         silent = sensor.turns is None and sensor.connection is None
-        angles = self._angles_in(self.frame)
-        if not (silent and angles and (off > np.pi).any()):
+        if not (silent and (off > np.pi).any() and (angles := self._angles_in(self.frame))):
             return
         one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
         turns = turns_of(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
@@ -735,7 +740,3 @@ def _differences_by(goes_on: bool, filter: Filter, *given: Any) -> tuple[jax.Arr
 
     found: tuple[jax.Array, jax.Array] = jax.vmap(one)(*given)
     return found
-
-
-def _as_given(tree: Any, estimate: Estimate) -> Any:
-    return as_given(tree, estimate.q, estimate.P)

@@ -31,7 +31,7 @@ import numpy as np
 from connections._jax import QUICK_OPTIONS, Value
 from connections.checks import as_result
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.evaluation.parameters import PytreePartial, as_attribute
+from connections.evaluation.parameters import PytreePartial, as_attribute, kept
 
 OPTIONS = QUICK_OPTIONS
 RECENT = 64  # unused compiled functions that stay cached, 2.5 MB each; the oldest is dropped first
@@ -137,6 +137,14 @@ def compiled(
             raise
 
     return call
+
+
+def compiled_for(owner: Any, function: Callable[..., Any], *things: Any) -> Callable[..., Any]:
+    """The function of `compiled(function, owner, *things)`, kept with the owner while the things are these.
+
+    To find it anew by the structure of all of them takes longer than a small function itself.
+    """
+    return kept(owner, function, things, lambda: compiled(function, owner, *things))
 
 
 def forget() -> None:

@@ -251,6 +251,20 @@ def cache_of(thing: Any) -> dict[Any, Any]:
     return place
 
 
+def kept(owner: Any, what: Any, things: tuple[Any, ...], make: Callable[[], Value]) -> Value:
+    """The value of `make()`, kept in the owner's cache as long as it is asked for with the same things.
+
+    Parameters
+    ----------
+    what : its name in the cache, compared by value. things : on which it depends, compared by `identities`.
+    """
+    key, known = identities(things), cache_of(owner)
+    if what not in known or known[what][0] != key:
+        known[what] = key, make(), things  # which are held, so that no others get their ids
+    value: Value = known[what][1]
+    return value
+
+
 def is_same(first: Any, second: Any) -> bool:
     """Whether two objects are one, also if JAX has unflattened each of them from the same leaves."""
     if first is second:

@@ -63,6 +63,14 @@ MUTANTS = (
         "conjugate times are counted by the index theorem where it does not hold",
     ),
     Mutant(
+        "motion-of-another-force",
+        "affine/motions/flow.py",
+        "if Flow in known and known[Flow][0] == key:",
+        "if Flow in known:",
+        ("test_pairs.py::test_the_second_gets_its_own_numbers[forces]",),
+        "a motion under a force is that under the force of the call before",
+    ),
+    Mutant(
         "curvature-bracket-index",
         "affine/connection.py",
         'jnp.einsum("mij,lmk->lkij", s, Gamma)',
