@@ -14,7 +14,7 @@ import pytest
 import connections as cn
 from connections.evaluation import compilation
 from connections.evaluation.compilation import flattened
-from connections.evaluation.parameters import Function, PytreePartial
+from connections.evaluation.parameters import Function, PytreePartial, kept
 
 Q = np.array([0.1, 0.2, 0.3, 0.4])
 FRAME = cn.CoordinateFrame(4)
@@ -382,3 +382,16 @@ def test_a_function_is_equal_to_itself_alone():
     first, second = Function(stretched), Function(stretched)
     assert first == second and hash(first) == hash(second)
     assert Function(stretched) != Function(scaled_identity)
+
+
+def test_a_kept_value_is_that_of_the_same_things():
+    """Of equal things that are not the same it is made anew, and of another name, too."""
+    owner, one, other = metric_of(2.0), np.zeros(2), np.zeros(2)
+    numbers = iter(range(6))
+    values = [
+        kept(owner, what, things, lambda: next(numbers))
+        for what, things in (("a", (one,)), ("a", (one,)), ("a", (other,)), ("b", (other,)), ("a", (one,)))
+    ]
+    assert values == [0, 0, 1, 2, 3]
+    calls = [kept(owner, "f", (Function(f),), lambda: next(numbers)) for f in (stretched, stretched)]
+    assert calls == [4, 4]

@@ -63,6 +63,14 @@ MUTANTS = (
         "conjugate times are counted by the index theorem where it does not hold",
     ),
     Mutant(
+        "kept-of-other-things",
+        "evaluation/parameters.py",
+        "if what not in known or known[what][0] != key:",
+        "if what not in known:",
+        ("evaluation/test_parameters.py::test_a_kept_value_is_that_of_the_same_things",),
+        "an update by a sensor uses the function of the sensor before",
+    ),
+    Mutant(
         "motion-of-another-force",
         "affine/motions/flow.py",
         "if Flow in known and known[Flow][0] == key:",
