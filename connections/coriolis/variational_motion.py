@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from connections._progress import Ticks
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.broken_symmetry import MOMENTUM
-from connections.affine.motions.flow import as_times, is_traced_now
+from connections.affine.motions.flow import as_rows, as_times, is_traced_now
 from connections.affine.motions.motion import Motion, followed_by
 from connections.affine.motions.units import energy_and_scale, momenta_of
 from connections.affine.symmetry import GroupAction
@@ -191,7 +191,7 @@ def variational_motion(
     if is_traced(times):
         raise ValueError("times: steps of one length need times that are numbers, also inside of jit")
     counts, stepping = stepping_of(np.asarray(times), step, order)
-    rows = [_as_rows(array, batch) for array in arrays]
+    rows = [as_rows(array, batch, array.ndim - 1) for array in arrays]
     if is_traced_now(step, *arrays):
         recorded = _traced(steps.system, stepping, times, counts, *rows)
     elif 0 in batch:
@@ -520,13 +520,6 @@ def _motion(times: Any, found: RecordedValues, batch: tuple[int, ...], conservin
         drift = relative_drift(value, largest, value[:, :1], numpy).reshape(*batch, value.shape[1])
     q, v = (array.reshape(*batch, *array.shape[1:]) for array in (found.q, found.v))
     return Motion(times if isinstance(times, jax.Array) else np.array(times), q, v, drift=drift)
-
-
-def _as_rows(array: Any, batch: tuple[int, ...]) -> Any:
-    """(m, k): the array with its leading axes broadcast to `batch`, and these reshaped to one axis."""
-    numpy: Any = jnp if isinstance(array, jax.Array) else np
-    size = array.shape[-1]
-    return numpy.broadcast_to(array, (*batch, size)).reshape(math.prod(batch), size)
 
 
 def _begin_rows(system: DiscreteSystem, t0: Any, q: jax.Array, v: jax.Array) -> VariationalMotion:

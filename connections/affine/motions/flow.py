@@ -325,8 +325,8 @@ class Trajectories(Parametrized):
 
     def _as_motion(self, times: Any, values: Any, more: dict[str, Any]) -> Any:
         """The motion of recorded values, at as many of the times as they have."""
-        until = more.pop("until", None)
-        times = times if until is None else times[:until]
+        reached = np.shape(values[0])[-2]
+        times = times if reached == len(times) else times[:reached]
         own = times if isinstance(times, jax.Array) else np.array(times)  # a copy: the caller may change it
         times = as_given(own, values[0])
         motion = replace(values, times=times) if isinstance(values, Motion) else Motion(times, *values)
@@ -355,7 +355,7 @@ class Trajectories(Parametrized):
             require_finite(item.name, arrays[-1])
         batch = batch_of(arguments, arrays)
         items = zip(arrays, arguments, strict=True)
-        rows = tuple(_as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
+        rows = tuple(as_rows(array, batch, array.ndim - len(item.core)) for array, item in items)
         if is_traced_now(times, *arrays):
             if solver.events or solver.stiff:
                 what = "events are found" if solver.events else "method='Radau' works"
@@ -842,16 +842,12 @@ def _until_stopped(good: np.ndarray, values: Any, more: dict[str, Any], batch: t
     until = int(np.argmin(np.append(good[0], False)))
     kept = values, {name: more[name] for name in more if name == "drift"}
     values, kept_more = jax.tree_util.tree_map(lambda leaf: leaf[:, :until], kept)
-    return values, {**more, **kept_more, "until": until}
+    return values, more | kept_more
 
 
 def _in_batch(found: Any, batch: tuple[int, ...], given: tuple[Any, ...]) -> Any:
     """Values and further fields (m, ...) with the axes of the batch instead, as JAX's arrays if such came."""
-    values, more = found
-    own = {name: field for name, field in more.items() if name != "until"}
-    arrays = jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), (values, own))
-    values, own = as_given(arrays, *given)
-    return values, own | {name: more[name] for name in more if name == "until"}
+    return as_given(jax.tree_util.tree_map(lambda leaf: leaf.reshape(*batch, *leaf.shape[1:]), found), *given)
 
 
 def _differences(motion: Motion, closer: Motion) -> Any:
@@ -928,7 +924,7 @@ def as_times(times: Any) -> Any:
     return times
 
 
-def _as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
+def as_rows(array: Any, batch: tuple[int, ...], axes: int) -> Any:
     """(m, ...): the array with its first `axes` broadcast to `batch`, and these reshaped to one axis."""
     core, numpy = array.shape[axes:], jnp if isinstance(array, jax.core.Tracer) else np
     return numpy.broadcast_to(numpy.asarray(array), (*batch, *core)).reshape(math.prod(batch), *core)
