@@ -72,12 +72,12 @@ class Conditions:
         """The indices of the spanning velocities of the joints that move the bodies `members`."""
         return np.flatnonzero(np.isin(self.spanning.body_of, members))
 
-    @property
+    @cached_property
     def tied(self) -> np.ndarray:
         """The indices of the clusters that have conditions."""
         return np.unique(self.owners[1])
 
-    @property
+    @cached_property
     def tied_columns(self) -> np.ndarray:
         """The indices of the spanning velocities of these clusters."""
         return self.columns_of(np.flatnonzero(np.isin(self.of_body, self.tied)))
@@ -145,12 +145,8 @@ class Conditions:
 
     def scaled(self, q: np.ndarray, cluster: int, members: np.ndarray) -> np.ndarray:
         """K of a cluster's conditions along the velocities of `members`, in the scales of `scales_of`."""
-        return self.of_cluster(q, cluster, members)[1]
-
-    def of_cluster(self, q: np.ndarray, cluster: int, members: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Phi and `scaled` K of a cluster's conditions."""
-        (phi, K), own, columns = self.in_units(q), self.owners[1] == cluster, self.columns_of(members)
-        return phi[own], np.asarray(K[np.ix_(own, columns)] / self.scales[1][columns])
+        K, own, columns = self.in_units(q)[1], self.owners[1] == cluster, self.columns_of(members)
+        return np.asarray(K[np.ix_(own, columns)] / self.scales[1][columns])
 
     def in_units(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Phi (p,) and K (p, nv_s) of all conditions, relative to their sizes, along velocities in units."""

@@ -39,7 +39,10 @@ class HostConditions:
 
     def at(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """phi (p,) and K = L_X phi (p, nv) at the spanning configuration q (nq,); `functions` come last."""
-        phi, K, placed = self._evaluate(q)
+        phi, K, *where = self._evaluate(q)
+        if not self._functions:
+            return phi, K
+        placed = self._placed(*where)
         more = [function.residual_and_derivative(placed, self._moves, q) for function in self._functions]
         return (
             np.concatenate([phi, *(value for value, _ in more)]),
@@ -61,18 +64,22 @@ class HostConditions:
 
     def placed(self, q: np.ndarray) -> Placed:
         """Poses of the bodies and columns of the velocities at q (nq,)."""
-        return self._evaluate(q)[2]
+        return self._placed(*self._evaluate(q)[2:])
 
-    def _evaluate(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, Placed]:
+    def _evaluate(self, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """phi (p,) and K (p, nv) of all but functions, poses of the carriers and columns of velocities."""
         nv, p = self._kinematics.nv, self._conditions
         phi, K, columns = np.empty(p), np.empty((nv, p)), np.empty((nv, 6))
         poses = np.empty((int(self._carriers.max()) + 1, POSE.size))
         at = np.array(q, dtype=np.float64)
         if not compiled.conditions_at(self._closure, at, phi, K, poses, columns):
             raise RuntimeError(f"q {at.shape} or this closure does not fit the compiled code")
+        return phi, K.T, poses, columns
+
+    def _placed(self, poses: np.ndarray, columns: np.ndarray) -> Placed:
         of_bodies = poses[self._carriers]
         transforms = np.tile(np.eye(4), (len(of_bodies), 1, 1))
         R = of_bodies[:, : POSE.position].reshape(-1, 3, 3)
         transforms[:, :3, :3] = R @ self._axes.transpose(0, 2, 1)
         transforms[:, :3, 3] = of_bodies[:, POSE.position :]
-        return phi, K.T, Placed(self._kinematics, transforms, columns)
+        return Placed(self._kinematics, transforms, columns)
