@@ -147,11 +147,12 @@ __all__ = [
 ]
 
 
-def _figure_of(motion: _Any, **options: _Any) -> _Any:
+def _figure_of(motion: _Any, kind: str = "motion", **options: _Any) -> _Any:
+    from connections import plots
     from connections.estimation import History
-    from connections.plots import figure_history, figure_motion
 
-    return (figure_history if isinstance(motion, History) else figure_motion)(motion, **options)
+    name = "history" if isinstance(motion, History) else kind
+    return getattr(plots, f"figure_{name}")(motion, **options)
 
 
 _figures.register(_figure_of)

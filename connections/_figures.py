@@ -15,7 +15,10 @@ def register(function: Callable[..., Any]) -> None:
 
 
 def figure_of(motion: Any, **options: Any) -> Any:
-    """The figure of a motion or history, with the options of `plots.figure_motion` or `figure_history`."""
+    """The figure of a motion or history, with the options of `plots.figure_motion` or `figure_history`.
+
+    With ``kind="phase"`` or ``"path"``, of `plots.figure_phase` or `figure_path`.
+    """
     return _DRAWN_BY[0](motion, **options)
 
 

@@ -5,6 +5,7 @@ import sys
 from dataclasses import MISSING, fields, replace
 from io import BytesIO
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -12,6 +13,7 @@ import connections as cn
 from connections import control, plots
 from connections.affine.motions.jacobi import JacobiField
 from connections.affine.motions.stability import GeodesicStability
+from connections.checks import NonFiniteError, ShapeError
 from connections.control.results import AdaptiveMotion, ClosedLoopMotion, ObservedMotion
 
 TIMES = np.linspace(0.0, 1.0, 5)
@@ -163,6 +165,118 @@ def test_a_paper_has_its_width_and_text_that_stays_text(rng, style, width):
     screen = two(rng)[0].plot(names=["x", "y", "angle"])  # control
     screen.savefig(content := BytesIO(), format="pdf")
     assert b"CIDFontType2" not in content.getvalue()
+
+
+def test_components_of_another_unit_have_another_panel(rng):
+    given, _ = two(rng)
+    units = {"q": ["m", "rad", "m"], "v": "m/s"}
+    first, second, third = given.plot(units=units, style="page", names={"q": ["x", "angle", "z"]}).axes
+    np.testing.assert_array_equal(curves(first), given.q.T[[0, 2]])
+    np.testing.assert_array_equal(curves(second), given.q.T[[1]])
+    np.testing.assert_array_equal(curves(third), given.v.T)
+    labels = [axes.get_ylabel() for axes in (first, second, third)]
+    assert labels == ["$q$ [m]", "angle [rad]", "$v$ [m/s]"]
+    screen = given.plot("q", units=units).axes
+    assert [axes.get_title() for axes in screen] == ["configuration q [m]", "configuration q [rad]"]
+    own = given.plot({"v": [[2], [0, 1]], "q": None}, units=units).axes
+    for axes, expected in zip(own, (given.v.T[[2]], given.v.T[:2], given.q.T[[0, 2]]), strict=False):
+        np.testing.assert_array_equal(curves(axes), expected)
+    assert len(own) == 4 and given.to_xarray(units=units).q.units == "m, rad, m"
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+def test_a_curve_reaches_the_event_that_ends_it(rng, backwards):
+    """Also those that it passes, in their order; other quantities have no values there."""
+    given, times = two(rng)[0], TIMES[::-1] if backwards else TIMES
+    q, v = (np.where((np.arange(5) < 3)[:, None], x, np.nan) for x in given)
+    came = np.array([0.6, np.nan, 0.9]) if backwards else np.array([0.4, np.nan, 0.1])
+    states = rng.normal(size=(2, 3, 3))
+    ended = cn.Motion(times, q, v, event_times=(came,), event_states=((states[0], states[1]),))
+    for axes, values, state in zip(ended.plot().axes, (q, v), states, strict=True):
+        for line, k in zip(axes.lines, range(3), strict=False):
+            along = np.concatenate([times[:1], came[2:], times[1:3], came[:1], times[3:]])
+            expected = np.concatenate([values[:1], state[2:], values[1:3], state[:1], values[3:]])
+            order = np.argsort(-along if backwards else along, kind="stable")
+            np.testing.assert_array_equal(line.get_xdata(), along[order])
+            np.testing.assert_array_equal(line.get_ydata(), expected[order, k])
+    (curve, dot) = ended.plot_phase(1).axes[0].lines
+    drawn = np.stack(curve.get_data(), axis=1)
+    assert [states[0][0, 1], states[1][0, 1]] in drawn.tolist()  # the last point
+    assert np.stack(dot.get_data(), axis=1).tolist() == [[q[0, 1], v[0, 1]]]
+    batch = cn.Motion(times, *(np.stack([x, x]) for x in (q, v)))
+    parts = (np.stack([came, came + np.nan]),), ((np.stack([states[0]] * 2), np.stack([states[1]] * 2)),)
+    many = replace(batch, event_times=parts[0], event_states=parts[1]).plot("q").axes[0].lines
+    assert [len(line.get_xdata()) for line in many[:6]] == [7] * 3 + [5] * 3
+
+
+def test_the_phase_plane_has_the_components_that_were_asked_for(rng):
+    a, b = two(rng)
+    figure = a.plot_phase(2, units={"q": ["m", "m", "rad"], "v": "m/s"}, label="a", style=120)
+    (axes,) = figure.axes
+    b.plot_phase(("q", 0), ("q", 1), axes=figure, label="b")
+    first, _, second, _ = axes.lines
+    np.testing.assert_array_equal(first.get_data(), [a.q[:, 2], a.v[:, 2]])
+    np.testing.assert_array_equal(second.get_data(), [b.q[:, 0], b.q[:, 1]])
+    assert first.get_color() != second.get_color() and legend(figure) == ["a", "b"]
+    assert (axes.get_xlabel(), axes.get_ylabel()) == ("$q_{2}$ [rad]", "$v_{2}$ [m/s]")
+    assert axes.get_aspect() == "auto" and a.plot_phase(0, ("q", 1)).axes[0].get_aspect() == 1.0
+    many = motion(rng, (4,)).plot_phase(1, style="column")
+    assert len({line.get_color() for line in many.axes[0].lines}) == 4
+    many.canvas.draw()  # the legend is within a narrow figure
+    box = many.legends[0].get_window_extent()
+    assert 0.0 <= box.x0 and box.x1 <= many.bbox.width
+
+
+def sphere(q):
+    level = jnp.sin(q[0])
+    return jnp.stack([level * jnp.cos(q[1]), level * jnp.sin(q[1]), jnp.cos(q[0])])
+
+
+def test_a_path_is_hidden_behind_its_surface():
+    """Seen along the x axis, of a sphere what has x < 0; the picture is (y, z)."""
+    q = np.stack([np.linspace(0.8, 2.2, 41), np.linspace(-0.4, 5.0, 41)], axis=1)
+    given = cn.Motion(np.linspace(0.0, 1.0, 41), q, q)
+    figure = given.plot_path(sphere, ((0.0, np.pi), (0.0, 2.0 * np.pi)), view=(0.0, 0.0), style="column")
+    axes = figure.axes[0]
+    faint, seen = (line for line in axes.lines if str(line.get_gid()).startswith("path"))
+    assert faint.get_alpha() < 0.5 and seen.get_alpha() is None
+    points = np.array([sphere(p) for p in np.asarray(q)])
+    for line, sign in ((faint, -1.0), (seen, 1.0)):
+        drawn = np.stack(line.get_data(), axis=1)[::8]
+        there = np.isfinite(drawn[:, 0])
+        np.testing.assert_allclose(drawn[there], points[there, 1:], atol=1e-12)
+        clear = sign * points[:, 0] > 0.1
+        assert there[clear].all() and not there[-sign * points[:, 0] > 0.1].any() and clear.sum() > 5
+    given.plot_path(sphere, axes=figure, label="again")
+    assert legend(figure) == ["again"]
+    flat = given.plot_path(lambda q: jnp.stack([q[0], q[1], 0.0 * q[0]]), view=(40.0, 10.0)).axes[0]
+    faint, _ = (line for line in flat.lines if str(line.get_gid()).startswith("path"))
+    assert np.isnan(faint.get_xdata()).all()  # control: a plane hides nothing
+    line = cn.Motion(TIMES, np.ones((5, 3)), np.ones((5, 3))).plot_path(lambda q: q).axes[0]
+    assert len(line.collections) == 0  # three coordinates: no surface
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "words"),
+    [
+        (
+            lambda m: m.plot_phase(7),
+            ValueError,
+            r"x\[1\]: expected a whole number from 0 to 2, got the number 7",
+        ),
+        (lambda m: m.plot_phase(0, "v"), TypeError, "y: expected a component"),
+        (lambda m: m.plot_phase(("w", 0)), ValueError, "x: the motion has no 'w'"),
+        (lambda m: m.plot(units={"q": ["m"]}), ValueError, "units: got 1 for q, which has 3 components"),
+        (lambda m: m.plot({"q": [[0], [3]]}), ValueError, "panels: q has components 0 to 2, got"),
+        (lambda m: m.plot_path(lambda q: q[:2]), ShapeError, r"on\(q\): expected shape \(3,\)"),
+        (lambda m: m.plot_path(lambda q: q, ((0, 1), (0, 1))), ValueError, "span: the motion has 3 coord"),
+        (lambda m: m.plot_path(lambda q: q, axes=m.plot("q")), ValueError, "axes: expected those of a fig"),
+        (lambda m: m.plot_path(lambda q: q, view=(np.nan, 0.0)), NonFiniteError, "view"),
+    ],
+)
+def test_what_no_plane_or_surface_is_is_named(rng, call, error, words):
+    with pytest.raises(error, match=words):
+        call(two(rng)[0])
 
 
 @pytest.mark.parametrize(

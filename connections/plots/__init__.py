@@ -15,6 +15,7 @@ from connections.plots.paper import (
     write_exploration,
     write_figures,
 )
+from connections.plots.paths import figure_path, figure_phase
 from connections.plots.transport import figure_transport, four_contorsions, transported_frames
 from connections.plots.vehicles import VehicleMotion, draw_motion, draw_shape, draw_vehicle
 
@@ -31,6 +32,8 @@ __all__ = [
     "figure_history",
     "figure_mechanism",
     "figure_motion",
+    "figure_path",
+    "figure_phase",
     "figure_spectra",
     "figure_states",
     "figure_sweep",

@@ -11,6 +11,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from connections.affine import Motion
+from connections.affine.motions.motion import Panels
 from connections.affine.motions.series import Names, Series, Units, require_known
 from connections.checks import require_indices, require_names, require_text, require_type
 from connections.plots.canvas import (
@@ -52,12 +53,13 @@ _NARROW, _TALL = 120.0, 40.0  # mm: a figure with one panel in a row; the height
 _COLUMNS = 4  # of a legend above a panel
 _FEW = 8  # members that a legend names; for more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
+_IN_AN_INCH = 11.5  # letters, of a figure that is narrower than such a line
 _TICK = 48  # letters below a bar, in three places
 
 
 def figure_motion(
     motion: Motion,
-    panels: Sequence[str] | Mapping[str, Sequence[int] | None] | None = None,
+    panels: Panels = None,
     *,
     names: Names = None,
     units: Units = None,
@@ -71,7 +73,8 @@ def figure_motion(
     ----------
     motion : of `geodesic`, a `simulate`, a closed loop or an observer. In a batch, each member has its colour
         and each component its dashes; for one motion, each component has its colour. A sweep's legend has the
-        betas. Desired configurations are drawn thin and dotted, in a batch thin and black.
+        betas. Desired configurations are drawn thin and dotted, in a batch thin and black. States of events
+        are points of the curves of q and v, which so reach the event that ends them.
     panels, names, units, axes, style, label : as `Motion.plot`.
 
     Raises
@@ -96,7 +99,7 @@ def figure_motion(
     width = width_of(style)
     titled = width is None and axes is None
     shown = _panels(motion, panels, names, units)
-    grid = _grid(len(shown), width) if axes is None else _given(axes, len(shown))
+    grid = _grid(len(shown), width) if axes is None else given_axes(axes, len(shown))
     figure = grid[0].get_figure(root=True)
     assert figure is not None  # it has not been removed
     number = _drawn_before(grid)
@@ -108,11 +111,11 @@ def figure_motion(
         for each, panel in zip(grid, shown, strict=True):
             _draw(each, panel, motion, number)
             if number == 0:
-                _name(each, panel, motion, (units or {}).get("times", "s"), titled)
+                _name(each, panel, motion, str((units or {}).get("times", "s")), titled)
         if label is not None:
             _name_motion(figure, label, number)
         if motion.batch:
-            _name_members(figure, grid, motion)
+            name_members(figure, grid, motion)
     return figure
 
 
@@ -126,16 +129,25 @@ class _Panel:
     part: Series
     chosen: list[int] | None
 
-    def label(self, k: int, titled: bool) -> str:
-        """The legend's text of component k; on the screen as in code, in a paper in italics."""
-        if self.part.components is not None:
-            return self.part.components[k]
-        letter = _IN_PAPERS.get(self.part.name)
-        return (
-            f"{_SYMBOLS.get(self.part.name, self.part.name)}_{k}"
-            if titled or not letter
-            else f"${letter}_{{{k}}}$"
-        )
+    @property
+    def unit(self) -> str:
+        """That of all components that are drawn, in brackets; empty if there is none."""
+        unit = self.part.unit_of(self.chosen[0] if self.chosen else 0)
+        return f" [{unit}]" if unit else ""
+
+
+def component_label(part: Series, k: int, titled: bool) -> str:
+    """The text of component k in legends; on the screen as in code, in a paper in italics."""
+    if part.components is not None:
+        return part.components[k]
+    letter = _IN_PAPERS.get(part.name)
+    return f"{_SYMBOLS.get(part.name, part.name)}_{k}" if titled or not letter else f"${letter}_{{{k}}}$"
+
+
+def axis_label(part: Series, k: int, titled: bool) -> str:
+    """The text of component k at an axis, with its unit."""
+    unit = part.unit_of(k)
+    return component_label(part, k, titled) + (f" [{unit}]" if unit else "")
 
 
 def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Panel]:
@@ -152,12 +164,18 @@ def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Pa
         count = part.values.shape[-1] if part.values.ndim > len(motion.batch) + 1 else None
         every = None if count is None else list(range(count))
         asked = panels[name] if isinstance(panels, Mapping) else None
-        if asked is not None:
-            asked = require_indices(f"panels[{name!r}]", asked)
-        if asked is not None and not (every and set(asked) <= set(every) and len(asked)):
-            there = f"components 0 to {count - 1}" if count else "no components"
-            raise ValueError(f"panels: {name} has {there}, got {list(asked)}")
-        found.append(_Panel(part, every if asked is None else list(asked)))
+        several = isinstance(asked, list | tuple) and len(asked) and isinstance(asked[0], list | tuple)
+        lists: Any = asked if several else [asked]
+        for own in lists:
+            chosen = every
+            if own is not None:
+                chosen = list(require_indices(f"panels[{name!r}]", own))
+                if not (every and chosen and set(chosen) <= set(every)):
+                    there = f"components 0 to {count - 1}" if count else "no components"
+                    raise ValueError(f"panels: {name} has {there}, got {chosen}")
+            for unit in dict.fromkeys(map(part.unit_of, chosen or [0])):
+                same = None if chosen is None else [k for k in chosen if part.unit_of(k) == unit]
+                found.append(_Panel(part, same))
     if not found:
         raise ValueError(f"panels: expected some of {', '.join(known)}; got none")
     return found
@@ -181,7 +199,7 @@ def _grid(count: int, width: float | None) -> list[Axes]:
     return grid[:count]
 
 
-def _given(axes: Any, count: int) -> list[Axes]:
+def given_axes(axes: Any, count: int) -> list[Axes]:
     """The axes of a figure, one of them, or several, as a list."""
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
@@ -210,12 +228,12 @@ def _drawn_before(grid: Sequence[Axes]) -> int:
 def _draw(axes: Axes, panel: _Panel, motion: Motion, number: int) -> None:
     """All curves of one quantity (..., T) or (..., T, k); `number` motions have been drawn before."""
     curves = _by_members(panel.part.values, motion)
-    for member, curve in enumerate(curves):
-        times = _times_of(motion, member)
+    for member in range(len(curves)):
+        times, curve = with_events(motion, panel.part.name, member)
         for k in panel.chosen or [0]:
             look = {"color": color(k), "linestyle": _MOTIONS[number % len(_MOTIONS)]}
             if motion.batch:
-                look = {"color": _member_color(member, len(curves)), "linestyle": _DASHES[k % len(_DASHES)]}
+                look = {"color": member_color(member, len(curves)), "linestyle": _DASHES[k % len(_DASHES)]}
             (line,) = axes.plot(times, curve[:, k], **look)
             line.set_gid(f"{_MARK} {number} {panel.part.name} {k}")
     if panel.part.name == "q" and getattr(motion, "q_d", None) is not None:
@@ -225,7 +243,7 @@ def _draw(axes: Axes, panel: _Panel, motion: Motion, number: int) -> None:
 def _name(axes: Axes, panel: _Panel, motion: Motion, second: str, titled: bool) -> None:
     """The legend of the components, and the words at the axes: a title on the screen, a label in a paper."""
     part = panel.part
-    unit = f" [{part.unit}]" if part.unit else ""
+    unit = panel.unit
     axes.set_xlabel(f"t [{second}]" if titled else f"$t$ [{second}]")
     axes.grid(alpha=0.25)
     desired = part.name == "q" and getattr(motion, "q_d", None) is not None
@@ -236,14 +254,16 @@ def _name(axes: Axes, panel: _Panel, motion: Motion, second: str, titled: bool) 
     if not titled:
         letter = _IN_PAPERS.get(part.name)
         words = f"${letter}$" if letter else part.title
-        axes.set_ylabel(f"{panel.label(panel.chosen[0], titled) if single and panel.chosen else words}{unit}")
+        if single and panel.chosen:
+            words = component_label(part, panel.chosen[0], titled)
+        axes.set_ylabel(f"{words}{unit}")
     if panel.chosen is None or single:
         return
     for k in panel.chosen:
         look = (
             {"color": GREY, "linestyle": _DASHES[k % len(_DASHES)]} if motion.batch else {"color": color(k)}
         )
-        axes.plot([], [], label=panel.label(k, titled), **look)
+        axes.plot([], [], label=component_label(part, k, titled), **look)
     if titled:
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     else:
@@ -277,6 +297,21 @@ def _draw_desired(axes: Axes, motion: Any, chosen: Sequence[int]) -> None:
             axes.plot(times, curve[:, k], linewidth=0.8, **look)
 
 
+def with_events(motion: Motion, name: str, member: int) -> tuple[np.ndarray, np.ndarray]:
+    """Times (T,) and values (T, k) of a quantity of one member; of q and v with those of events."""
+    times = _times_of(motion, member)
+    values = _by_members(np.asarray(getattr(motion, name)), motion)[member]
+    if name not in ("q", "v") or not motion.event_times:
+        return times, values
+    instants = (np.reshape(at, (-1, np.shape(at)[-1]))[member] for at in motion.event_times)
+    states = (_by_members(np.asarray(pair[name == "v"]), motion)[member] for pair in motion.event_states)
+    more = list(zip(instants, states, strict=True))
+    joined = np.concatenate([times, *(at for at, _ in more)])
+    order = np.argsort(joined if times[-1] >= times[0] else -joined, kind="stable")  # NaN is last
+    order = order[np.isfinite(joined[order])]
+    return joined[order], np.concatenate([values, *(state for _, state in more)])[order]
+
+
 def _by_members(values: np.ndarray, motion: Motion) -> np.ndarray:
     """(m, T, k): the members of a quantity (..., T) or (..., T, k)."""
     batch = motion.batch
@@ -290,7 +325,8 @@ def _times_of(motion: Motion, member: int) -> np.ndarray:
     return times if times.ndim == 1 else times.reshape(-1, times.shape[-1])[member]
 
 
-def _member_color(number: int, count: int) -> Any:
+def member_color(number: int, count: int) -> Any:
+    """The colour of one of `count` members of a batch."""
     import matplotlib
 
     return matplotlib.colormaps["viridis"](0.9 * number / max(count - 1, 1))
@@ -307,7 +343,7 @@ def _names_of(motion: Motion) -> tuple[list[str], bool]:
     return [f"member {', '.join(map(str, index))}" for index in np.ndindex(motion.batch)], False
 
 
-def _name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
+def name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
     """Draw the colours of the members below the panels."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
@@ -317,7 +353,7 @@ def _name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
     names, by_betas = _names_of(motion)
     count = len(names)
     if count > _FEW:
-        colors = LinearSegmentedColormap.from_list("members", [_member_color(k, 64) for k in range(64)])
+        colors = LinearSegmentedColormap.from_list("members", [member_color(k, 64) for k in range(64)])
         scale = ScalarMappable(Normalize(0, count - 1), colors)
         look: dict[str, Any] = {"location": "bottom", "aspect": 60, "shrink": 0.6}
         bar = figure.colorbar(scale, ax=list(grid), label="member", ticks=MaxNLocator(integer=True), **look)
@@ -325,6 +361,8 @@ def _name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
             shown = [0, count // 2, count - 1]
             bar.set_ticks(shown, labels=[names[k] for k in shown], fontsize=8)
         return
-    lines = [Line2D([], [], color=_member_color(k, count), label=name) for k, name in enumerate(names)]
-    columns = max(1, min(count, _LETTERS // (4 + max(map(len, names)))))
+    lines = [Line2D([], [], color=member_color(k, count), label=name) for k, name in enumerate(names)]
+    letters = min(_LETTERS, int(_IN_AN_INCH * figure.get_size_inches()[0]))
+    columns = max(1, min(count, letters // (4 + max(map(len, names)))))
+    columns = -(-count // -(-count // columns))  # rows of equal length
     figure.legend(handles=lines, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)

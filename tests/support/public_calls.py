@@ -440,6 +440,8 @@ NOT_CALLED = {
     "to_dict",
     "host_motion",
     "plot",
+    "plot_path",
+    "plot_phase",
     "step_for_derivatives",
     "Check.require",
 }

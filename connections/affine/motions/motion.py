@@ -23,6 +23,7 @@ from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
+Panels = Sequence[str] | Mapping[str, Sequence[int] | Sequence[Sequence[int]] | None] | None
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))
@@ -192,7 +193,7 @@ class Motion:
         Parameters
         ----------
         names : of components: a list for every quantity that has as many, or lists by quantity.
-        units : by quantity, in place of radians, metres and their rates.
+        units : by quantity, in place of radians, metres and their rates; a list has one for each component.
 
         Raises
         ------
@@ -205,7 +206,7 @@ class Motion:
 
     def plot(
         self,
-        panels: Sequence[str] | Mapping[str, Sequence[int] | None] | None = None,
+        panels: Panels = None,
         *,
         names: Names = None,
         units: Units = None,
@@ -218,10 +219,11 @@ class Motion:
         Parameters
         ----------
         panels : what to draw: names of quantities, as ["q", "tau"], or with the components that are drawn,
-            {"q": [0, 2], "tau": None}; None for the usual ones.
+            {"q": [0, 2], "tau": None}, in panels of their own, {"q": [[0], [1, 2]]}; None for the usual ones.
         names : of components, for the legends: a list for every quantity that has as many, or lists by
             quantity, {"q": ["x", "y"]}; TeX between dollars is set.
-        units : by quantity, {"q": "rad"}; "times" is the unit of the time.
+        units : by quantity, {"q": "rad"}, or by component, {"q": ["rad", "m"]}: components of another unit
+            get another panel. "times" is the unit of the time.
         axes : the figure or the axes to draw on, one for each panel; that of another motion draws this one
             into the same panels, with other dashes.
         style : "screen"; "column" and "page" for a paper, 88 mm and 180 mm wide, with fonts of 8 points that
@@ -247,6 +249,87 @@ class Motion:
         ['x', 'y']
         """
         return figure_of(self, panels=panels, names=names, units=units, axes=axes, style=style, label=label)
+
+    def plot_phase(
+        self,
+        x: int | tuple[str, int] = 0,
+        y: tuple[str, int] | None = None,
+        *,
+        names: Names = None,
+        units: Units = None,
+        axes: Any = None,
+        style: str | float = "screen",
+        label: str | None = None,
+    ) -> Any:
+        """A matplotlib Figure of the motion in the phase plane, or in the plane of any two components.
+
+        The beginning has a dot. Members of a batch and motions that are drawn into one figure have colours.
+
+        Parameters
+        ----------
+        x : what goes to the right: a component, ("q", 0), or an integer k for q_k.
+        y : what goes up; the component of v that has the number of x, if None.
+        names, units, axes, style, label : as for `plot`.
+
+        Raises
+        ------
+        ValueError : as `plot`; there is no such component.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import connections as cn
+        >>> t = np.linspace(0.0, 6.0, 61)[:, None]
+        >>> motion = cn.Motion(t[:, 0], q=np.cos(t), v=-np.sin(t))
+        >>> figure = motion.plot_phase(0, units={"q": "rad", "v": "rad/s"}, style="column")
+        >>> figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()
+        ('$q_{0}$ [rad]', '$v_{0}$ [rad/s]')
+        """
+        drawn: dict[str, Any] = {"names": names, "units": units, "axes": axes, "style": style, "label": label}
+        return figure_of(self, kind="phase", x=x, y=y, **drawn)
+
+    def plot_path(
+        self,
+        on: Callable[..., Any],
+        span: Sequence[Sequence[float]] | None = None,
+        *,
+        view: tuple[float, float] = (25.0, -60.0),
+        axes: Any = None,
+        style: str | float = "screen",
+        label: str | None = None,
+    ) -> Any:
+        """A matplotlib Figure of the path in space, and of the surface where it is if q has two components.
+
+        What the surface hides is drawn faint. The axes are in the plane of the picture, in units of the
+        embedding. Another motion that is drawn into them has the same surface and view.
+
+        Parameters
+        ----------
+        on : the embedding, q (nq,) -> point (3,), JAX-traceable, as that of a `PullbackMetric`.
+        span : ((a, b), (c, d)), the coordinates whose surface is drawn; by default those of the motion, and
+            an eighth more on each side.
+        view : the camera's height over the horizon, and its direction around the third axis, degrees.
+        axes, style, label : as for `plot`.
+
+        Raises
+        ------
+        ValueError : a span of other coordinates than two; axes of another kind of figure.
+        ShapeError : the embedding does not return (3,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import connections as cn
+        >>> from jax import numpy as jnp
+        >>> def sphere(q):
+        ...     x, y = jnp.cos(q[1]), jnp.sin(q[1])
+        ...     return jnp.stack([jnp.sin(q[0]) * x, jnp.sin(q[0]) * y, jnp.cos(q[0])])
+        >>> nabla = cn.LeviCivita(cn.PullbackMetric(cn.CoordinateFrame(2), sphere))
+        >>> motion = cn.geodesic(nabla, [1.5, 0.0], [0.5, 1.0], np.linspace(0.0, 6.0, 61))
+        >>> figure = motion.plot_path(sphere, ((0.0, np.pi), (0.0, 2 * np.pi)), style="column")
+        """
+        drawn: dict[str, Any] = {"view": view, "axes": axes, "style": style, "label": label}
+        return figure_of(self, kind="path", on=on, span=span, **drawn)
 
     def to_xarray(self, names: Names = None, units: Units = None) -> Any:
         """An `xarray.Dataset` with a variable for each quantity over time.
@@ -278,7 +361,8 @@ class Motion:
         data = {}
         for name, part in self.series(names, units).items():
             dims = (*self._members, "time", f"{name}_component")[: part.values.ndim]
-            about = {"units": part.unit, "long_name": part.title}
+            unit = part.unit if isinstance(part.unit, str) else ", ".join(part.unit)
+            about = {"units": unit, "long_name": part.title}
             data[name] = (dims, part.values, {key: text for key, text in about.items() if text})
         return xarray().Dataset(data, self._coordinates(names, units))
 

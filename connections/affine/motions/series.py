@@ -16,7 +16,7 @@ from connections._words import did_you_mean
 from connections.checks import require_names, require_text, require_untraced
 
 Names = Sequence[str] | Mapping[str, Sequence[str]] | None
-Units = Mapping[str, str] | None
+Units = Mapping[str, str | Sequence[str]] | None
 
 _UNIT = re.compile(r"\s*\[(.*)\]\s*$")
 
@@ -30,15 +30,19 @@ class Series:
     name : the attribute, as "q".
     values : (..., T) or (..., T, k); batch axes first.
     title : words for it, without the unit.
-    unit : text, empty if it has none or is not known.
+    unit : text, empty if it has none or is not known; or k texts, one for each component.
     components : k names, or None if none were given or there are no components.
     """
 
     name: str
     values: np.ndarray
     title: str
-    unit: str
+    unit: str | tuple[str, ...]
     components: tuple[str, ...] | None
+
+    def unit_of(self, k: int) -> str:
+        """The unit of component k."""
+        return self.unit if isinstance(self.unit, str) else self.unit[k]
 
 
 def series_of(
@@ -56,12 +60,12 @@ def series_of(
     titles : of some of them, with the unit in brackets at the end.
     time : the batch axes and the number of times.
     names : of components: a list for every quantity that has as many, or lists by quantity.
-    units : by quantity, in place of those of the titles.
+    units : by quantity, in place of those of the titles; one for all components, or a list.
 
     Raises
     ------
-    ValueError : a name or unit is of no quantity, or there are not as many names as components. TypeError :
-        JAX traces the motion.
+    ValueError : a name or unit is of no quantity, or there are not as many as components. TypeError : JAX
+        traces the motion.
     """
     ordered = [*(name for name in titles if name in arrays), *(name for name in arrays if name not in titles)]
     over_time = {name: arrays[name] for name in ordered if _follows(arrays[name], time)}
@@ -75,14 +79,18 @@ def series_of(
         elif given is not None:
             require_names(what, given)
     for name, unit in (units or {}).items():
-        require_text(f"units[{name!r}]", unit)
+        if isinstance(unit, str) or name == "times" or not isinstance(unit, list | tuple):
+            require_text(f"units[{name!r}]", unit)
+        elif len(require_names(f"units[{name!r}]", unit)) != (count := _count(found[name], time)):
+            raise ValueError(f"units: got {len(unit)} for {name}, which has {count or 'no'} components")
     if isinstance(names, Sequence) and not any(_count(a, time) == len(names) for a in found.values()):
         counts = sorted({count for a in found.values() if (count := _count(a, time)) is not None})
         raise ValueError(f"names: got {len(names)}; the motion has quantities of {counts} components")
     shown = {}
     for name, values in found.items():
         known = _UNIT.search(titles.get(name, ""))
-        own = (units or {}).get(name, known[1] if known else "")
+        unit = (units or {}).get(name, known[1] if known else "")
+        own = unit if isinstance(unit, str) else tuple(unit)
         count = _count(values, time)
         given = names.get(name) if isinstance(names, Mapping) else names
         chosen = None if given is None else require_names("names", given)

@@ -136,7 +136,7 @@ MUTANTS = (
         "motions between variational steps begin a step with another velocity than the last one ends with",
     ),
     Mutant(
-        "work-of-the-velocity-beside-the-drift",
+        "work-begins-with-the-energy",
         "coriolis/nonholonomic.py",
         "return Motion(t, q, v, work=(state[2] - first(*given))[0]), point, ok",
         "return Motion(t, q, v, work=state[2][0]), point, ok",

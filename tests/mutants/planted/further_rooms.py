@@ -179,4 +179,20 @@ MUTANTS = (
         ("referee/test_audits_of_libraries.py::test_the_command_line",),
         "a robot that was named and is refused counts as audited",
     ),
+    Mutant(
+        "paths-hidden-in-front",
+        "plots/paths.py",
+        "> point[2] + above)).any()",
+        "< point[2] - above)).any()",
+        ("test_plots_motions.py::test_a_path_is_hidden_behind_its_surface",),
+        "a path is faint where it is before the surface",
+    ),
+    Mutant(
+        "events-of-the-other-quantity",
+        "plots/motions.py",
+        'pair[name == "v"]',
+        'pair[name == "q"]',
+        ("test_plots_motions.py::test_a_curve_reaches_the_event_that_ends_it",),
+        "curves of q end at the velocity of the event",
+    ),
 )
