@@ -11,7 +11,6 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from connections.affine import Motion
-from connections.affine.motions.motion import Panels
 from connections.affine.motions.series import Names, Series, Units, require_known
 from connections.checks import require_indices, require_names, require_text, require_type
 from connections.plots.canvas import (
@@ -59,7 +58,7 @@ _TICK = 48  # letters below a bar, in three places
 
 def figure_motion(
     motion: Motion,
-    panels: Panels = None,
+    panels: Sequence[str] | Mapping[str, Sequence[Any] | None] | None = None,
     *,
     names: Names = None,
     units: Units = None,
@@ -131,7 +130,7 @@ class _Panel:
 
     @property
     def unit(self) -> str:
-        """That of all components that are drawn, in brackets; empty if there is none."""
+        """The unit of all components that are drawn, in brackets; empty if there is none."""
         unit = self.part.unit_of(self.chosen[0] if self.chosen else 0)
         return f" [{unit}]" if unit else ""
 

@@ -6,7 +6,7 @@ subclass with more fields. This module has their text, their figure, and their r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ClassVar, TypeVar, dataclass_transform
 
@@ -17,13 +17,12 @@ import numpy as np
 from connections._figures import figure_of
 from connections._jax import Array
 from connections._labelled import xarray
-from connections.affine.motions.series import Names, Series, Units, series_of
+from connections.affine.motions.series import Names, Panels, Series, Units, series_of
 from connections.checks import as_array, html_table, is_traced, is_whole, require_finite, require_untraced
 from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
 AnyMotion = TypeVar("AnyMotion", bound="Motion")
-Panels = Sequence[str] | Mapping[str, Sequence[int] | Sequence[Sequence[int]] | None] | None
 
 
 @dataclass_transform(eq_default=False, frozen_default=True, field_specifiers=(field,))

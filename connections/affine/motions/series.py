@@ -17,6 +17,7 @@ from connections.checks import require_names, require_text, require_untraced
 
 Names = Sequence[str] | Mapping[str, Sequence[str]] | None
 Units = Mapping[str, str | Sequence[str]] | None
+Panels = Sequence[str] | Mapping[str, Sequence[int] | Sequence[Sequence[int]] | None] | None
 
 _UNIT = re.compile(r"\s*\[(.*)\]\s*$")
 
