@@ -323,7 +323,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] Theorem 3.2.
         """
-        return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u=u, t=t))
 
     def constraint_force(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
@@ -336,7 +336,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] eq. (4), lowered.
         """
-        return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u=u, t=t))
 
     def constraint_power(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """<R, v_0>, (...,) [W]: the power of the constraint force, zero without a drift.
@@ -349,7 +349,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [FS] section 2.
         """
-        return evaluate(self, self.constraint_power_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.constraint_power_at, *self._arguments(q, v, u=u, t=t))
 
     def multipliers(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
@@ -360,7 +360,7 @@ class NonholonomicSystem(Described, Parametrized):
 
         Source: [Z] eq. (4).
         """
-        return evaluate(self, self.multipliers_at, *self._arguments(q, v, u, t))
+        return evaluate(self, self.multipliers_at, *self._arguments(q, v, u=u, t=t))
 
     def simulate(
         self,
@@ -563,11 +563,10 @@ class NonholonomicSystem(Described, Parametrized):
         """A^T F_a u^a, (m,)."""
         return self.connection.basis_at(q).T @ (self.inputs_at(q).T @ u)
 
-    def _arguments(self, q: Any, v: Any, u: Any = None, t: Any = None) -> list[Argument]:
+    def _arguments(self, q: Any, v: Any, **more: Any) -> list[Argument]:
+        sizes: dict[str, tuple[int, ...]] = {"u": (self.controls,), "t": ()}
         arguments = [Argument("q", q, (self.frame.ambient_dim,)), Argument("v", v, (self.frame.dim,))]
-        if u is not None:
-            arguments.append(Argument("u", u, (self.controls,)))
-        return arguments if t is None else [*arguments, Argument("t", t, ())]
+        return arguments + [Argument(name, value, sizes[name]) for name, value in more.items()]
 
 
 class DiscreteNonholonomic(DiscreteSystem):

@@ -340,6 +340,7 @@ ACCEPTED: dict[tuple[str, ...], str] = {
         for contact in ("Ball", "Blade", "Wheel")
     },
     ("affine.motions.motion.Motion.plot", "units", "another text at 'q'"): "any words",
+    ("affine.motions.motion.Motion.plot_phase", "units", "another text at 'q'"): "any words",
     ("directory", "another text"): "any text is a path",
     ("plots.draw_shape", "shape", "another key"): "any text is a label",
     ("plots.figure_convergence", "robots", "another key"): "any text is a name",

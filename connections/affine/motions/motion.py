@@ -184,7 +184,11 @@ class Motion:
         parts = {
             k: x if k in shared else jax.tree_util.tree_map(lambda a: a[index], x) for k, x in given.items()
         }
-        return type(self)(**parts)
+        made = type(self)(**parts)
+        if self._follow is None:
+            return made
+        times, values_at = self._follow
+        return followed_by(made, times, lambda t: [a[index] for a in tuple(values_at(t))])
 
     def series(self, names: Names = None, units: Units = None) -> dict[str, Series]:
         """All quantities over time by name, with words, units and names of components; those drawn are first.
