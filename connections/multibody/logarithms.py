@@ -69,7 +69,7 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
 
     A robot without forces and gravity moves along geodesics: it gets from q0 to q1 in unit time if it begins
     with the velocity v. `connections.logarithm(model.connection, q0, q1)` searches in many directions, and so
-    may find a shorter one; it takes twenty times as long and more.
+    may find a shorter one; it takes thirty times as long and more.
 
     Parameters
     ----------

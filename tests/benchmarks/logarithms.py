@@ -36,7 +36,7 @@ from connections.checks import ConvergenceError
 from connections.interop import to_geomstats
 
 HEAD = "space", "pairs", "refused", "wrong", "error", "first [s]", "next [ms]", "each [ms]"
-ROBOT = "UR5"
+ROBOT, FLOATING = "UR5", "ANYmal"
 BENDS, SEGMENTS = 6, 48
 ONE = np.array([False])  # one pair, which may raise
 
@@ -129,16 +129,32 @@ def _shortest(model: mb.Model, q0: np.ndarray, q1: np.ndarray) -> float:
     return float(np.sqrt(best))
 
 
+def by_recursions(model: mb.Model, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+    """Lengths of the geodesics by `mb.logarithm`; NaN where refused."""
+    found = np.full(len(q0), np.nan)
+    for i, pair in enumerate(zip(q0, q1, strict=True)):
+        with contextlib.suppress(ConvergenceError):
+            found[i] = mb.logarithm(model, *pair).length
+    return found
+
+
 def main() -> None:
     """Measure, and print the table."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("spaces", nargs="*", default=[*distances.SPACES, ROBOT])
+    parser.add_argument("spaces", nargs="*", default=[*distances.SPACES, ROBOT, FLOATING])
     parser.add_argument("--pairs", type=int, default=1000)
     parser.add_argument("--robot-pairs", type=int, default=200)
     options = parser.parse_args()
     print("| " + " | ".join(HEAD) + " |\n|" + "---|" * len(HEAD), flush=True)
     for name in options.spaces:
         rng = np.random.default_rng(15)
+        if name == FLOATING:  # of which the search in JAX takes minutes
+            model = mb.from_urdf(robot_path("anymal"), floating_base=True)
+            q0 = np.array([model.random(rng) for _ in range(options.robot_pairs)])
+            pairs = np.stack([q0, mb.displace(model, q0, rng.uniform(-1.0, 1.0, (len(q0), model.nv)))])
+            recursions = partial(by_recursions, model)
+            row(f"{name}, recursions", recursions, recursions, pairs, None)
+            continue
         if name == ROBOT:
             model = mb.from_urdf(robot_path("ur5"))
             pairs = rng.uniform(-np.pi, np.pi, (2, options.robot_pairs, model.nq))
@@ -147,6 +163,9 @@ def main() -> None:
             space = distances.SPACES[name]()
             pairs, nabla = space.pairs(rng, options.pairs), space.nabla
             expected = space.distance(*pairs)
+        if name == ROBOT:
+            recursions = partial(by_recursions, model)
+            direct = row(f"{name}, recursions", recursions, recursions, pairs, expected)
         ours = partial(lengths, nabla)
         found = row(name, ours, ours, pairs, expected)
         one, many = (partial(geomstats_lengths, to_geomstats(nabla), a) for a in (ONE, np.isfinite(found)))
@@ -156,6 +175,11 @@ def main() -> None:
             print(f"{name}: {differ} pairs differ between the two routes")
         if name == ROBOT:
             print(robot_report(model, pairs, found))
+            ratios = direct / found
+            longer, shorter = np.count_nonzero(ratios > 1.01), np.count_nonzero(ratios < 0.99)
+            print(
+                f"recursions: {longer} geodesics longer than those of the search, {shorter} shorter, by 1 %"
+            )
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from connections import multibody as mb
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
 from connections.affine.logarithms.shooting import TIGHT
 from connections.checks import ConvergenceError, MetricError, ModelError, PointError, ShapeError
-from connections.multibody.logarithms import _Search
+from connections.multibody.logarithms import _Shots
 
 
 def tree(rng):
@@ -52,7 +52,7 @@ def test_derivatives_of_the_end_are_differences(rng):
     """Brackets of spherical and free joints, dtau/dq and dtau/dv: one direction for all of them."""
     model = tree(rng)
     q0, q1 = away(model, rng, 0.4)
-    search, x, h = _Search(model, q0, q1), rng.standard_normal(model.nv), 1e-5
+    search, x, h = _Shots(model, q0, q1), rng.standard_normal(model.nv), 1e-5
     w = search.w
     J = search._shot(w, TIGHT, True).J
     ahead, behind = (search._shot(w + s * x, TIGHT).q for s in (h, -h))
@@ -96,7 +96,7 @@ def test_neighbouring_curves_have_more_energy(rng):
 def test_a_conjugate_point_of_even_multiplicity_is_noticed():
     """Of a ball, d exp loses two ranks after a full turn: its determinant does not change its sign."""
     model = ball(np.eye(3) * 0.1)
-    search, axis = _Search(model, model.neutral(), model.random(0)), np.array([0.0, 0.6, 0.8])
+    search, axis = _Shots(model, model.neutral(), model.random(0)), np.array([0.0, 0.6, 0.8])
     for turn, free in ((1.9 * np.pi, True), (2.1 * np.pi, False)):
         shot = search._shot(search._root @ axis * turn, TIGHT, True, True)
         assert shot.ok and np.linalg.det(shot.J) > 0.0

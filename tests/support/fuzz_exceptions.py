@@ -25,7 +25,7 @@ _RESULTS = (
     "control.results.*|control.(MuJoCoRobot|RobotTask|tracking_example.TrackingResult)",
     "control.controllability.(ControllabilityReport|DecouplingFields?|KinematicReport|LieClosure|NumericalRank)",
     "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",
-    "interop.(GeomstatsMetric|LibraryAudit)|multibody.(SolvedLoops|InverseKinematics|Model|TracedModel)",
+    "interop.(GeomstatsMetric|LibraryAudit)|multibody.(SolvedLoops|InverseKinematics|Logarithm|Model|TracedModel)",
     "multibody.curvatures.CurvatureExtremes",
     "referee.(Row|LayoutRow)|verify.Row|sweeps.Chunk",
     "referee.(CorpusRobot|LayoutFrame|LayoutSearch|RefereeReport)|sweeps.(Done|PropositionSummary|Summary)",

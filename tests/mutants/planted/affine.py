@@ -4,6 +4,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "conjugate-points-of-error",
+        "affine/logarithms/conjugate.py",
+        "proven[row[open_ & (h < SHORTEST)]] = False",
+        "proven[row[open_ & (h < 1e-6 * SHORTEST)]] = False",
+        ("multibody/test_logarithms.py::test_what_passes_a_conjugate_point_is_no_logarithm",),
+        "round-off of polynomials proves that there is no conjugate point of even multiplicity",
+    ),
+    Mutant(
         "conjugate-times-not-unitary",
         "affine/motions/lagrangian_plane.py",
         "U = 1.5 * U - 0.5 * U @ U.conj().T @ U",

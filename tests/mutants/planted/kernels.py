@@ -65,6 +65,22 @@ MUTANTS = (
         "the momentum of a step is that of its end: order one, with spatial momenta kept",
     ),
     Mutant(
+        "kernel-brackets-of-variations",
+        _K + "geodesic_shots.py",
+        "store(slots, at, load(slots, at) - load(slots, spare + j))",
+        "store(slots, at, load(slots, at) + load(slots, spare + j))",
+        ("multibody/test_logarithms.py::test_derivatives_of_the_end_are_differences",),
+        "variations of balls and free bases turn the wrong way with the body",
+    ),
+    Mutant(
+        "kernel-variations-of-points-backwards",
+        _K + "geodesic_shots.py",
+        "change = by_q * load(slots, xi + j * c + m) + by_v * load(slots, eta + j * c + m)",
+        "change = by_v * load(slots, eta + j * c + m) - by_q * load(slots, xi + j * c + m)",
+        ("multibody/test_logarithms.py::test_derivatives_of_the_end_are_differences",),
+        "neighbouring geodesics feel the curvature with the wrong sign",
+    ),
+    Mutant(
         "logarithm-fourth-order-backwards",
         "engines/inlined/logarithms.py",
         "b * s + (1 - n) * F[n]",

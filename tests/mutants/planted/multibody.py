@@ -4,6 +4,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "robot-logarithm-without-its-proof",
+        "multibody/logarithms.py",
+        "elif not free_of_conjugate_points(pieces, 1)[0]:",
+        "elif not pieces.t.size:",
+        ("multibody/test_logarithms.py::test_what_passes_a_conjugate_point_is_no_logarithm",),
+        "geodesics of robots may pass conjugate points",
+    ),
+    Mutant(
         "data-fixed-frame-lever",
         "multibody/in_jax/placed_recursions.py",
         "Ad = adjoint(R.T, -R.T @ placement[:3, 3])",
