@@ -176,10 +176,10 @@ class _Shots:
                 w = w + np.linalg.solve(J, gap)
             else:
                 continue
-            pieces = self._shot(w, TIGHT, True, True).pieces
+            whole = self._shot(w, TIGHT, True, True)
             if np.linalg.norm(w) > longest:
                 reason = _LONGER
-            elif not free_of_conjugate_points(pieces, 1)[0]:
+            elif not (whole.ok and free_of_conjugate_points(whole.pieces, 1)[0]):
                 reason = _CONJUGATE
             else:
                 self.w = w

@@ -6,8 +6,8 @@ MUTANTS = (
     Mutant(
         "robot-logarithm-without-its-proof",
         "multibody/logarithms.py",
-        "elif not free_of_conjugate_points(pieces, 1)[0]:",
-        "elif not pieces.t.size:",
+        "elif not (whole.ok and free_of_conjugate_points(whole.pieces, 1)[0]):",
+        "elif not whole.ok:",
         ("multibody/test_logarithms.py::test_what_passes_a_conjugate_point_is_no_logarithm",),
         "geodesics of robots may pass conjugate points",
     ),
