@@ -325,6 +325,11 @@ class DistributionFrame(FrameField):
         """nq of the metric's frame."""
         return self._base.ambient_dim
 
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """Those of the metric's frame."""
+        return self._base.periods
+
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """X A, (nq, m)."""
         return self._base.matrix_at(q) @ self.distribution.basis_at(q)

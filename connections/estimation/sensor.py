@@ -39,7 +39,6 @@ from connections.estimation.displacements import FEW, displacements_of, larger, 
 from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.group_maps import require_group
-from connections.geometry.groups import less_periods
 
 _ROUND_OFF = 1e-9  # of the difference of two values of h
 _PARTS, _QUADRATURE = 64, 1e-3  # of the integral of a derivative over a turn, and its error
@@ -144,7 +143,7 @@ class Sensor(Parametrized):
                 raise ValueError(f"turns: y has {len(y)} components, and none of index {index}")
             own = predicted[index]
             far = jnp.where(missing[index], 0.0, y[index] - own)
-            y = y.at[index].set(own + less_periods(far, period))
+            y = y.at[index].set(own + (far - period * jnp.round(far / period)))
         if self.connection is None:
             present, H = ~missing, slope
             r = jnp.where(present, jnp.where(missing, 0.0, y) - predicted, 0.0)

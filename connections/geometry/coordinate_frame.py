@@ -1,15 +1,17 @@
-"""The frame field of a chart: the coordinate fields, whose brackets vanish."""
+"""The frame field of a chart: the coordinate fields, whose brackets vanish, with periods of coordinates."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import ArrayLike
-from connections.checks import require_finite, require_positive_int
+from connections._words import words_of
+from connections.checks import ShapeError, as_number, require_finite, require_positive_int, require_untraced
 from connections.geometry.frames import FrameField
 
 
@@ -17,8 +19,19 @@ from connections.geometry.frames import FrameField
 class CoordinateFrame(FrameField):
     """The coordinate fields d/dq^1 .. d/dq^n of a chart: X = identity, v = qdot, all brackets zero.
 
+    Coordinates that differ by whole periods are one point. q counts the periods: motions are continuous
+    and are not wrapped, and everything that compares two points (logarithms, means, closed curves, the errors
+    of control laws and filters) takes the nearest representative.
+
+    Parameters
+    ----------
+    dim : n.
+    periods : n numbers, each positive, or None for a coordinate that is not periodic; None for no periods at
+        all. Metrics, and fields, on the frame have to have these periods.
+
     Examples
     --------
+    >>> import numpy as np
     >>> import connections as cn
     >>> plane = cn.CoordinateFrame(2)
     >>> plane.matrix([0.3, 0.4])
@@ -26,17 +39,60 @@ class CoordinateFrame(FrameField):
            [0., 1.]])
     >>> plane.bracket(lambda q: q[::-1], lambda q: 0 * q + 1.0, [0.3, 0.4])
     array([-1., -1.])
+
+    A cylinder: from an angle of 3 rad to one of -3 rad it is 0.28 rad.
+
+    >>> cylinder = cn.CoordinateFrame(2, periods=(None, 2 * np.pi))
+    >>> nabla = cn.LeviCivita(cn.ConstantMetric(cylinder, np.eye(2)))
+    >>> cn.logarithm(nabla, [0.0, 3.0], [1.0, -3.0]).round(4)
+    array([1.    , 0.2832])
     """
 
     dim: int
+    _periods: bytes = field(default=b"", init=False, repr=False)  # of float64, NaN for None; b"" without any
 
-    def __post_init__(self) -> None:
-        require_positive_int("dim", self.dim)
+    def __init__(self, dim: int, periods: Any = None) -> None:
+        require_positive_int("dim", dim)
+        object.__setattr__(self, "dim", dim)
+        object.__setattr__(self, "_periods", _checked_periods(periods, dim))
+
+    def __repr__(self) -> str:
+        shown = [None if p is None else float(f"{p:.6g}") for p in self.periods]
+        periods = f", periods=({', '.join(map(str, shown))}{',' * (self.dim == 1)})" if any(shown) else ""
+        return f"CoordinateFrame(dim={self.dim}{periods})"
 
     @property
     def ambient_dim(self) -> int:  # type: ignore[override]
         """nq = n."""
         return self.dim
+
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """n periods, None for coordinates without one."""
+        if not self._periods:
+            return (None,) * self.dim
+        return tuple(None if np.isnan(period) else float(period) for period in np.frombuffer(self._periods))
+
+    @property
+    def angles(self) -> tuple[int, ...]:
+        """The coordinates with the period 2 pi."""
+        return tuple(index for index, period in enumerate(self.periods) if period == 2.0 * np.pi)
+
+    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
+        """q, by whole periods as near to `reference` as possible."""
+        if not self._periods:
+            return q
+        given = np.frombuffer(self._periods)
+        period = np.nan_to_num(given, nan=1.0)
+        turns = jnp.where(np.isnan(given), 0.0, jnp.round((q - reference) / period))
+        return q - period * turns
+
+    def sample_at(self, x: jax.Array) -> jax.Array:
+        """x, and half a period times x where there is one: the whole circle."""
+        if not self._periods:
+            return x
+        given = np.frombuffer(self._periods)
+        return jnp.where(np.isnan(given), 1.0, 0.5 * given) * x
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The identity, (n, n)."""
@@ -65,3 +121,22 @@ class CoordinateFrame(FrameField):
     def explain(self, q: ArrayLike) -> None:
         """Raise `NonFiniteError` if q is not finite."""
         require_finite("q", q)
+
+
+def _checked_periods(periods: Any, dim: int) -> bytes:
+    """The bits of n periods, NaN for None; nothing if there are none."""
+    if periods is None:
+        return b""
+    require_untraced(periods=periods)
+    if not isinstance(periods, tuple | list | np.ndarray):
+        raise TypeError(f"periods: expected {dim} numbers or None, as a tuple, got {words_of(periods)}")
+    if len(periods) != dim:
+        raise ShapeError("periods", (dim,), (len(periods),))
+    numbers = np.full(dim, np.nan)
+    for index, period in enumerate(periods):
+        if period is None:
+            continue
+        numbers[index] = as_number(f"periods[{index}]", period)
+        if not numbers[index] > 0.0:
+            raise ValueError(f"periods[{index}]: a period is a positive number, got {numbers[index]:g}")
+    return b"" if np.isnan(numbers).all() else numbers.tobytes()

@@ -72,6 +72,11 @@ class FrameField(Parametrized, abc.ABC):
         """
         return ()
 
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """nq periods, None for coordinates without one: points that differ by whole periods are one."""
+        return (None,) * self.ambient_dim
+
     def _repr_html_(self) -> str:
         return html_table(heading_of(self), parts_of(self, IN_TABLE))
 
@@ -307,6 +312,11 @@ class FrameOnPoints(FrameField, abc.ABC):
     def angles(self) -> tuple[int, ...]:
         """The base's."""
         return self.base.angles
+
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """The base's."""
+        return self.base.periods
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """The base's projection."""

@@ -8,7 +8,6 @@ of the circle. Twists are ordered [omega; v], body frame. Other groups are `matr
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -46,26 +45,11 @@ class SO2Frame(CoordinateFrame):
     array([2.])
     """
 
-    dim: int = field(default=1, init=False)
+    def __init__(self) -> None:
+        super().__init__(1, (2.0 * np.pi,))
 
-    @property
-    def angles(self) -> tuple[int, ...]:
-        """The only coordinate."""
-        return (0,)
-
-    def align_at(self, q: jax.Array, reference: jax.Array) -> jax.Array:
-        """theta, by full turns as near to `reference` as possible."""
-        return reference + less_periods(q - reference)
-
-    def sample_at(self, x: jax.Array) -> jax.Array:
-        """pi x: the whole circle."""
-        return jnp.pi * x
-
-
-def less_periods(x: jax.Array, period: Any = 2.0 * np.pi) -> jax.Array:
-    """x less whole periods, between -period/2 and period/2; its derivative is that of x."""
-    rest: jax.Array = x - period * jnp.round(x / period)
-    return rest
+    def __repr__(self) -> str:
+        return "SO2Frame()"
 
 
 @dataclass(frozen=True)

@@ -59,6 +59,11 @@ class ProductFrame(FrameField):
         pairs = zip(starts, self.frames, strict=False)
         return tuple(int(start) + angle for start, frame in pairs for angle in frame.angles)
 
+    @property
+    def periods(self) -> tuple[float | None, ...]:
+        """The factors' periods."""
+        return tuple(period for frame in self.frames for period in frame.periods)
+
     def split_point(self, q: jax.Array) -> list[jax.Array]:
         """The factors' coordinates out of q (..., nq)."""
         q = q if isinstance(q, jax.core.Tracer) else as_array("q", q, (self.ambient_dim,))

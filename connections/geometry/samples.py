@@ -309,7 +309,7 @@ def _admitted(owner: Any, name: str, q: np.ndarray) -> np.ndarray:
 
 def _aligned(frame: FrameField, q: np.ndarray) -> np.ndarray:
     """Samples (..., S, nq), each in its representative next to the one before."""
-    if frame.dim == frame.ambient_dim:
+    if frame.dim == frame.ambient_dim and not any(frame.periods):
         return q
 
     rows = np.swapaxes(q.reshape(-1, *q.shape[-2:]), 0, 1)

@@ -22,6 +22,7 @@ from connections.affine.connection import AffineConnection
 from connections.affine.host_mechanics import HostMechanics
 from connections.affine.motions.flow import Flow, Record, Trajectories, as_times, readings
 from connections.affine.motions.host_motions import HostReading, HostTransport
+from connections.affine.periods import require_periodic
 from connections.checks import (
     IntegrationError,
     NonFiniteError,
@@ -164,8 +165,9 @@ def holonomy(
     Parameters
     ----------
     nabla : the connection.
-    curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1); or samples (t, q) as for
-        `parallel_transport`, whose last point repeats the first. A corner where it closes does no harm.
+    curve : t -> q (nq,), JAX-traceable, with curve(t0) = curve(t1), or whole periods of the frame apart; or
+        samples (t, q) as for `parallel_transport`, whose last point is the first, so understood. A corner
+        where it closes does no harm.
     t0, t1 : the parameter interval; for samples, None is the first and the last time.
     options : as for `parallel_transport`.
 
@@ -175,8 +177,9 @@ def holonomy(
 
     Raises
     ------
-    PointError : the curve is not closed (angles that wrap: compare in an embedding, or use transport); a
-        sample is off the manifold, or t0 or t1 outside of the samples. Where JAX traces, P is NaN instead.
+    PointError : the curve is not closed (of angles that wrap the frame has to know the `periods`); a sample
+        is off the manifold, or t0 or t1 outside of the samples. Where JAX traces, P is NaN instead.
+    FrameError, MetricError : frame or metric have not the frame's periods.
     NonFiniteError : the function is NaN or infinite, or its derivative is; names the time.
     TypeError : the interval of a function is not given.
 
@@ -383,6 +386,7 @@ def _require_closed(nabla: AffineConnection, curve: Curve, ends: Any, solver: So
     for row in np.flatnonzero(~np.asarray(closed)):
         gap = f"curve({ends[0]:g}) = {np.asarray(start)[row]}, curve({ends[1]:g}) = {np.asarray(end)[row]}"
         raise PointError(f"holonomy: the curve is not closed: {gap}")
+    require_periodic(nabla, np.asarray(start))
     return None
 
 

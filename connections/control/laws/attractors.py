@@ -223,7 +223,7 @@ def _configuration_error_at(frame: FrameField, q: jax.Array, q_d: jax.Array) -> 
         rotation = rotation_difference(q_d[3:], q[3:])
         return jnp.concatenate([rotation, rotation_matrix(q_d[3:]).T @ (q[:3] - q_d[:3])])
     if frame.dim == frame.ambient_dim:
-        return q - q_d
+        return frame.align_at(q, q_d) - q_d
     return frame.dual_at(q_d) @ (q - frame.align_at(q_d, q))
 
 
@@ -247,7 +247,7 @@ def _in_coordinates(
     Lambda = gain_matrix("gain", gain, frame.dim)
     field, error = (
         PytreePartial(_field_in_coordinates_at, frame, desired, Lambda),
-        PytreePartial(_difference_at, desired),
+        PytreePartial(_difference_at, frame, desired),
     )
     return FieldReference(frame, field, span=span, desired=desired, error=error)
 
@@ -262,8 +262,9 @@ def _error_at(error: Callable[..., jax.Array], desired: TimeCurve, t: jax.Array,
     return error(q, desired(t))
 
 
-def _difference_at(desired: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
-    return q - desired(t)
+def _difference_at(frame: FrameField, desired: TimeCurve, t: jax.Array, q: jax.Array) -> jax.Array:
+    q_d = desired(t)
+    return frame.align_at(q, q_d) - q_d
 
 
 def _constant_at(constraint: Callable[..., jax.Array], t: jax.Array, q: jax.Array) -> jax.Array:
@@ -278,7 +279,7 @@ def _field_in_coordinates_at(
     frame: FrameField, desired: TimeCurve, Lambda: jax.Array, t: jax.Array, q: jax.Array
 ) -> jax.Array:
     q_d, drift = jax.jvp(desired, (t,), (jnp.ones_like(t),))
-    return frame.velocity_at(q, drift - Lambda @ (q - q_d))
+    return frame.velocity_at(q, drift - Lambda @ (frame.align_at(q, q_d) - q_d))
 
 
 def _attractor(
