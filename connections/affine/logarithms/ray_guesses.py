@@ -64,7 +64,8 @@ def directions(n: int, count: int) -> np.ndarray:
     In more than two dimensions: points that fill a cube evenly, as a normal distribution scatters them.
     """
     if n <= 2:
-        angle = 2.0 * np.pi * np.arange(count if n == 2 else 2) / count
+        around = count if n == 2 else 2
+        angle = 2.0 * np.pi * np.arange(around) / around
         return np.stack([np.cos(angle), np.sin(angle)], axis=1)[:, :n]
     normal = np.vectorize(NormalDist().inv_cdf)(_even_points(n, count // 2))
     unit = normal / np.linalg.norm(normal, axis=1)[:, None]
