@@ -26,7 +26,9 @@ from connections.affine.induced import InducedConnection
 from connections.affine.least import least_connection
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.logarithms.logarithm import logarithm
-from connections.affine.many_geodesics import Logarithms, Mean, distance, logarithms, mean
+from connections.affine.logarithms.search import CutPointWarning
+from connections.affine.many_geodesics import Logarithms, distance, logarithms
+from connections.affine.means import Mean, mean
 from connections.affine.motions.deviation import (
     GeodesicFlow,
     TransportFlow,
@@ -62,6 +64,7 @@ __all__ = [
     "ConstrainedConnection",
     "ContorsionConnection",
     "ContorsionFamily",
+    "CutPointWarning",
     "Decomposition",
     "Distribution",
     "DistributionFrame",

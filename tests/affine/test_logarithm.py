@@ -38,7 +38,7 @@ def test_random_pairs(name, rng):
     space = distances.SPACES[name]() if name != "S^3" else S3
     count = 4 if name == "ellipsoid" else 8
     q0, q1 = space.pairs(rng, count)
-    v, reason = shortest_geodesics(space.nabla, q0, q1)
+    v, reason, _ = shortest_geodesics(space.nabla, q0, q1)
     assert np.count_nonzero(reason) <= count // 8
     found = np.flatnonzero(reason == 0)
     lengths = Shooting.of(space.nabla).ground(q0[found]).norm(v[found])

@@ -1,5 +1,7 @@
 """All geodesics between two points, distances and means, beside closed forms."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import connections as cn
-from connections.checks import ShapeError
+from connections.checks import ConvergenceError, ShapeError
 
 PLANE = cn.CoordinateFrame(2)
 HALF_PLANE = cn.MatrixMetric(PLANE, lambda q: jnp.eye(2) / q[1] ** 2)
@@ -83,7 +85,7 @@ def test_a_distance_has_a_derivative():
     ("call", "error", "words"),
     [
         (lambda: cn.logarithms(cn.LeviCivita(TORUS), [0.0, 0.0], [0.0, 1.0], 0.0), ValueError, "length: exp"),
-        (lambda: cn.logarithms(cn.LeviCivita(TORUS), [[0.0, 0.0]], [0.0, 1.0], 1.0), ShapeError, "q0"),
+        (lambda: cn.logarithms(cn.LeviCivita(TORUS), [0.0], [0.0, 1.0], 1.0), ShapeError, "q0"),
         (lambda: cn.logarithms(TORUS, [0.0, 0.0], [0.0, 1.0], 1.0), TypeError, "nabla"),
         (lambda: cn.distance(cn.LeviCivita(TORUS), [0.0, 0.0], [0.0, 1.0]), TypeError, "metric"),
         (lambda: cn.mean(TORUS, [0.0, 0.0]), ShapeError, "points"),
@@ -93,3 +95,82 @@ def test_a_distance_has_a_derivative():
 def test_bad_input_is_named(call, error, words):
     with pytest.raises(error, match=words):
         call()
+
+
+# --- cut points, conjugate points, batches ------------------------------------------------------------------
+
+ROUND = cn.ConstantMetric(cn.SphereFrame(), np.eye(2))
+EAST, WEST = [1.0, 0.0, 0.0], [-1.0, 0.0, 0.0]
+CIRCLE = cn.ConstantMetric(cn.CoordinateFrame(1, periods=(2.0,)), [[9.0]])
+
+
+def test_opposite_points_of_a_sphere_are_conjugate():
+    """All great circles lead there: the distance is pi, each is as short, and no logarithm is the one."""
+    nabla = cn.LeviCivita(ROUND)
+    far = [0.6, -0.8, 0.0]
+    np.testing.assert_allclose(cn.distance(ROUND, EAST, [WEST, far]), [np.pi, np.arccos(0.6)], rtol=1e-9)
+    with pytest.raises(ConvergenceError, match="q1 is conjugate to q0"):
+        cn.logarithm(nabla, EAST, WEST)
+    found = cn.logarithms(nabla, EAST, [WEST, far], 4.0, rays=16)
+    assert found.is_cut.tolist() == [True, False] and found.counts[0] > found.counts[1] == found.ties[1] == 1
+    one, other = found.member(0), found.member(1)
+    np.testing.assert_allclose(one.lengths, np.pi, rtol=1e-9)
+    assert (one.nullities == 1).all() and (one.indices == 0).all() and one.ties == len(one) > 8
+    assert "to a conjugate point" in repr(one) and other.nullities.tolist() == [0]
+    assert np.isinf(found.lengths[1, 1:]).all() and np.isnan(found.v[1, 1:]).all()
+    assert repr(found).startswith("Logarithms: 1 to ") and "2 pairs, 1 cut" in repr(found)
+
+
+def test_a_cut_point_that_is_not_conjugate():
+    """Half way round a circle of length 6; beside it, one way is shorter."""
+    nabla = cn.LeviCivita(CIRCLE)
+    with pytest.warns(cn.CutPointWarning, match="another geodesic is as short"):
+        v = cn.logarithm(nabla, [0.0], [[0.4], [1.0]])
+    np.testing.assert_allclose(np.abs(v), [[0.4], [1.0]], atol=1e-12)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert cn.logarithm(nabla, [0.0], [1.0 - 1e-6]) > 0.0 > cn.logarithm(nabla, [0.0], [1.0 + 1e-6])
+        np.testing.assert_allclose(
+            cn.distance(CIRCLE, [0.0], [[0.4], [1.0], [1.9]]), [1.2, 3.0, 0.3], rtol=1e-12
+        )
+    found = cn.logarithms(nabla, [0.0], [1.0], 4.0)
+    assert found.is_cut and found.ties == 2 and not found.nullities.any()
+    assert sorted(found.shifts[:, 0].tolist()) == [-1, 0]
+    assert not cn.logarithms(nabla, [0.0], [0.9], 4.0).is_cut
+
+
+# --- means --------------------------------------------------------------------------------------------------
+
+
+def test_means_in_batches_as_one_by_one(rng):
+    points = rng.uniform([-1.0, 0.5], [1.0, 2.0], (2, 3, 2))
+    weights = rng.uniform(0.5, 2.0, (2, 3))
+    found = cn.mean(HALF_PLANE, points, weights, points[:, 1])
+    for k in range(2):
+        one = cn.mean(HALF_PLANE, points[k], weights[k], points[k, 1])
+        np.testing.assert_array_equal(found.q[k], one.q)
+        np.testing.assert_array_equal(found.distances[k], one.distances)
+        assert found.steps[k] == one.steps > 0
+    assert found.is_unique.tolist() == [False, False] and found.radius is None
+    assert repr(found).startswith("Mean: 2 means")
+
+
+def test_the_radius_within_which_a_mean_is_the_only_one():
+    """Of a flat torus with a skew lattice, of a sphere, of bounds that are given, and where none are."""
+    skew = cn.ConstantMetric(cn.CoordinateFrame(2, periods=(1.0, 1.0)), [[1.0, 0.9], [0.9, 1.0]])
+    found = cn.mean(skew, [[0.0, 0.0], [0.02, 0.98]])
+    shortest = np.sqrt(2.0 - 1.8)  # (1, -1)
+    assert found.radius == pytest.approx(shortest / 4.0, rel=1e-12) and found.is_unique
+    ball = cn.ConstantMetric(cn.SphereFrame(), 4.0 * np.eye(2))
+    found = cn.mean(ball, [EAST, [0.6, 0.8, 0.0]])
+    assert found.radius == pytest.approx(np.pi, rel=1e-12) and "the only one" in repr(found)
+    points = [[-1.0, 1.0], [1.0, 1.0]]
+    assert cn.mean(HALF_PLANE, points, curvature=-1.0, injectivity_radius=np.inf).radius == np.inf
+    bounded = cn.mean(HALF_PLANE, points, curvature=4.0, injectivity_radius=9.0)
+    assert (
+        bounded.radius == pytest.approx(np.pi / 4.0) and not bounded.is_unique
+    )  # control: they are 0.88 away
+    with pytest.raises(TypeError, match="give both"):
+        cn.mean(HALF_PLANE, points, curvature=1.0)
+    with pytest.raises(ValueError, match="injectivity_radius"):
+        cn.mean(HALF_PLANE, points, curvature=1.0, injectivity_radius=0.0)

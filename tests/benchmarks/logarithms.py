@@ -50,7 +50,7 @@ def timed(function: Callable[..., Any], *arguments: Any) -> tuple[float, Any]:
 
 def lengths(nabla: Any, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
     """Lengths of the geodesics; NaN where refused."""
-    v, reason = shortest_geodesics(nabla, q0, q1)
+    v, reason, _ = shortest_geodesics(nabla, q0, q1)
     return np.where(reason == 0, Shooting.of(nabla).ground(q0).norm(v), np.nan)
 
 
@@ -86,7 +86,7 @@ def row(name: str, one: Any, many: Any, pairs: np.ndarray, expected: np.ndarray 
 
 def robot_report(model: mb.Model, pairs: np.ndarray, found: np.ndarray) -> str:
     """Misses of the geodesics integrated by SciPy, and how many pairs have a shorter path."""
-    v, reason = shortest_geodesics(model.connection, *pairs)
+    v, reason, _ = shortest_geodesics(model.connection, *pairs)
     answered = np.flatnonzero(reason == 0)
     misses = np.array([np.linalg.norm(_end(model, pairs[0, i], v[i]) - pairs[1, i]) for i in answered])
     ratios = np.array([_shortest(model, *pairs[:, i]) for i in answered]) / found[answered]

@@ -160,7 +160,7 @@ def _broken_geodesic(shooting: Shooting, x: np.ndarray, coarsest: float) -> Brok
     for _ in range(_NEWTON_STEPS):
         ends = Ground(*(np.concatenate([a[1:], b]) for a, b in zip(trial[0], end, strict=True)))
         shots = shooting.spread_of_states(*trial, np.maximum(tol, floor), keep=tol == TIGHT)
-        gaps, spread = _gaps(shooting, shots, ends, trial[1])
+        gaps, spread, misses = _gaps(shooting, shots, ends, trial[1])
         size = float(np.linalg.norm(gaps)) if shots.ok.all() else np.inf
         if size < best:
             (start, u), best = trial, size
@@ -172,7 +172,7 @@ def _broken_geodesic(shooting: Shooting, x: np.ndarray, coarsest: float) -> Brok
                     Broken(
                         w=PIECES * on(start.root[:1], u[:1])[0],
                         error=PIECES * step[0, n:],
-                        gaps=np.linalg.norm(gaps, axis=1),
+                        gaps=np.maximum(np.linalg.norm(gaps, axis=1), misses),
                         position_blur=position_blur(ends),
                         inside=bool(shooting.ground(shots.pieces.q[:, 1]).ok.all()),
                         free=False,
@@ -203,24 +203,28 @@ def _aiming_velocities(shooting: Shooting, x: np.ndarray, tol: np.ndarray) -> np
     u: np.ndarray = on(start.dual, x[1:] - x[:-1])
     for _ in range(_AIMS):
         shots = shooting.spread_of_states(start, u, tol)
-        gaps, spread = _gaps(shooting, shots, ends, u)
+        gaps, spread, _ = _gaps(shooting, shots, ends, u)
         step = np.linalg.solve(spread[:, :n, n:], -gaps[:, :n, None])[..., 0]
         size = np.maximum(np.linalg.norm(step, axis=1), 1e-300)
         u = u + on(start.basis, step * np.minimum(1.0, 0.5 * start.norm(u) / size)[:, None])
     return u
 
 
-def _gaps(shooting: Shooting, shots: Shots, ends: Ground, u: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _gaps(
+    shooting: Shooting, shots: Shots, ends: Ground, u: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gaps (64, 2 n) of points and velocities where pieces end, and their derivatives (64, 2 n, 2 n).
+
+    Also how far the points are from each other, (64,), normal parts included.
 
     They are in orthonormal bases there, and the derivatives are by where the pieces begin. There is no gap of
     velocities behind the last piece.
     """
     nq = shooting.nq
-    gap, spread, _ = shooting.mapped(gap_at, shots.q, shots.linear[:, :nq], *ends[:4])
+    gap, spread, misses = shooting.mapped(gap_at, shots.q, shots.linear[:, :nq], *ends[:4])
     turn = shots.v - np.concatenate([u[1:], shots.v[-1:]])
     spread = np.concatenate([spread, ends.root @ shots.linear[:, nq:]], axis=1)
-    return np.concatenate([gap, on(ends.root, turn)], axis=1), spread
+    return np.concatenate([gap, on(ends.root, turn)], axis=1), spread, misses
 
 
 def _corrections(gaps: np.ndarray, spread: np.ndarray) -> np.ndarray:

@@ -9,6 +9,7 @@ import numpy as np
 from connections.affine.logarithms.shooting import Ground, Shooting, on
 
 _PIECES = 128
+_NORMAL = 1e-9  # the tangent part of a line over its length: a smaller one is none
 _ROUNDS = 10  # in each, pieces of equal length by the lengths measured before: a scale of 1e40 is resolved
 
 
@@ -29,11 +30,11 @@ class Chords:
 
     def __init__(self, shooting: Shooting, start: Ground, end: Ground) -> None:
         self.shooting, self.start, self.end = shooting, start, end
-        self.aim, self._places, pieces = shooting.mapped(_chord_at, start.q, end.q)
+        self.aim, self._bend, self._places, pieces = shooting.mapped(_chord_at, start.q, end.q)
         # From q0 to the parameters `_places`, (m, 129).
         self._travelled = np.pad(np.cumsum(np.nan_to_num(pieces), axis=1), ((0, 0), (1, 0)))
         self.length = self._travelled[:, -1]
-        towards = on(start.root, on(start.dual, self.aim - start.q))
+        towards = on(start.root, on(start.dual, self.aim - start.q + self._bend))
         size = np.linalg.norm(towards, axis=1)
         self.velocity = towards * (self.length / np.where(size > 0.0, size, 1.0))[:, None]
 
@@ -41,21 +42,30 @@ class Chords:
         """Frame and metric at points on one line, at these parts (k,) of its length."""
         travelled = self._travelled[pair]
         s = np.interp(travelled[-1] * parts, travelled, self._places[pair])
-        line = self.start.q[pair] + s[:, None] * (self.aim - self.start.q)[pair]
-        return self.shooting.ground(line)
+        ahead, bend = (self.aim - self.start.q)[pair], self._bend[pair]
+        return self.shooting.ground(self.start.q[pair] + s[:, None] * (ahead + (1.0 - s)[:, None] * bend))
 
 
-def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """The representative of q1 that is nearest to q0, parameters (129,), and lengths between them (128,).
+def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Array, ...]:
+    """The representative of q1 nearest to q0, the bend, parameters (129,), and lengths between them (128,).
+
+    The line is straight, q0 + s d, unless d is normal to the manifold: projected, it would not lead from a
+    point of a sphere to the opposite one. With the bend b it is q0 + s d + s (1 - s) b, b tangent at q0.
 
     Even pieces do not resolve a line along which lengths change by orders of magnitude, such as that
     from 1 to e^20 in the half plane. So the pieces are made equally long by the lengths found before.
     """
     nabla, frame = shooting.nabla, shooting.nabla.frame
     aim = frame.align_at(q1, q0)
+    bend = jnp.zeros_like(q0)
+    if frame.dim < frame.ambient_dim:
+        X, ahead = frame.matrix_at(q0), aim - q0
+        size, tangent = jnp.linalg.norm(ahead), X @ frame.dual_at(q0) @ ahead
+        aside = size * X[:, 0] / jnp.linalg.norm(X[:, 0])
+        bend = jnp.where(jnp.linalg.norm(tangent) < _NORMAL * size, aside, bend)
 
     def point(s: jax.Array) -> jax.Array:
-        return frame.project_at(q0 + s * (aim - q0))
+        return frame.project_at(q0 + s * (aim - q0 + (1.0 - s) * bend))
 
     def length(middle: jax.Array, step: jax.Array) -> jax.Array:
         v = frame.dual_at(middle) @ step
@@ -70,7 +80,7 @@ def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> tuple[jax.Arr
         return jnp.interp(travelled[-1] * jnp.asarray(_EVEN), travelled, s)
 
     s = jax.lax.fori_loop(0, _ROUNDS, evened, jnp.asarray(_EVEN))
-    return aim, s, lengths(s)
+    return aim, bend, s, lengths(s)
 
 
 _EVEN = np.linspace(0.0, 1.0, _PIECES + 1)

@@ -39,21 +39,24 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     Parameters
     ----------
     nabla : the connection.
-    q0, q1 : (..., nq) points; unit quaternions q1 and -q1 are one point.
+    q0, q1 : (..., nq) points; unit quaternions q1 and -q1 are one point, and those that differ by whole
+        periods of the frame.
 
     Returns
     -------
     (..., n) frame components at q0. The geodesic ends at q1 within 1e-10 of its length (and the round-off of
     q1); a long one consists of pieces that join as well. It has no conjugate point before q1 or within 1e-6
-    of its length behind it, and is the shortest that was found (`logarithms` finds others, and ties); for a
-    connection without a metric, the one
+    of its length behind it, and is the shortest that was found; for a connection without a metric, the one
     with the smallest initial rate qdot, in the units of q.
+    If another one as short is found on the way, a `CutPointWarning` says so (not where JAX traces); nothing
+    is searched for it, as by `logarithms`, which finds longer ones, too.
     Under tracing, the search is a callback to NumPy, and v is NaN where there would be an error. Derivatives
     are NaN if the geodesic is so long that v in floats does not lead to q1.
 
     Raises
     ------
-    ConvergenceError : no such geodesic was found, or the coordinates of q1 have too few digits for it.
+    ConvergenceError : no such geodesic was found, or the coordinates of q1 have too few digits for it; says
+        whether it would leave the domain, pass a conjugate point, or end at one.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
 
     Examples
@@ -71,16 +74,30 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     """
     require_type("nabla", nabla, AffineConnection)
     size = (nabla.frame.ambient_dim,)
-    q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
-    arguments = Argument("q0", q0, size), Argument("q1", q1, size)
-    batch = batch_of(arguments, (q0, q1))
     if not trace_state_clean() or is_traced(q0, q1, nabla):
+        q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
+        batch = batch_of((Argument("q0", q0, size), Argument("q1", q1, size)), (q0, q1))
         rows = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for q in (q0, q1)]
         admitted = compiled(_admitted_at, nabla)(*rows)
         return jax.vmap(partial(_logarithm, *flattened(nabla)))(*admitted).reshape(batch + (nabla.frame.dim,))
+    return velocities_between(nabla, q0, q1)
+
+
+def velocities_between(nabla: AffineConnection, q0: Any, q1: Any, name: str | None = None) -> Array:
+    """`logarithm` of points that JAX does not trace.
+
+    Parameters
+    ----------
+    name : the function, in errors, for which lengths matter only: one of several velocities is good, also if
+        q1 is conjugate to q0, and there is no warning. None for `logarithm`.
+    """
+    size = (nabla.frame.ambient_dim,)
+    q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
+    arguments = Argument("q0", q0, size), Argument("q1", q1, size)
+    batch = batch_of(arguments, (q0, q1))
     points = [evaluate(nabla, projected_point, argument) for argument in arguments]
-    hosts = [np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points]
-    v: np.ndarray = logarithms(nabla, *hosts).reshape(batch + (nabla.frame.dim,))
+    start, end = (np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points)
+    v: np.ndarray = logarithms(nabla, start, end, name).reshape(batch + (nabla.frame.dim,))
     return as_given(v, q0, q1)
 
 
@@ -165,6 +182,6 @@ def _of_member(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.nd
     starts, ends = (q.reshape(-1, q.shape[-1]) for q in (q0, q1))
     v = np.full((len(starts), nabla.frame.dim), np.nan)
     valid = np.flatnonzero(np.isfinite(starts).all(axis=1) & np.isfinite(ends).all(axis=1))
-    found, reason = shortest_geodesics(nabla, starts[valid], ends[valid])
+    found, reason, _ = shortest_geodesics(nabla, starts[valid], ends[valid])
     v[valid] = np.where(reason[:, None] == 0, found, np.nan)
     return v.reshape(*q0.shape[:-1], -1)

@@ -10,10 +10,12 @@ depend on coordinates and units.
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 
+from connections._shown import Shown
 from connections.affine.connection import AffineConnection
 from connections.affine.logarithms.broken import SENSITIVE, Broken, by_pieces
 from connections.affine.logarithms.chord_guesses import Chords
@@ -22,6 +24,7 @@ from connections.affine.logarithms.misses import gap_at, position_blur
 from connections.affine.logarithms.ray_guesses import by_fan
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
 from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
+from connections.affine.periods import require_periodic
 from connections.checks import ConvergenceError
 
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
@@ -32,55 +35,106 @@ _NEWTON_STEPS, _TIGHT_STEPS = 12, 3
 _PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve of least energy: the stages of the target
 _MOST = (6, 12)  # guesses of a fan for one pair
 _SAME = 1e-6  # the same, once they are exact
+IMAGES, _BEYOND = 1_000, 1.5  # of q1 by whole periods; lines to them that are longer than asked for, too
+TIED = 1e-8  # relative: lengths that differ by less are equal
 _RADII = 5  # of fans, each half as long as the last one
 _TRIED = 3  # of the geodesics found for one pair, so many of the shortest are tested for conjugate points
 _TOGETHER = 64  # logarithms that are searched together
 _REASONS = (
     "",
     "shooting does not converge",
-    "what leads there passes a conjugate point or leaves the domain",
+    "what leads there passes a conjugate point",
     "the round-off of q1 and of H there is a large distance: take coordinates with more digits there",
+    "q1 is conjugate to q0 along the shortest one, so that it has no isolated velocity; see logarithms",
+    "the one that leads there leaves the domain",
 )
+_CONJUGATE_END, _LEAVES = 4, 5
+_TURNING = 0.1  # steps of Newton's method that are longer, relative to the velocity, turn it
+_EARLIER = 1e-5  # of its length: a geodesic without conjugate points up to there may have q1 as its first one
 
 
-def logarithms(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
+class CutPointWarning(Shown, UserWarning):
+    """`logarithm` found a second geodesic that is as short: q1 is a cut point, and one of them is returned.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> circle = cn.LeviCivita(cn.ConstantMetric(cn.SO2Frame(), [[1.0]]))
+    >>> with warnings.catch_warnings():
+    ...     warnings.simplefilter("error", cn.CutPointWarning)
+    ...     try:
+    ...         cn.logarithm(circle, [0.0], [np.pi])
+    ...     except cn.CutPointWarning:
+    ...         print("either way round")
+    either way round
+    """
+
+
+def logarithms(
+    nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray, name: str | None = None
+) -> np.ndarray:
     """`logarithm` of rows of valid points, (m, nq) and (m, nq) -> (m, n).
+
+    Parameters
+    ----------
+    name : None, or the function that needs lengths only: q1 may be conjugate to q0.
 
     Raises
     ------
     ConvergenceError : names the first pair for which no geodesic was found.
     """
-    v, reason = shortest_geodesics(nabla, q0, q1)
-    for row in np.flatnonzero(reason):
-        start, end = (np.array2string(q[row], precision=4, threshold=8) for q in (q0, q1))
-        what = f"no minimizing geodesic from {start} to {end} was found"
-        raise ConvergenceError(f"logarithm: {what} ({_REASONS[reason[row]]})")
+    require_periodic(nabla, q0)
+    v, reason, tied = shortest_geodesics(nabla, q0, q1)
+    for row in np.flatnonzero(reason if name is None else (reason > 0) & (reason != _CONJUGATE_END)):
+        pair = _text_of_pair(q0[row], q1[row])
+        what = f"no minimizing geodesic from {pair} was found"
+        raise ConvergenceError(f"{name or 'logarithm'}: {what} ({_REASONS[reason[row]]})")
+    if name is None and tied.any():
+        first = int(np.argmax(tied))
+        pair = _text_of_pair(q0[first], q1[first])
+        text = f"logarithm: from {pair} another geodesic is as short; see logarithms"
+        warnings.warn(text, CutPointWarning, stacklevel=4)
     return v
+
+
+def _text_of_pair(q0: np.ndarray, q1: np.ndarray) -> str:
+    return " to ".join(np.array2string(q, precision=4, threshold=8) for q in (q0, q1))
 
 
 def shortest_geodesics(
     nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """v (m, n), and for each pair 0, or the index of the reason in `_REASONS` why there is none."""
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """v (m, n), for each pair 0 or the index of the reason in `_REASONS` why there is none, and ties (m,).
+
+    If q1 is conjugate to q0, v is one of the velocities that lead there. A tie is known if a second geodesic
+    that is as short was found on the way.
+    """
     v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
+    tied = np.zeros(len(q0), dtype=bool)
     order = np.lexsort(q0.T)  # equal starts beside each other share a fan
     for begin in range(0, len(q0), _TOGETHER):
         rows = order[begin : begin + _TOGETHER]
-        v[rows], reason[rows] = _Search(Shooting.of(nabla), q0[rows], q1[rows]).run()
-    return v, reason
+        search = _Search(Shooting.of(nabla), q0[rows], q1[rows])
+        v[rows], reason[rows] = search.run()
+        tied[rows] = search.tied
+    return v, reason, tied
 
 
 def geodesics_between(
     nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray, length: float, rays: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Velocities v (k, n) of all geodesics that are found between two points (nq,), and lengths (k,), sorted.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Velocities v (k, n) of all geodesics that are found between two points (nq,), sorted by length.
 
-    They may pass conjugate points.
+    They may pass conjugate points. Also their lengths (k,), and how many periods their ends are beyond q1,
+    (k, nq).
 
     Parameters
     ----------
     length : no geodesic is longer. rays : directions in which is searched.
     """
+    require_periodic(nabla, q0[None])
     search = _Search(Shooting.of(nabla), q0[None], q1[None])
     return search.every(length, rays)
 
@@ -122,6 +176,8 @@ class _Search:
         self._rays, self._starts = (32 if shooting.n == 2 else 62, 510), (0 if few else 3, 8)
         self.best = np.zeros((len(q0), shooting.n))
         self.reason = np.any(self.chords.aim != self.start.q, axis=1).astype(int)
+        self.tied = np.zeros(len(q0), dtype=bool)
+        self.touching = np.full(self.best.shape, np.inf)  # the shortest without proof, which may pass q1 only
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """v (m, n), and the reasons (m,)."""
@@ -134,27 +190,62 @@ class _Search:
                 guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
                 guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
-        return on(self.start.basis, self.best), self.reason
+                self._judge_touching(left)
+        ends = (self.reason == _CONJUGATE_END)[:, None]
+        return on(self.start.basis, np.where(ends, self.touching, self.best)), self.reason
 
-    def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray]:
-        """v (k, n) and lengths (k,) of the geodesics of the only pair, up to a length."""
+    def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """v (k, n), lengths (k,) and shifts (k, nq) of the geodesics of the only pair, up to a length."""
         radii = [length]
         while radii[-1] > 2.0 * self.chords.length[0] and len(radii) < _RADII:
             radii.append(0.5 * radii[-1])  # nearer points of the rays are compared with q1
         parts = [by_fan(self.chords, np.zeros(1, dtype=int), rays, None, radius) for radius in radii]
+        lines = self._lines_to_images(length)
+        parts.append((np.zeros(len(lines), dtype=int), lines))
         guesses = _Guesses(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         guesses = guesses[self._newton(guesses, self.end.take(guesses.pair), every=True)]
-        exact, arrived, _ = self._exact(guesses)
-        exact = exact[arrived & (exact.length <= length)]
+        exact, arrived, _, inside = self._exact(guesses)
+        exact = exact[arrived & inside & (exact.length <= length)]
         w = exact.w[np.argsort(exact.length)]
         gaps = np.linalg.norm(w[:, None] - w, axis=2) <= _SAME * np.linalg.norm(w, axis=1)
         w = w[~np.tril(gaps, -1).any(axis=1)]
-        return on(self.start.basis.repeat(len(w), axis=0), w), np.linalg.norm(w, axis=1)
+        v = on(self.start.basis.repeat(len(w), axis=0), w)
+        shifts = np.zeros((len(w), self.shooting.nq), dtype=int)
+        turning = np.flatnonzero(self._periods)
+        if turning.size and len(w):
+            ends = self.shooting.geodesics(self.start.take(np.zeros(len(w), dtype=int)), v, MIDDLE).q
+            turns = (ends - self.end.q)[:, turning] / self._periods[turning]
+            shifts[:, turning] = np.round(turns).astype(int)
+        return v, np.linalg.norm(w, axis=1), shifts
+
+    @property
+    def _periods(self) -> np.ndarray:
+        """Periods (nq,) of the coordinates, zero where there is none."""
+        return np.array([period or 0.0 for period in self.shooting.nabla.frame.periods])
+
+    def _lines_to_images(self, length: float) -> np.ndarray:
+        """Initial velocities (c, n) of straight lines to images of q1, the shortest, in the basis at q0.
+
+        Lengths are measured at q0: such a line is a geodesic of a flat space, and a guess in any other.
+        """
+        turning, nq = np.flatnonzero(self._periods), self.shooting.nq
+        if not turning.size:
+            return np.zeros((0, self.shooting.n))
+        most = int((IMAGES ** (1.0 / turning.size) - 1.0) / 2.0)
+        turns = np.zeros(((2 * most + 1) ** turning.size, nq))
+        turns[:, turning] = np.stack(
+            np.meshgrid(*[np.arange(-most, most + 1)] * turning.size, indexing="ij"), axis=-1
+        ).reshape(-1, turning.size)
+        ahead = self.chords.aim[0] - self.start.q[0] + turns * self._periods
+        w = ahead @ (self.start.root[0] @ self.start.dual[0]).T
+        size = np.linalg.norm(w, axis=1)
+        lines: np.ndarray = w[(size > 0.0) & (size <= _BEYOND * length)]
+        return lines
 
     def _by_pieces(self, pairs: np.ndarray) -> np.ndarray:
         """Look for long geodesics to pairs without an answer; the pairs for which more rays may help."""
         more = []
-        for pair in pairs[self.reason[pairs] > 0]:
+        for pair in pairs[(self.reason[pairs] > 0) & (self.reason[pairs] != _CONJUGATE_END)]:
             found = by_pieces(self.chords, pair)
             if found is None or not self._joins(found):
                 if self._unresolved(pair):
@@ -188,10 +279,29 @@ class _Search:
             return
         found = found[np.lexsort((found.length, found.pair))]
         place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
-        exact, arrived, free = self._exact(found[place < _TRIED])
-        exact = exact[arrived & free & (exact.length < self._known[exact.pair])]
+        exact, arrived, free, inside = self._exact(found[place < _TRIED])
+        self.reason[exact.pair[arrived & free & ~inside & (self.reason[exact.pair] > 0)]] = _LEAVES
+        arrived &= inside
+        for pair, w in zip(exact.pair[arrived & ~free], exact.w[arrived & ~free], strict=True):
+            if np.linalg.norm(w) < np.linalg.norm(self.touching[pair]):
+                self.touching[pair] = w
+        good = exact[arrived & free]
+        known = self._known
+        exact = good[good.length < known[good.pair]]
         exact = exact[np.argsort(-exact.length)]  # the shortest is written last
         self.best[exact.pair], self.reason[exact.pair] = exact.w, 0
+        self.tied &= self._known >= known * (1.0 - TIED)
+        best, size = self.best[good.pair], self._known[good.pair]
+        other = np.linalg.norm(good.w - best, axis=1) > _SAME * size
+        self.tied[good.pair[other & (good.length <= size * (1.0 + TIED))]] = True
+
+    def _judge_touching(self, pairs: np.ndarray) -> None:
+        """Find the pairs without an answer for which q1 is the first conjugate point of a geodesic."""
+        found = pairs[(self.reason[pairs] > 0) & np.isfinite(self.touching[pairs]).all(axis=1)]
+        if len(found):
+            shorter = _Guesses(found, (1.0 - _EARLIER) * self.touching[found])
+            free = free_of_conjugate_points(self._spread(shorter, TIGHT, keep=True).pieces, len(found))
+            self.reason[found[free]] = _CONJUGATE_END
 
     @property
     def _known(self) -> np.ndarray:
@@ -211,7 +321,7 @@ class _Search:
         for _ in range(_NEWTON_STEPS):
             if not len(todo):
                 break
-            trial = _Guesses(pair[todo], w[todo] - damping[todo, None] * step[todo])
+            trial = _Guesses(pair[todo], _displaced(w[todo], -damping[todo, None] * step[todo]))
             correction, size, _ = self._shot(trial, end.take(todo), LOOSE)
             better = size < (1.0 - 0.25 * damping[todo]) * miss[todo]
             up = todo[better]
@@ -239,22 +349,22 @@ class _Search:
 
     # --- tight geodesics -----------------------------------------------------------------------------------
 
-    def _exact(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray, np.ndarray]:
-        """Guesses (c,) made exact; whether they lead to q1 in the domain, and without conjugate points."""
+    def _exact(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray, np.ndarray, np.ndarray]:
+        """Guesses (c,) made exact; whether they lead to q1, without conjugate points, and in the domain."""
         pair, end = guesses.pair, self.end.take(guesses.pair)
-        w = guesses.w - self._shot(guesses, end, MIDDLE)[0]
-        (there, free), todo = np.zeros((2, len(w)), dtype=bool), np.arange(len(w))
+        w = _displaced(guesses.w, -self._shot(guesses, end, MIDDLE)[0])
+        (there, free, inside), todo = np.zeros((3, len(w)), dtype=bool), np.arange(len(w))
         for _ in range(_TIGHT_STEPS):
             trial = _Guesses(pair[todo], w[todo])
             correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
             arrived = miss <= LOG_TOLERANCE * trial.length + end.round_off[todo]
-            there[todo] = arrived & self._inside(shots)
+            there[todo], inside[todo] = arrived, self._inside(shots)
             free[todo] = free_of_conjugate_points(shots.pieces, len(todo))
-            w[todo] -= correction
+            w[todo] = _displaced(w[todo], -correction)
             todo = todo[np.isfinite(miss) & ~arrived]
             if not len(todo):
                 break
-        return _Guesses(pair, w), there, free
+        return _Guesses(pair, w), there, free, inside
 
     def _inside(self, shots: Shots) -> np.ndarray:
         """Whether the geodesics stay where the connection is valid, tested at their steps; (c,)."""
@@ -297,6 +407,24 @@ def _inverse(A: np.ndarray) -> np.ndarray:
     """Pseudoinverses of matrices (c, n, n), without directions of tiny singular values; zero for NaN."""
     finite = np.isfinite(A).all(axis=(1, 2))[:, None, None]
     return np.linalg.pinv(np.where(finite, A, 0.0), rcond=1e-9)
+
+
+def _displaced(w: np.ndarray, step: np.ndarray) -> np.ndarray:
+    """w + step, (c, n); of long steps the part across w turns w and leaves its length.
+
+    Next to conjugate points steps are long, and the geodesics that meet there have one length.
+    """
+    moved, size = w + step, np.linalg.norm(w, axis=1)
+    far = np.flatnonzero((np.linalg.norm(step, axis=1) > _TURNING * size) & (size > 0.0))
+    if len(far):
+        ahead = w[far] / size[far, None]
+        along = np.sum(ahead * step[far], axis=1, keepdims=True)
+        across = step[far] - along * ahead
+        angle = np.linalg.norm(across, axis=1, keepdims=True) / size[far, None]
+        turned = np.cos(angle) * ahead + np.sinc(angle / np.pi) * across / size[far, None]
+        moved[far] = (size[far, None] + along) * turned
+    displaced: np.ndarray = moved
+    return displaced
 
 
 def _at_most(step: np.ndarray, size: np.ndarray) -> np.ndarray:

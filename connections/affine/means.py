@@ -1,0 +1,287 @@
+"""Means of points, for any metric, and the radius of balls whose points have one mean only.
+
+A mean is a zero of the gradient
+
+    grad F(x) = -sum_i w_i log_x(q_i),   F(x) = sum_i w_i d(x, q_i)^2 / 2.
+
+Source: H. Karcher, Riemannian center of mass and mollifier smoothing, Comm. Pure Appl. Math. 30 (1977); B.
+Afsari, Riemannian L^p center of mass: existence, uniqueness, and convexity, Proc. AMS 139 (2011).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from connections._jax import ArrayLike
+from connections.affine.connection import AffineConnection
+from connections.affine.levi_civita import LeviCivita
+from connections.affine.logarithms.logarithm import velocities_between
+from connections.affine.motions.geodesics import exponential
+from connections.checks import (
+    ConvergenceError,
+    ShapeError,
+    as_array,
+    as_number,
+    require_finite,
+    require_untraced,
+)
+from connections.evaluation.boundary import require_admissible
+from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.metrics import ConstantMetric, Metric, require_definite
+from connections.geometry.sphere import SphereFrame
+
+_MEAN_STEPS, _MEAN_TOLERANCE = 200, 1e-10  # of the gradient, relative to the points' spread
+_HALVINGS, _ROUND_OFF = 30, 1e-13  # of the cost
+_ESCAPES = 10  # critical points that are looked at
+_DIFFERENCE, _AWAY, _FLAT = 1e-4, 0.1, 1e-3  # of the points' spread; the last one of second derivatives
+_VECTORS = 100_000  # of a lattice, among which the shortest is looked for
+
+
+@dataclass(frozen=True, eq=False)
+class Mean:
+    """A mean of points, or the means of several sets of points.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import connections as cn
+    >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> cn.mean(half_plane, [[0.0, 1.0], [0.0, 4.0]])
+    Mean: q = [0. 2.], the points 0.693147 to 0.693147 away; steps: 1
+    """
+
+    q: np.ndarray
+    """(..., nq) the mean."""
+    distances: np.ndarray
+    """(..., N) of the points from it."""
+    steps: np.ndarray
+    """(...,) numbers of steps."""
+    radius: float | None
+    """Points in a ball of a smaller radius have one mean only; None if no bounds of curvature are known."""
+
+    @property
+    def is_unique(self) -> np.ndarray:
+        """(...,) whether the ball of `radius` about the mean holds all points, so that it is the only mean.
+
+        False does not say that there is another one.
+        """
+        return np.asarray(self.distances.max(axis=-1) < (0.0 if self.radius is None else self.radius))
+
+    def __repr__(self) -> str:
+        least, most = self.distances.min(), self.distances.max()
+        away = f"the points {least:.6g} to {most:.6g} away"
+        if self.q.ndim > 1:
+            return f"Mean: {self.q[..., 0].size} means, {away}; steps: up to {self.steps.max()}"
+        q = np.array2string(np.round(self.q, 6) + 0.0, threshold=8)
+        only = "; the only one" if self.is_unique else ""
+        return f"Mean: q = {q}, {away}; steps: {self.steps}{only}"
+
+
+def mean(
+    metric: Metric,
+    points: ArrayLike,
+    weights: ArrayLike | None = None,
+    start: ArrayLike | None = None,
+    *,
+    curvature: float | None = None,
+    injectivity_radius: float | None = None,
+) -> Mean:
+    """Frechet's mean: the point with the least sum of squared distances, near where the search begins.
+
+    Where all points are in a ball of the radius
+
+        r < min(inj, pi / sqrt(K)) / 2,
+
+    K a bound of all sectional curvatures (without the second term if K <= 0) and inj the injectivity radius
+    of the complete space, there is one mean only, and it is in the ball (Afsari). Otherwise another start
+    may have another mean.
+
+    Parameters
+    ----------
+    metric : the metric.
+    points : (..., N, nq).
+    weights : (..., N), positive; by default all equal.
+    start : (..., nq) where the search begins; by default the first point.
+    curvature, injectivity_radius : K and inj, both or none; inj may be infinite. Known without them are those
+        of constant metrics on coordinates, with periods and without, and of round spheres.
+
+    Returns
+    -------
+    Mean. The mean of log_x(q_i) is less than 1e-10 of the root mean square of their lengths, and the cost
+    bends upwards there in all directions (or not at all, where minima are not isolated).
+
+    Raises
+    ------
+    ConvergenceError : the search does not end, or a logarithm is not found.
+    ValueError : a weight or the injectivity radius is not positive. TypeError : where JAX traces, or one of
+        the bounds is missing.
+    ShapeError, NonFiniteError, PointError, FrameError, MetricError.
+
+    Examples
+    --------
+    >>> import jax.numpy as jnp
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> half_plane = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    >>> points = [[-1.0, 1.0], [1.0, 1.0]]
+    >>> found = cn.mean(half_plane, points, curvature=-1.0, injectivity_radius=np.inf)
+    >>> float(found.q[1].round(6)), bool(found.is_unique)  # on the circle through both
+    (1.414214, True)
+
+    Source: B. Afsari, Riemannian L^p center of mass, Proc. AMS 139 (2011), theorem 2.1.
+    """
+    require_definite("metric", metric)
+    require_untraced(points=points, weights=weights, start=start)
+    size = (metric.frame.ambient_dim,)
+    q = np.asarray(as_array("points", points, size))
+    if q.ndim < 2 or not q.shape[-2]:
+        raise ShapeError("points", ("...", "N", *size), q.shape)
+    require_finite("points", q)
+    count = q.shape[-2]
+    w = np.ones(count) if weights is None else np.asarray(as_array("weights", weights, (count,)))
+    require_finite("weights", w)
+    if not (w > 0.0).all():
+        raise ValueError(f"weights: expected positive numbers, got {w.min():g}")
+    x = np.asarray(as_array("start", q[..., 0, :] if start is None else start, size))
+    require_finite("start", x)
+    radius = _radius_of_one_mean(metric, curvature, injectivity_radius)
+    batch = np.broadcast_shapes(q.shape[:-2], w.shape[:-1], x.shape[:-1])
+    sets = np.broadcast_to(q, (*batch, count, *size)).reshape(-1, count, *size)
+    shares = np.broadcast_to(w / w.sum(axis=-1, keepdims=True), (*batch, count)).reshape(-1, count)
+    begins = np.broadcast_to(x, batch + size).reshape(-1, *size)
+    nabla = LeviCivita(metric)
+    rows = (_one_mean(metric, nabla, *row) for row in zip(sets, shares, begins, strict=True))
+    where, far, steps = map(np.array, zip(*rows, strict=True))
+    return Mean(where.reshape(batch + size), far.reshape(*batch, count), steps.reshape(batch)[()], radius)
+
+
+def _one_mean(
+    metric: Metric, nabla: AffineConnection, q: np.ndarray, w: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, int]:
+    """The mean (nq,) of points (N, nq), their distances (N,), and the number of steps."""
+    x = np.asarray(require_admissible(nabla, "start", x))
+    search = _MeanSearch(metric, nabla, q, w)
+    for _ in range(_ESCAPES):
+        x = search.descended(x)
+        lower = search.lower(x)
+        if lower is None:
+            return x, np.sqrt(search.squares(x)[0]), search.steps
+        x = lower
+    raise ConvergenceError(f"mean: {_ESCAPES} critical points are no minima; begin nearer to one, by start=")
+
+
+class _MeanSearch:
+    """A search for a minimum of F(x) = sum_i w_i d(x, q_i)^2 / 2.
+
+    Parameters
+    ----------
+    metric, nabla : the metric and its Levi-Civita connection. q, w : (N, nq) and (N,), which add up to one.
+    """
+
+    def __init__(self, metric: Metric, nabla: AffineConnection, q: np.ndarray, w: np.ndarray) -> None:
+        self._metric, self._nabla, self._q, self._w, self.steps = metric, nabla, q, w, 0
+
+    def squares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """d(x, q_i)^2 (..., N) and -grad F (..., n) at points x (..., nq)."""
+        v = np.asarray(velocities_between(self._nabla, x[..., None, :], self._q, name="mean"))
+        return np.asarray(self._metric.inner(x[..., None, :], v, v)), np.einsum("i,...ij->...j", self._w, v)
+
+    def descended(self, x: np.ndarray) -> np.ndarray:
+        """The critical point to which steps along -grad F lead, each of them downhill (Armijo's rule).
+
+        The first trial of a step has the length of Barzilai and Borwein, <d, d> / <d, y>, d the last step and
+        y the change of the gradient, both in components.
+        """
+        squares, ahead = self.squares(x)
+        cost, length = self._w @ squares / 2.0, 1.0
+        for _ in range(_MEAN_STEPS):
+            slope = float(self._metric.inner(x, ahead, ahead))
+            if slope <= _MEAN_TOLERANCE**2 * 2.0 * cost:
+                return x
+            for _ in range(_HALVINGS):
+                new = np.asarray(exponential(self._nabla, x, length * ahead))
+                squares, onward = self.squares(new)
+                now = self._w @ squares / 2.0
+                if now <= cost - 0.1 * length * slope + _ROUND_OFF * cost:
+                    break
+                length /= 3.0
+            else:
+                break
+            step, change = length * ahead, ahead - onward
+            H = np.asarray(self._metric.matrix(new))
+            bend = step @ H @ change
+            length = float(np.clip(step @ H @ step / bend, 0.1, 10.0)) if bend > 0.0 else 1.0
+            x, cost, ahead, self.steps = new, now, onward, self.steps + 1
+        raise ConvergenceError(f"mean: no mean after {_MEAN_STEPS} steps; begin nearer to one, by start=")
+
+    def lower(self, x: np.ndarray) -> np.ndarray | None:
+        """A point below a critical one x that is no minimum; None if F bends upwards there in all directions.
+
+        The Hessian is that of differences of the gradient, which vanishes at x.
+        """
+        squares, _ = self.squares(x)
+        spread = float(np.sqrt(self._w @ squares))
+        if spread == 0.0:
+            return None
+        basis = np.linalg.inv(np.linalg.cholesky(np.asarray(self._metric.matrix(x)))).T  # columns
+        steps = _DIFFERENCE * spread * np.concatenate([basis.T, -basis.T])
+        _, ahead = self.squares(np.asarray(exponential(self._nabla, x, steps)))
+        after, before = np.split(ahead, 2)
+        hessian = -np.linalg.inv(basis) @ ((after - before) / (2.0 * _DIFFERENCE * spread)).T
+        values, vectors = np.linalg.eigh((hessian + hessian.T) / 2.0)
+        if values[0] > -_FLAT:
+            return None
+        away = np.stack([1.0, -1.0])[:, None] * (_AWAY * spread * basis @ vectors[:, 0])
+        tried = np.asarray(exponential(self._nabla, x, away))
+        return np.asarray(tried[int(np.argmin(self.squares(tried)[0] @ self._w))])
+
+
+# --- bounds ------------------------------------------------------------------------------------------------
+
+
+def _radius_of_one_mean(metric: Metric, curvature: float | None, inj: float | None) -> float | None:
+    """min(inj, pi / sqrt(K)) / 2, by given bounds or by those that are known; None without any."""
+    if (curvature is None) != (inj is None):
+        raise TypeError("curvature, injectivity_radius: give both, or none")
+    if curvature is None or inj is None:
+        known = _known_bounds(metric)
+        if known is None:
+            return None
+        K, reach = known
+    else:
+        K = as_number("curvature", curvature)
+        reach = np.inf if inj == np.inf else as_number("injectivity_radius", inj)
+        if not reach > 0.0:
+            raise ValueError(f"injectivity_radius: expected a positive length, got {reach:g}")
+    return float(min(reach, np.pi / np.sqrt(K) if K > 0.0 else np.inf) / 2.0)
+
+
+def _known_bounds(metric: Metric) -> tuple[float, float] | None:
+    """The curvature and the injectivity radius of a metric with constant curvature that has a simple form."""
+    if not isinstance(metric, ConstantMetric):
+        return None
+    frame, H = metric.frame, np.asarray(metric.H)
+    if isinstance(frame, CoordinateFrame):
+        shortest = _shortest_round(H, frame.periods)
+        return None if shortest is None else (0.0, 0.5 * shortest)
+    if isinstance(frame, SphereFrame) and (H == H[0, 0] * np.eye(len(H))).all():
+        return (1.0 / float(H[0, 0]) if frame.dim > 1 else 0.0), np.pi * float(np.sqrt(H[0, 0]))
+    return None
+
+
+def _shortest_round(H: np.ndarray, periods: tuple[float | None, ...]) -> float | None:
+    """The length of the shortest closed geodesic of a flat space with periods; None if there are too many."""
+    turning = [index for index, period in enumerate(periods) if period is not None]
+    if not turning:
+        return np.inf
+    vectors = np.linalg.cholesky(H).T @ np.diag([period or 0.0 for period in periods])[:, turning]
+    shortest = np.linalg.norm(vectors, axis=0).min()
+    # v = vectors @ turns is no longer than `shortest` only if each of the turns is within these bounds.
+    most = np.floor(np.linalg.norm(np.linalg.pinv(vectors), axis=1) * shortest * (1.0 + 1e-9)).astype(int)
+    if np.prod(2.0 * most + 1.0) > _VECTORS:
+        return None
+    axes = np.meshgrid(*(np.arange(-bound, bound + 1) for bound in most), indexing="ij")
+    turns = np.stack(axes, axis=-1).reshape(-1, len(turning))
+    return float(np.linalg.norm(turns[turns.any(axis=1)] @ vectors.T, axis=1).min())
