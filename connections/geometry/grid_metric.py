@@ -42,7 +42,8 @@ from connections.geometry.metrics import SYMMETRY_TOLERANCE, Metric
 from connections.geometry.splines import degree_of
 
 _FEWEST = 4  # samples along an axis: of fewer no spline has two continuous derivatives
-_ROUND_OFF = 1e-12  # by so much of an axis' length a point may lie outside
+_MARGIN = 1e-9  # by so much of an axis' length a point may lie outside, where a motion ends at a border
+_BEYOND = 0.125  # by so much splines are continued for searches that come to a border from outside
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -85,6 +86,7 @@ class GridMetric(Metric):
     _knots: tuple[np.ndarray, ...] = field(init=False)
     _pieces: tuple[np.ndarray, ...] = field(init=False)
     _coefficients: Any = field(init=False)
+    _margin: float = field(init=False)
 
     def __init__(self, axes: Any, values: ArrayLike) -> None:
         grid = _checked_axes(axes)
@@ -102,6 +104,7 @@ class GridMetric(Metric):
             ("_knots", tuple(along.knots for along in splines)),
             ("_pieces", tuple(along.pieces for along in splines)),
             ("_coefficients", parts),
+            ("_margin", _MARGIN),
         ):
             object.__setattr__(self, name, value)
 
@@ -116,7 +119,8 @@ class GridMetric(Metric):
         weights, starts = [], []
         for x, knots, pieces in zip(q, map(jnp.asarray, self._knots), self._pieces, strict=True):
             piece = jnp.clip(jnp.searchsorted(knots, x, side="right") - 1, 0, len(pieces) - 1)
-            u, powers = (x - knots[piece]) / (knots[piece + 1] - knots[piece]), [jnp.ones_like(x)]
+            u = (x - knots[piece]) / (knots[piece + 1] - knots[piece])
+            u, powers = jnp.clip(u, -1.0, 2.0), [jnp.ones_like(x)]
             for _ in range(pieces.shape[-1] - 1):
                 powers.append(powers[-1] * u)
             weights.append(jnp.asarray(pieces)[piece] @ jnp.stack(powers))
@@ -126,7 +130,7 @@ class GridMetric(Metric):
         for weight in weights:
             block = jnp.tensordot(weight, block, 1)
         M = jnp.eye(n).at[np.tril_indices(n, -1)].set(block[n:])
-        return jnp.where(self._inside(q), (M * jnp.exp(block[None, :n])) @ M.T, jnp.nan)
+        return jnp.where(self._inside(q, self._margin), (M * jnp.exp(block[None, :n])) @ M.T, jnp.nan)
 
     def sample_at(self, x: jax.Array) -> jax.Array:
         """A point of the middle half of each axis, (n,): what moves away from it has room."""
@@ -135,13 +139,13 @@ class GridMetric(Metric):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is on the grid; H is positive definite there."""
-        return self._inside(q)
+        return self._inside(q, _MARGIN)
 
     def explain(self, q: ArrayLike) -> None:
         """Raise the error that names the coordinate outside of the grid; do nothing if there is none."""
         require_finite("q", q)
         for i, (x, axis) in enumerate(zip(np.asarray(q), self.axes, strict=True)):
-            slack = _ROUND_OFF * (axis[-1] - axis[0])
+            slack = _MARGIN * (axis[-1] - axis[0])
             if not axis[0] - slack <= x <= axis[-1] + slack:
                 span = f"[{axis[0]:g}, {axis[-1]:g}] along this axis"
                 raise PointError(f"q[{i}] = {x:g} is outside of the metric's grid, {span}")
@@ -149,11 +153,24 @@ class GridMetric(Metric):
     def _ends(self) -> tuple[jax.Array, jax.Array]:
         return jnp.stack([axis[0] for axis in self.axes]), jnp.stack([axis[-1] for axis in self.axes])
 
-    def _inside(self, q: jax.Array) -> jax.Array:
+    def _inside(self, q: jax.Array, margin: Any) -> jax.Array:
+        """Whether q is on the grid, or beside it by less than the margin, relative to the axes."""
         first, last = self._ends()
-        slack = _ROUND_OFF * (last - first)
+        slack = margin * (last - first)
         inside: jax.Array = jnp.all((q >= first - slack) & (q <= last + slack))
         return inside
+
+
+def continued(metric: Metric) -> Metric:
+    """The metric, for a search that comes to a border from outside: on grids, splines go on beside the grid.
+
+    They do by an eighth of its axes, where no point is valid.
+    """
+    if not isinstance(metric, GridMetric):
+        return metric
+    other = object.__new__(GridMetric)
+    other.__setstate__({**metric.__getstate__(), "_margin": _BEYOND})
+    return other
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -174,3 +174,22 @@ def test_the_radius_within_which_a_mean_is_the_only_one():
         cn.mean(HALF_PLANE, points, curvature=1.0)
     with pytest.raises(ValueError, match="injectivity_radius"):
         cn.mean(HALF_PLANE, points, curvature=1.0, injectivity_radius=0.0)
+
+
+# --- borders ------------------------------------------------------------------------------------------------
+
+
+def test_logarithms_to_a_corner_of_a_grid_and_beyond_its_border():
+    """Of |dz^2 e^z|, flat in the plane of w = e^(z / 2): lengths are twice those of straight lines there."""
+    axis = np.linspace(0.0, 1.0, 9)
+    x, y = np.meshgrid(axis, axis - 0.5, indexing="ij")
+    nabla = cn.LeviCivita(cn.GridMetric([axis, axis - 0.5], np.exp(x)[..., None, None] * np.eye(2)))
+    start, corner = np.array([0.0, 0.0]), np.array([1.0, 0.5])
+    w = np.exp(np.array([start, corner]) @ [0.5, 0.5j])
+    v = cn.logarithm(nabla, start, corner)
+    assert np.linalg.norm(v) == pytest.approx(2.0 * abs(w[1] - w[0]), rel=1e-5)  # the splines' error
+    np.testing.assert_allclose(cn.exponential(nabla, start, v), corner, atol=1e-9)
+    back = cn.logarithm(nabla, corner, start)
+    np.testing.assert_allclose(cn.exponential(nabla, corner, back), start, atol=1e-9)
+    with pytest.raises(ConvergenceError, match="leaves the domain"):
+        cn.logarithm(nabla, [0.0, -0.5], [0.0, 0.5])

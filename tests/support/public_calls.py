@@ -356,6 +356,11 @@ CALLS: dict[str, Call] = {
     "deviation_map": Call(lambda q, v: cn.affine.deviation_map(NABLA, q, v), QV),
     "logarithm": Call(lambda q, p: cn.logarithm(NABLA, q, p), ("q", "p")),
     "logarithms": Call(lambda q, p: cn.logarithms(NABLA, q, p, 20.0, rays=16).v[0], ("q", "p"), False),
+    "Logarithms.member": Call(
+        lambda q, p: cn.logarithms(NABLA, jnp.stack([q, q]), p, 20.0, rays=16).member(1).v[0],
+        ("q", "p"),
+        False,
+    ),
     "distance": Call(lambda q, p: cn.distance(METRIC, q, p), ("q", "p")),
     "mean": Call(lambda q, p: cn.mean(METRIC, jnp.stack([q, p])).q, ("q", "p"), False),
     "holonomy": Call(

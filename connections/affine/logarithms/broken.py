@@ -174,7 +174,7 @@ def _broken_geodesic(shooting: Shooting, x: np.ndarray, coarsest: float) -> Brok
                         error=PIECES * step[0, n:],
                         gaps=np.maximum(np.linalg.norm(gaps, axis=1), misses),
                         position_blur=position_blur(ends),
-                        inside=bool(shooting.ground(shots.pieces.q[:, 1]).ok.all()),
+                        inside=bool(shooting.ground(shots.pieces.q[:-1, 1]).ok.all()),
                         free=False,
                         growth=np.inf,
                     ),

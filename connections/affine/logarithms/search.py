@@ -23,7 +23,7 @@ from connections.affine.logarithms.conjugate import free_of_conjugate_points
 from connections.affine.logarithms.misses import gap_at, position_blur
 from connections.affine.logarithms.ray_guesses import by_fan
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
-from connections.affine.logarithms.shooting import LOOSE, MIDDLE, TIGHT, Ground, Shooting, Shots, on
+from connections.affine.logarithms.shooting import LOOSE, MIDDLE, ROUGH, TIGHT, Ground, Shooting, Shots, on
 from connections.affine.periods import require_periodic
 from connections.checks import ConvergenceError
 
@@ -49,6 +49,7 @@ _REASONS = (
     "the one that leads there leaves the domain",
 )
 _CONJUGATE_END, _LEAVES = 4, 5
+_WHOLE = 1.0 - 1e-12  # of the time of a geodesic, which ends there
 _TURNING = 0.1  # steps of Newton's method that are longer, relative to the velocity, turn it
 _EARLIER = 1e-5  # of its length: a geodesic without conjugate points up to there may have q1 as its first one
 
@@ -90,7 +91,8 @@ def logarithms(
     for row in np.flatnonzero(reason if name is None else (reason > 0) & (reason != _CONJUGATE_END)):
         pair = _text_of_pair(q0[row], q1[row])
         what = f"no minimizing geodesic from {pair} was found"
-        raise ConvergenceError(f"{name or 'logarithm'}: {what} ({_REASONS[reason[row]]})")
+        why = _REASONS[reason[row]] + (_where_it_leaves(nabla, q0[row], q1[row]) if reason[row] == 1 else "")
+        raise ConvergenceError(f"{name or 'logarithm'}: {what} ({why})")
     if name is None and tied.any():
         first = int(np.argmax(tied))
         pair = _text_of_pair(q0[first], q1[first])
@@ -99,8 +101,24 @@ def logarithms(
     return v
 
 
+def _where_it_leaves(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> str:
+    """Words about the place at which a geodesic in the direction of the straight line ends, or none."""
+    search = _Search(Shooting.of(nabla), q0[None], q1[None])
+    v = on(search.start.basis, search.chords.velocity)
+    shots = search.shooting.geodesics(search.start, v, ROUGH)
+    if shots.ok[0] and search.shooting.ground(shots.q).ok[0]:
+        return ""
+    return (
+        f"; the one that leaves along the straight line leaves the domain near {_text_of_point(shots.q[0])}"
+    )
+
+
+def _text_of_point(q: np.ndarray) -> str:
+    return np.array2string(q, precision=4, threshold=8)
+
+
 def _text_of_pair(q0: np.ndarray, q1: np.ndarray) -> str:
-    return " to ".join(np.array2string(q, precision=4, threshold=8) for q in (q0, q1))
+    return " to ".join(map(_text_of_point, (q0, q1)))
 
 
 def shortest_geodesics(
@@ -367,8 +385,11 @@ class _Search:
         return _Guesses(pair, w), there, free, inside
 
     def _inside(self, shots: Shots) -> np.ndarray:
-        """Whether the geodesics stay where the connection is valid, tested at their steps; (c,)."""
-        valid = self.shooting.ground(shots.pieces.q[:, 1]).ok
+        """Whether the geodesics stay where the connection is valid, tested at their steps; (c,).
+
+        At the end it is valid, but not beyond a border on which q1 may be.
+        """
+        valid = self.shooting.ground(shots.pieces.q[:, 1]).ok | (shots.pieces.t + shots.pieces.h >= _WHOLE)
         inside: np.ndarray = shots.ok & (np.bincount(shots.pieces.row[~valid], minlength=len(shots.ok)) == 0)
         return inside
 

@@ -19,8 +19,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections.affine.connection import AffineConnection
+from connections.affine.levi_civita import LeviCivita
 from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import Parametrized, cache_of
+from connections.geometry.grid_metric import continued
 from connections.geometry.numerics.definite import orthonormal_basis
 from connections.integration.dop853 import DENSE, A, E
 from connections.integration.steps import stages_at
@@ -142,8 +144,13 @@ class Shooting(Parametrized):
 
     @classmethod
     def of(cls, nabla: AffineConnection) -> Shooting:
-        """The geodesics of a connection, cached with it."""
-        known: Shooting = cache_of(nabla).setdefault(cls, cls(nabla))
+        """The geodesics of a connection, cached with it; its metric goes on beside a border, if it can."""
+        known: Shooting | None = cache_of(nabla).get(cls)
+        if known is None:
+            goes_on = nabla
+            if isinstance(nabla, LeviCivita) and continued(nabla.metric) is not nabla.metric:
+                goes_on = LeviCivita(continued(nabla.metric))
+            known = cache_of(nabla)[cls] = cls(goes_on)
         return known
 
     def geodesics(self, start: Ground, v: np.ndarray, tol: float, keep: bool = False) -> Shots:
