@@ -179,7 +179,7 @@ def test_the_radius_within_which_a_mean_is_the_only_one():
 # --- borders ------------------------------------------------------------------------------------------------
 
 
-def test_logarithms_to_a_corner_of_a_grid_and_beyond_its_border():
+def test_logarithms_to_a_corner_of_a_grid():
     """Of |dz^2 e^z|, flat in the plane of w = e^(z / 2): lengths are twice those of straight lines there."""
     axis = np.linspace(0.0, 1.0, 9)
     x, y = np.meshgrid(axis, axis - 0.5, indexing="ij")
@@ -191,5 +191,12 @@ def test_logarithms_to_a_corner_of_a_grid_and_beyond_its_border():
     np.testing.assert_allclose(cn.exponential(nabla, start, v), corner, atol=1e-9)
     back = cn.logarithm(nabla, corner, start)
     np.testing.assert_allclose(cn.exponential(nabla, corner, back), start, atol=1e-9)
+
+
+@pytest.mark.further
+def test_a_geodesic_beyond_the_border_of_a_grid_is_said_to_leave():
+    axis = np.linspace(0.0, 1.0, 9)
+    values = np.exp(axis)[:, None, None, None] * np.eye(2) * np.ones((9, 1, 1))
+    nabla = cn.LeviCivita(cn.GridMetric([axis, axis], values))
     with pytest.raises(ConvergenceError, match="leaves the domain"):
-        cn.logarithm(nabla, [0.0, -0.5], [0.0, 0.5])
+        cn.logarithm(nabla, [0.0, 0.0], [0.0, 1.0])

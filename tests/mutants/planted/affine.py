@@ -414,6 +414,22 @@ MUTANTS = (
         "a metric that changes by a millionth counts as invariant",
     ),
     Mutant(
+        "distance-beyond-a-cut-point",
+        "affine/logarithms/search.py",
+        "if np.linalg.norm(w) < np.linalg.norm(self.touching[pair]):",
+        "if np.linalg.norm(w) > np.linalg.norm(self.touching[pair]):",
+        ("affine/test_many_geodesics.py::test_opposite_points_of_a_sphere_are_conjugate",),
+        "no geodesic to a conjugate point is remembered, so that antipodes have no distance",
+    ),
+    Mutant(
+        "radius-of-one-mean-twice-as-large",
+        "affine/means.py",
+        "return None if shortest is None else (0.0, 0.5 * shortest)",
+        "return None if shortest is None else (0.0, shortest)",
+        ("affine/test_many_geodesics.py::test_the_radius_within_which_a_mean_is_the_only_one",),
+        "the injectivity radius of a flat torus is the length of a closed geodesic, not half of it",
+    ),
+    Mutant(
         "logarithm-accepts-misses",
         "affine/logarithms/search.py",
         "arrived = miss <= LOG_TOLERANCE * trial.length + end.round_off[todo]",

@@ -5,6 +5,17 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # engines, evaluation
     Mutant(
+        "nearest-representative-away",
+        "geometry/coordinate_frame.py",
+        "return q - period * turns",
+        "return q + period * turns",
+        (
+            "geometry/test_periods.py::test_the_nearest_representative",
+            "geometry/test_periods.py::test_a_parallel_closes_after_a_period",
+        ),
+        "coordinates with periods are led away from the other point",
+    ),
+    Mutant(
         "stiff-error-sign",
         "integration/radau.py",
         "jnp.asarray(E) @ z / step",
