@@ -1,26 +1,25 @@
 """A metric from samples on a grid of coordinates, positive definite between them, too.
 
 At each sample H = M D M^T, with M lower triangular, ones on its diagonal, and D diagonal and positive. The
-entries of M and log D are interpolated by splines in each coordinate, and
+entries of M and log D are splines of degree 5 in each coordinate (`grid_splines`), and
 
     H(q) = M(q) exp(log D(q)) M(q)^T
 
 is symmetric positive definite whatever the splines do. Other units of the coordinates, and other bases
 v' = T v with T lower triangular, change the result as they change a metric. With samples h apart of a smooth
-metric, six or more along each axis,
+metric, without noise,
 
     |H error| = O(h^6),   |Gamma error| = O(h^5),   |R error| = O(h^4),
 
-up to the border, because the splines end "not a knot". H has four continuous derivatives; with four or five
-samples along an axis the degree is 3, H has two, and the orders are two less.
-Source: derived here; C. de Boor, A Practical Guide to Splines (2001), chapters XIII and XVII.
+up to the border. H has four continuous derivatives. Errors s of the samples become errors of about s / h^2 of
+the curvature, if splines go through the samples; `smoothing` and `noise` take fewer pieces.
+Source: derived here; C. de Boor, A Practical Guide to Splines (2001), chapters XIII, XIV and XVII.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -33,13 +32,15 @@ from connections.checks import (
     PointError,
     ShapeError,
     as_array,
+    as_number,
     is_traced,
     require_finite,
     require_untraced,
 )
 from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.grid_splines import applied, chosen_counts, counts_of, of_counts, padded
 from connections.geometry.metrics import SYMMETRY_TOLERANCE, Metric
-from connections.geometry.splines import degree_of
+from connections.geometry.splines import capacity
 
 _FEWEST = 4  # samples along an axis: of fewer no spline has two continuous derivatives
 _MARGIN = 1e-9  # by so much of an axis' length a point may lie outside, where a motion ends at a border
@@ -50,19 +51,27 @@ _BEYOND = 0.125  # by so much splines are continued for searches that come to a 
 class GridMetric(Metric):
     """A metric from samples on a grid, H(q) = M(q) D(q) M(q)^T, positive definite everywhere on it.
 
-    The entries of M (lower triangular, ones on the diagonal) and log D (diagonal) are interpolated by splines
-    of degree 5. Outside of the grid there is no metric: an error, inside of JAX's transformations NaN.
+    The entries of M (lower triangular, ones on the diagonal) and log D (diagonal) are splines of degree 5:
+    through the samples, or smoother ones, because errors s of samples that are h apart are errors of about
+    s / h^2 of the curvature then. Outside of the grid there is no metric: an error, inside of JAX's
+    transformations NaN. Grids of similar sizes share compiled functions.
 
     Parameters
     ----------
     axes : n arrays (N_1,), ..., (N_n,): the coordinates of the samples, increasing, four or more of each.
     values : (N_1, ..., N_n, n, n) samples of H at these points, each symmetric positive definite, in the
         frame of the coordinates. JAX may trace them, so that motions have derivatives by the samples.
+    smoothing : "gcv", or the length of the splines' pieces, in the coordinates' units, one for each axis or
+        one for all: what is shorter counts as noise. 0, as by default, leads through the samples. "gcv"
+        chooses numbers of pieces by generalized cross-validation, from a constant on.
+    noise : instead of `smoothing`, the known standard deviation of the errors of samples: of the entries of
+        H's error in a basis in which the sample is the unit matrix (0.01: errors of one percent).
 
     Raises
     ------
-    TypeError, ShapeError, NonFiniteError : an axis or `values` is none.
-    ValueError : an axis does not increase.
+    TypeError, ShapeError, NonFiniteError : an axis or `values` is none; or `values` are traced, and
+        smoothing has to be chosen by them.
+    ValueError : an axis does not increase; smoothing is negative, noise not positive, or both are given.
     MetricError : a sample is not symmetric positive definite. Each names the entry.
 
     Examples
@@ -72,38 +81,57 @@ class GridMetric(Metric):
     >>> import numpy as np
     >>> import connections as cn
     >>> x, y = np.linspace(0.0, 1.0, 6), np.linspace(1.0, 2.0, 21)
-    >>> half_plane = cn.GridMetric([x, y], np.eye(2) / y[:, None, None] ** 2 * np.ones((6, 1, 1, 1)))
+    >>> H = np.eye(2) / y[:, None, None] ** 2 * np.ones((6, 1, 1, 1))
+    >>> half_plane = cn.GridMetric([x, y], H)
     >>> K = cn.LeviCivita(half_plane).sectional([0.3, 1.23], [1.0, 0.0], [0.0, 1.0])
     >>> float(np.round(K, 4))
     -1.0
+
+    Errors of one percent:
+
+    >>> noisy = H * (1.0 + 0.01 * np.random.default_rng(0).standard_normal((6, 21, 1, 1)))
+    >>> for smoothing in (0.0, "gcv"):
+    ...     metric = cn.GridMetric([x, y], noisy, smoothing)
+    ...     K = cn.LeviCivita(metric).sectional([0.3, 1.23], [1.0, 0.0], [0.0, 1.0])
+    ...     print(bool(abs(K + 1.0) < 0.1))
+    False
+    True
 
     Source: the text of the module.
     """
 
     frame: CoordinateFrame = field(init=False)
-    shape: tuple[int, ...] = field(init=False)
     _axes: tuple[np.ndarray, ...] = field(init=False)
-    _knots: tuple[np.ndarray, ...] = field(init=False)
+    _begins: tuple[np.ndarray, ...] = field(init=False)
+    _lengths: tuple[np.ndarray, ...] = field(init=False)
     _pieces: tuple[np.ndarray, ...] = field(init=False)
     _coefficients: Any = field(init=False)
     _margin: float = field(init=False)
 
-    def __init__(self, axes: Any, values: ArrayLike) -> None:
+    def __init__(
+        self,
+        axes: Any,
+        values: ArrayLike,
+        smoothing: ArrayLike | str | None = None,
+        noise: float | None = None,
+    ) -> None:
         grid = _checked_axes(axes)
-        shape = tuple(len(axis) for axis in grid)
-        n = len(shape)
-        H = _checked_values(values, (*shape, n, n))
-        splines, parts = [_splines(axis) for axis in grid], _parts_of(H)
+        n, sizes = len(grid), tuple(len(axis) for axis in grid)
+        H = _checked_values(values, (*sizes, n, n))
+        parts = _parts_of(H)
+        splines = of_counts(grid, _counts(grid, parts, smoothing, noise))
         by: Any = jnp if isinstance(parts, jax.Array) else np
         for number, along in enumerate(splines):
-            parts = by.moveaxis(by.tensordot(along.operator, parts, (1, number)), 0, number)
+            parts = applied(along.operator, parts, number, by)
+        begins, lengths, pieces = zip(*map(padded, splines), strict=True)
+        more = [(0, len(b) - len(along.begins)) for b, along in zip(begins, splines, strict=True)]
         for name, value in (
             ("frame", CoordinateFrame(n)),
-            ("shape", shape),
-            ("_axes", grid),
-            ("_knots", tuple(along.knots for along in splines)),
-            ("_pieces", tuple(along.pieces for along in splines)),
-            ("_coefficients", parts),
+            ("_axes", tuple(_with_ends(axis) for axis in grid)),
+            ("_begins", begins),
+            ("_lengths", lengths),
+            ("_pieces", pieces),
+            ("_coefficients", by.pad(parts, [*more, (0, 0)])),
             ("_margin", _MARGIN),
         ):
             object.__setattr__(self, name, value)
@@ -111,19 +139,26 @@ class GridMetric(Metric):
     @property
     def axes(self) -> tuple[np.ndarray, ...]:
         """The coordinates of the samples."""
-        return self._axes
+        return tuple(axis[1:][np.isfinite(axis[1:])] for axis in self._axes)
+
+    @property
+    def knots(self) -> tuple[np.ndarray, ...]:
+        """The coordinates at which pieces of the splines begin, along each axis, and the last one ends."""
+        pairs = zip(self._begins, self.axes, strict=True)
+        return tuple(np.append(begins[begins < axis[-1]], axis[-1]) for begins, axis in pairs)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """M D M^T, (n, n); NaN outside of the grid."""
-        n, block = len(self.shape), jnp.asarray(self._coefficients)
+        n, block = self.frame.dim, jnp.asarray(self._coefficients)
         weights, starts = [], []
-        for x, knots, pieces in zip(q, map(jnp.asarray, self._knots), self._pieces, strict=True):
-            piece = jnp.clip(jnp.searchsorted(knots, x, side="right") - 1, 0, len(pieces) - 1)
-            u = (x - knots[piece]) / (knots[piece + 1] - knots[piece])
-            u, powers = jnp.clip(u, -1.0, 2.0), [jnp.ones_like(x)]
+        for x, *tables in zip(q, self._begins, self._lengths, self._pieces, strict=True):
+            begins, lengths, pieces = map(jnp.asarray, tables)
+            piece = jnp.maximum(jnp.searchsorted(begins, x, side="right") - 1, 0)
+            u = jnp.clip((x - begins[piece]) / lengths[piece], -1.0, 2.0)
+            powers = [jnp.ones_like(x)]
             for _ in range(pieces.shape[-1] - 1):
                 powers.append(powers[-1] * u)
-            weights.append(jnp.asarray(pieces)[piece] @ jnp.stack(powers))
+            weights.append(pieces[piece] @ jnp.stack(powers))
             starts.append(piece)
         sizes = [len(weight) for weight in weights]
         block = jax.lax.dynamic_slice(block, [*starts, jnp.zeros_like(starts[0])], [*sizes, block.shape[-1]])
@@ -144,14 +179,14 @@ class GridMetric(Metric):
     def explain(self, q: ArrayLike) -> None:
         """Raise the error that names the coordinate outside of the grid; do nothing if there is none."""
         require_finite("q", q)
-        for i, (x, axis) in enumerate(zip(np.asarray(q), self.axes, strict=True)):
-            slack = _MARGIN * (axis[-1] - axis[0])
-            if not axis[0] - slack <= x <= axis[-1] + slack:
-                span = f"[{axis[0]:g}, {axis[-1]:g}] along this axis"
+        for i, (x, first, last) in enumerate(zip(np.asarray(q), *self._ends(), strict=True)):
+            slack = _MARGIN * (last - first)
+            if not first - slack <= x <= last + slack:
+                span = f"[{first:g}, {last:g}] along this axis"
                 raise PointError(f"q[{i}] = {x:g} is outside of the metric's grid, {span}")
 
     def _ends(self) -> tuple[jax.Array, jax.Array]:
-        return jnp.stack([axis[0] for axis in self.axes]), jnp.stack([axis[-1] for axis in self.axes])
+        return jnp.stack([axis[1] for axis in self._axes]), jnp.stack([axis[0] for axis in self._axes])
 
     def _inside(self, q: jax.Array, margin: Any) -> jax.Array:
         """Whether q is on the grid, or beside it by less than the margin, relative to the axes."""
@@ -241,33 +276,54 @@ def _parts_of(H: Any) -> Any:
     return by.concatenate([2.0 * by.log(diagonal), (L / diagonal[..., None, :])[..., rows, columns]], axis=-1)
 
 
-class _Axis(NamedTuple):
-    """The splines along an axis of N samples, of degree k: P = N - k pieces.
+def _with_ends(axis: np.ndarray) -> np.ndarray:
+    """The last coordinate, all of them, and NaN as padding: grids of similar sizes have one structure."""
+    whole = np.full(capacity(len(axis)) + 1, np.nan)
+    whole[0], whole[1 : len(axis) + 1] = axis[-1], axis
+    return whole
 
-    Parameters
-    ----------
-    knots : (P + 1,) where pieces begin, and where the last one ends.
-    pieces : (P, k + 1, k + 1) coefficients by rising powers of u, from 0 to 1 over a piece, of the B-splines
-        that are not zero there; those of piece p are number p, ..., p + k.
-    operator : (N, N) the B-splines' coefficients of a unit at each sample.
+
+def _counts(axes: tuple[np.ndarray, ...], parts: Any, smoothing: Any, noise: Any) -> tuple[int, ...]:
+    """The numbers of the splines' coefficients along each axis; N where they lead through the samples."""
+    if smoothing is not None and noise is not None:
+        raise ValueError("noise: give smoothing or noise, not both")
+    require_untraced(smoothing=smoothing, noise=noise)
+    if noise is not None:
+        noise = as_number("noise", noise)
+        require_finite("noise", noise)
+        if not noise > 0.0:
+            raise ValueError(f"noise: expected a positive number, got {noise:g}")
+    elif not isinstance(smoothing, str):
+        lengths = np.asarray(as_array("smoothing", 0.0 if smoothing is None else smoothing, ()))
+        require_finite("smoothing", lengths)
+        if lengths.shape not in ((), (len(axes),)):
+            raise ShapeError("smoothing", (len(axes),), lengths.shape)
+        if (lengths < 0.0).any():
+            raise ValueError(f"smoothing: expected lengths >= 0, got {lengths.min():g}")
+        return tuple(map(counts_of, axes, np.broadcast_to(lengths, len(axes)).tolist()))
+    elif smoothing != "gcv":
+        raise ValueError(f'smoothing: expected "gcv" or a length >= 0, got {smoothing!r}')
+    require_untraced(values=parts)
+    return chosen_counts(axes, parts, _Whitening(parts, len(axes)), noise)
+
+
+class _Whitening:
+    """Residuals of log D and M -> the error of H in a basis in which the sample is the unit matrix.
+
+    For H + L E L^T, with E symmetric and small, L the Cholesky factor of H: of log D_j it is E_jj, and of
+    column j of M it is M D^(1/2) (the part of E below the diagonal)_j D_j^(-1/2).
     """
 
-    knots: np.ndarray
-    pieces: np.ndarray
-    operator: np.ndarray
+    def __init__(self, parts: np.ndarray, n: int) -> None:
+        self._n, self._below = n, np.tril_indices(n, -1)
+        M = np.zeros((*parts.shape[:-1], n, n)) + np.eye(n)
+        M[..., *self._below] = parts[..., n:]
+        self._inverse, self._roots = np.linalg.inv(M), np.exp(0.5 * parts[..., :n])
 
-
-def _splines(t: np.ndarray) -> _Axis:
-    from scipy.interpolate import BSpline, make_interp_spline
-
-    k = degree_of(len(t))
-    found = make_interp_spline(t, np.eye(len(t)), k=k)
-    knots = found.t[k : len(t) + 1]
-    each, lengths = BSpline(found.t, np.eye(len(t)), k), np.diff(knots)
-    pieces = np.empty((len(lengths), k + 1, k + 1))
-    numbers = np.arange(len(lengths))[:, None] + np.arange(k + 1)
-    for power in range(k + 1):
-        derivatives = each.derivative(power)(knots[:-1]) if power else each(knots[:-1])
-        scaled = derivatives * (lengths**power / math.factorial(power))[:, None]
-        pieces[:, :, power] = np.take_along_axis(scaled, numbers, axis=1)
-    return _Axis(knots, pieces, found.c)
+    def __call__(self, residuals: np.ndarray) -> np.ndarray:
+        """(..., n (n + 1) / 2)."""
+        n = self._n
+        errors = np.zeros((*residuals.shape[:-1], n, n))
+        errors[..., *self._below] = residuals[..., n:]
+        scaled = self._inverse @ errors * self._roots[..., None, :] / self._roots[..., :, None]
+        return np.concatenate([residuals[..., :n], scaled[..., *self._below]], axis=-1)

@@ -90,11 +90,35 @@ MUTANTS = (
     # geometry
     Mutant(
         "grid-derivatives-of-pieces",
-        "geometry/grid_metric.py",
+        "geometry/grid_splines.py",
         "scaled = derivatives * (lengths**power / math.factorial(power))[:, None]",
         "scaled = derivatives * (lengths**power / max(power, 1))[:, None]",
         ("geometry/test_grid_metric.py::test_few_samples_and_polynomials_are_exact",),
         "coefficients of a spline's pieces are its derivatives",
+    ),
+    Mutant(
+        "grid-end-weights",
+        "geometry/grid_splines.py",
+        "weights[:, :count] = found / [[first], [first**2]]",
+        "weights[:, :count] = found / [[first], [first]]",
+        ("geometry/test_grid_metric.py::test_few_samples_and_polynomials_are_exact",),
+        "second derivatives at the border are in other units",
+    ),
+    Mutant(
+        "grid-noise-is-followed",
+        "geometry/grid_splines.py",
+        "return size / (1.0 - _COST * share) ** 2",
+        "return size / (1.0 + _COST * share) ** 2",
+        ("geometry/test_grid_metric.py::test_noise_that_is_smoothed_spoils_no_curvature",),
+        "as many coefficients as possible are chosen",
+    ),
+    Mutant(
+        "grid-whitened-by-rows",
+        "geometry/grid_metric.py",
+        "self._inverse @ errors * self._roots[..., None, :] / self._roots[..., :, None]",
+        "self._inverse @ errors",
+        ("geometry/test_grid_metric.py::test_smoothing_does_not_depend_on_units_and_triangular_bases",),
+        "residuals of M are not those of orthonormal bases",
     ),
     Mutant(
         "grid-cholesky-of-lengths",
