@@ -119,6 +119,15 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
         x, y = (require_shape(name, field(q), (n,)) for name, field in (("X(q)", X), ("Y(q)", Y)))
         return x @ self.frame.lie_derivative_at(Y, q) + self.apply_at(q, x, y)
 
+    @property
+    def has_chords(self) -> bool:
+        """Whether `chord_at` may know a geodesic."""
+        return False
+
+    def chord_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """Initial velocity (n,) of the only geodesic from q0 to q1, a line in affine coordinates; or NaN."""
+        return jnp.full(self.frame.dim, jnp.nan)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the connection is defined at q; one boolean."""
         return self.frame.valid_at(q)

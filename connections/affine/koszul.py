@@ -71,6 +71,14 @@ def christoffel_first_kind(metric: Metric, q: jax.Array) -> jax.Array:
     return koszul(metric.derivative_at(q), s_low)
 
 
+def christoffel_along(metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+    """Gamma*_ijk v^j w^k of a metric at one point, (n,)."""
+    along = metric.symbols_along_at(q, v, w)
+    if along is None:
+        return jnp.einsum("ijk,j,k->i", christoffel_first_kind(metric, q), v, w)
+    return along
+
+
 def raised_terms(H: jax.Array, terms: jax.Array) -> jax.Array:
     """|H^-1| applied to the first index of `terms` (n, ...) >= 0; H is the matrix of a metric."""
     return jnp.einsum("il,l...->i...", jnp.abs(inverse_of_definite(H)), terms)

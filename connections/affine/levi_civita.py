@@ -8,11 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import jax
-import jax.numpy as jnp
 
 from connections._jax import Array, ArrayLike
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import christoffel_first_kind
+from connections.affine.koszul import christoffel_along, christoffel_first_kind
 from connections.checks import require_type
 from connections.evaluation.parameters import is_same
 from connections.geometry.metrics import Metric
@@ -81,7 +80,7 @@ class LeviCivita(ConnectionOfMetric):
         """Gamma*_ijk v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
-        return jnp.einsum("ijk,j,k->i", christoffel_first_kind(self.metric, q), v, w)
+        return christoffel_along(self.metric, q, v, w)
 
     @property
     def riemannian(self) -> LeviCivita:

@@ -7,6 +7,7 @@ and -alpha they are dual, L_X <Y, Z> = <nabla_X Y, Z> + <Y, nabla*_X Z>. Sources
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ from connections.checks import (
     require_shape,
     require_type,
 )
-from connections.evaluation.parameters import with_parameters
+from connections.evaluation.parameters import Parametrized, is_same, with_parameters
 from connections.geometry.frames import PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import lengths_of
@@ -88,6 +89,22 @@ class WeylConnection(ConnectionWithContorsion):
         """(form_j H_ik + form_k H_ij - form_i H_jk) / 2, (n, n, n)."""
         part = jnp.einsum("j,ik->ijk", self.form_at(q), self.metric.matrix_at(q))
         return 0.5 * (part + jnp.swapaxes(part, 1, 2) - jnp.swapaxes(part, 0, 1))
+
+
+class CubicForm(Parametrized, abc.ABC):
+    """A totally symmetric C whose connections along two vectors are less than all of their symbols."""
+
+    @abc.abstractmethod
+    def __call__(self, q: jax.Array) -> jax.Array:
+        """C(q), (n, n, n)."""
+
+    @abc.abstractmethod
+    def symbols_along_at(self, q: jax.Array, v: jax.Array, w: jax.Array, alpha: Any) -> jax.Array:
+        """Gamma*_ijk v^j w^k - alpha C_ijk v^j w^k / 2, (n,)."""
+
+    @abc.abstractmethod
+    def chord_at(self, q0: jax.Array, q1: jax.Array, alpha: Any) -> jax.Array:
+        """`AffineConnection.chord_at` of the connection of alpha = 1 or -1."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -148,6 +165,23 @@ class StatisticalConnection(ConnectionWithContorsion):
         """alpha C / 2, (n, n, n)."""
         contorsion: jax.Array = 0.5 * self.alpha * self.cubic_at(q)
         return contorsion
+
+    def lowered_at(self, metric: Metric, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """(Gamma*_ijk - alpha C_ijk / 2) v^j w^k, (n,), without H^-1 if `metric` is the connection's own."""
+        if isinstance(self.cubic_function, CubicForm) and is_same(metric, self.metric):
+            return self.cubic_function.symbols_along_at(q, v, w, self.alpha)
+        return super().lowered_at(metric, q, v, w)
+
+    @property
+    def has_chords(self) -> bool:
+        """Whether C is that of densities, and alpha is 1 or -1."""
+        return isinstance(self.cubic_function, CubicForm) and abs(float(self.alpha)) == 1.0
+
+    def chord_at(self, q0: jax.Array, q1: jax.Array) -> jax.Array:
+        """Initial velocity (n,) of the only geodesic from q0 to q1, if densities are dually flat; or NaN."""
+        if not isinstance(self.cubic_function, CubicForm):
+            return super().chord_at(q0, q1)
+        return self.cubic_function.chord_at(q0, q1, self.alpha)
 
     @property
     def dual(self) -> StatisticalConnection:

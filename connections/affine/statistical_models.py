@@ -8,6 +8,7 @@ the nodes, so that an exponential family is dually flat to round-off. Source: [A
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, ArrayLike
-from connections.affine.nonmetric import StatisticalConnection
+from connections.affine.nonmetric import CubicForm, StatisticalConnection
 from connections.checks import (
     MetricError,
     ShapeError,
@@ -37,6 +38,9 @@ from connections.geometry.numerics.definite import inverse_factor, solve_definit
 
 NORMALIZED = 1e-6  # the largest difference of a density's integral from 1, and of its derivative from 0
 LEAST_SHARE = 0.1  # of a sample: the least effective size, (sum P)^2 / sum P^2, at a point
+_TAIL = 1e-2  # tails count as cut if the density there is so much of the error
+_WANTED, _LARGEST = 0.1, 0.1  # of what is allowed: the error of as many nodes as would do; the largest one
+SPANNED = 1e-8  # the largest part of a function that is not in a span
 LOG_DENSITY = "(x, q) -> log p(x; q)"  # in an error
 
 
@@ -92,6 +96,10 @@ class FisherMetric(Metric):
         H, flaw = self._judged_at(q)
         return jnp.where(jax.lax.stop_gradient(flaw) <= 1.0, H, jnp.nan)
 
+    def symbols_along_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Gamma*_ijk v^j w^k, (n,), by derivatives along v and w only."""
+        return AmariChentsovTensor(self).symbols_along_at(q, v, w, 0.0)
+
     def quadrature_error(self, q: ArrayLike) -> Array:
         """Errors of the quadrature (...,): derivatives of the sum S of the density over the nodes.
 
@@ -138,15 +146,31 @@ class FisherMetric(Metric):
             raise_at(MetricError, f"{what} nodes that cover it", q)
         if not flaw <= 1.0 and np.isfinite(flaw):
             what = f"derivatives of the density add up to {flaw * NORMALIZED:.1e} over the nodes, not to 0"
-            raise_at(MetricError, f"{what}: give more nodes, or nodes that reach farther", q)
+            raise_at(MetricError, f"{what}: {self._remedy(jnp.asarray(q), flaw * NORMALIZED)}", q)
         super().explain(q)
+
+    def _remedy(self, q: jax.Array, size: float) -> str:
+        """Words: which nodes would do, where derivatives of the total are off by `size`.
+
+        The density at the outermost nodes tells cut tails from wide gaps, whose errors fall geometrically
+        with the number of nodes of a rule, or faster.
+        """
+        flat = np.asarray(self.nodes).reshape(len(self.nodes), -1)
+        if flat.shape[1] == 1:
+            ends = [int(np.argmin(flat)), int(np.argmax(flat))]
+            density = np.exp(np.asarray(self.logarithms_at(q) - self.log_weights))[ends]
+            if density.max() * np.ptp(flat) > _TAIL * size:
+                return f"give nodes that reach farther than [{flat.min():.6g}, {flat.max():.6g}]"
+        more = math.log(_WANTED * NORMALIZED) / math.log(min(size, _LARGEST))
+        count = math.ceil(len(flat) * more ** flat.shape[1])
+        return f"give more nodes of the rule; {count} would do for {len(flat)}"
 
     def _judged_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
         """H of the family on the nodes, and the nodes' flaw, relative to what is allowed."""
         P, slopes = self.probabilities_at(q), jax.jacfwd(self.logarithms_at)(q)
         mean = P @ slopes
         scores = slopes - mean[None]
-        H = jnp.einsum("a,ai,aj->ij", P, scores, scores)
+        H = scores.T @ (P[:, None] * scores)
         if self.sampled:
             return H, LEAST_SHARE * len(P) * jnp.sum(P**2)
         total = self._total_at(q)
@@ -159,7 +183,7 @@ class FisherMetric(Metric):
 
 
 @dataclass(frozen=True, eq=False)
-class AmariChentsovTensor(Parametrized):
+class AmariChentsovTensor(CubicForm):
     """C_ijk = E[l_i l_j l_k] as a function, q (n,) -> (n, n, n).
 
     Parameters
@@ -173,6 +197,60 @@ class AmariChentsovTensor(Parametrized):
         """C(q)."""
         scores = self.metric.scores_at(q)
         return jnp.einsum("a,ai,aj,ak->ijk", self.metric.probabilities_at(q), scores, scores, scores)
+
+    def symbols_along_at(self, q: jax.Array, v: jax.Array, w: jax.Array, alpha: Any) -> jax.Array:
+        """E[l_i (d_v d_w log P + (1 - alpha) l_v l_w / 2)], (n,): derivatives along v and w at each node.
+
+        Source: [AN] (2.33).
+        """
+        logarithms_at = self.metric.logarithms_at
+
+        def along(p: jax.Array) -> tuple[jax.Array, jax.Array]:
+            value, slope = jax.jvp(logarithms_at, (p,), (v,))
+            return value, slope
+
+        (logarithms, by_v), (by_w, bent) = jax.jvp(along, (q,), (w,))
+        P, slopes = jax.nn.softmax(logarithms), jax.jacfwd(logarithms_at)(q)
+        scores = slopes - (P @ slopes)[None]
+        product = (by_v - P @ by_v) * (by_w - P @ by_w)
+        symbols: jax.Array = scores.T @ (P * (bent + 0.5 * (1.0 - alpha) * product))
+        return symbols
+
+    def chord_at(self, q0: jax.Array, q1: jax.Array, alpha: Any) -> jax.Array:
+        """H^-1 E[l_i log(P(q1) / P)] for alpha = 1, H^-1 sum_a P_a(q1) l_i(x_a) for -1; H, l, E, P at q0.
+
+        These are differences of the affine coordinates of an exponential family, log P = q' F - log Z, and of
+        a mixture, P = q' F, in other parameters q'. NaN unless P is one of these, as far as both points, and
+        second derivatives there, tell. Source: [AN] section 3.3.
+        """
+        (P, scores, bent), (_, _, bent_there) = map(self._jet_at, (q0, q1))
+        first, last = map(jax.nn.log_softmax, map(self.metric.logarithms_at, (q0, q1)))
+        H = scores.T @ (P[:, None] * scores)
+        ratio = jnp.exp(last - first) - 1.0
+        products = [jnp.einsum("ai,aj->aij", s, s) for s in (scores, self.metric.scores_at(q1))]
+        exponential = self._spanned(q0, last - first, bent) & self._spanned(q1, last - first, bent_there)
+        mixed = self._spanned(q0, ratio, bent + products[0]) & self._spanned(
+            q1, jnp.exp(first - last) - 1.0, bent_there + products[1]
+        )
+        along = jnp.where(alpha > 0.0, scores.T @ (P * (last - first)), scores.T @ jnp.exp(last))
+        return jnp.where(exponential | mixed, solve_definite(H, along), jnp.nan)
+
+    def _jet_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """P (N,), the scores (N, n), and second derivatives (N, n, n) of log P, less a constant."""
+        bent = jax.jacfwd(jax.jacfwd(self.metric.logarithms_at))(q)
+        return self.metric.probabilities_at(q), self.metric.scores_at(q), bent
+
+    def _spanned(self, q: jax.Array, *functions: jax.Array) -> jax.Array:
+        """Whether functions (N, ...) are combinations of the scores at q and constants."""
+        P, scores = self.metric.probabilities_at(q), self.metric.scores_at(q)
+        H, ok = scores.T @ (P[:, None] * scores), jnp.array(True)
+        for function in functions:
+            columns = function.reshape(len(P), -1)
+            columns = columns - (P @ columns)[None]
+            rest = columns - scores @ solve_definite(H, scores.T @ (P[:, None] * columns))
+            sizes, rests = P @ columns**2, P @ rest**2
+            ok &= jnp.all(rests <= SPANNED**2 * jnp.max(sizes))
+        return ok
 
 
 @dataclass(frozen=True, eq=False, repr=False)

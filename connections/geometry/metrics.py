@@ -95,6 +95,10 @@ class Metric(Described, Parametrized, abc.ABC):
         """dH[k, i, j] = L_{X_k} H_ij, (n, n, n)."""
         return self.frame.lie_derivative_at(self.matrix_at, q)
 
+    def symbols_along_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array | None:
+        """Christoffel symbols Gamma*_ijk v^j w^k, (n,), where they are less than all of them; else None."""
+        return None
+
     def rate_terms_at(self, q: jax.Array, w: jax.Array) -> jax.Array:
         """Sum of the absolute values of the terms of w^k L_{X_k} H, (n, n), for w^k >= 0.
 

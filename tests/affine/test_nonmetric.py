@@ -1,5 +1,8 @@
 """Weyl's connections and those of statistics: what they do to lengths, their duals, families of densities."""
 
+import re
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -173,6 +176,14 @@ def test_what_nodes_leave_out_is_seen_where_moments_are_lost():
     with pytest.raises(IntegrationError, match="derivatives of the density add up to"):
         cn.geodesic(few.connection(0.0), [0.0, 1.0], [0.0, -1.0], [0.0, 1.1])  # s = exp(-t)
     assert np.isnan(jax.jit(few.metric.matrix_at)(np.array([0.0, 0.35]))).all()
+    with pytest.raises(MetricError, match=r"reach farther than \[-9\.999"):
+        cut.metric.matrix([0.0, 2.0])
+    with pytest.raises(MetricError, match="would do for 60") as caught:
+        few.metric.matrix([0.0, 0.35])
+    enough = int(re.search(r"(\d+) would do", str(caught.value))[1])
+    x, dx = np.linspace(-12.0, 12.0, enough, retstep=True)
+    right = cn.statistical_model(log_normal, 2, quadrature=(x, np.full(enough, dx)))
+    assert enough < 240 and float(right.metric.quadrature_error([0.0, 0.35])) < 1e-3
     with pytest.raises(TypeError, match="the nodes are a sample"):
         cn.statistical_model(log_normal, 2, sample=X, drawn_at=[0.0, 1.0]).metric.quadrature_error([0.0, 1.0])
 
@@ -222,6 +233,62 @@ def test_a_sample_serves_near_where_it_was_drawn():
     np.testing.assert_allclose(P @ scores, 0.0, atol=1e-12)  # exact on the nodes
     with pytest.raises(MetricError, match="drawn too far away"):
         drawn.metric.matrix([6.0, 1.3])
+
+
+def log_mixture(face, p):
+    """Three faces by their probabilities: the same family as the die, in other parameters."""
+    return jnp.log(face @ jnp.append(p, 1.0 - p[0] - p[1]))
+
+
+def log_cauchy(x, q):
+    """Neither an exponential family nor a mixture."""
+    return -jnp.log(jnp.pi * q[1] * (1.0 + ((x - q[0]) / q[1]) ** 2))
+
+
+def test_geodesics_of_exponential_families_and_mixtures_are_lines(monkeypatch):
+    """In natural parameters and in expectations, v without a search; of other densities, and alpha, none."""
+    p, q = np.array([0.0, 1.0]), np.array([1.0, 1.5])
+    start, end = np.array([0.2, 0.3]), np.array([0.5, 0.1])
+    mixture = cn.statistical_model(log_mixture, 2, quadrature=(FACES, np.ones(3)))
+    logits = lambda p: jnp.log(p / (1.0 - p[0] - p[1]))  # noqa: E731
+    into = np.asarray(jax.jacfwd(logits)(start))
+    chords = {
+        (NORMAL, 1.0): (p, q, [4.0 / 9.0, 5.0 / 18.0]),  # of m / s^2 and -1 / (2 s^2)
+        (NORMAL, -1.0): (p, q, [1.0, 1.125]),  # of m and m^2 + s^2
+        (DIE, 1.0): (start, end, end - start),
+        (mixture, -1.0): (start, end, end - start),
+        (mixture, 1.0): (start, end, np.linalg.solve(into, logits(end) - logits(start))),
+    }
+    chord = jax.jit(lambda nabla, p, q: nabla.chord_at(p, q))
+    for (model, alpha), (first, last, expected) in chords.items():
+        found = chord(model.connection(alpha), first, last)
+        np.testing.assert_allclose(found, expected, rtol=1e-8)
+    heavy = cn.statistical_model(log_cauchy, 2, quadrature=(X, np.full(300, DX)))
+    assert np.isnan(chord(heavy.connection(1.0), p, q)).all()
+    assert not DIE.connection(0.5).has_chords and not systems.STATISTICAL.with_alpha(1.0).has_chords
+    monkeypatch.setattr(sys.modules["connections.affine.logarithms.search"], "by_fan", None)
+    v = cn.logarithm(DIE.connection(-1.0), start, end)
+    np.testing.assert_allclose(cn.exponential(DIE.connection(-1.0), start, v), end, atol=1e-9)
+    with pytest.raises(TypeError):  # control: another alpha is searched
+        cn.logarithm(DIE.connection(-0.9), start, end)
+
+
+def test_a_connection_along_vectors_is_that_of_its_symbols():
+    """Gamma(v, w) by derivatives at the nodes along v and w, of three alpha, and Levi-Civita's."""
+    q, v, w = np.array([0.3, 1.2]), np.array([0.4, -0.7]), np.array([1.1, 0.2])
+    for nabla in (*(NORMAL.connection(alpha) for alpha in (0.6, -1.0)), cn.LeviCivita(NORMAL.metric)):
+        expected = np.einsum("ijk,j,k->i", nabla.coefficients(q), v, w)
+        np.testing.assert_allclose(nabla.apply(q, v, w), expected, atol=1e-10)
+        assert np.abs(expected).max() > 0.1
+
+
+def test_models_on_other_nodes_share_what_is_compiled():
+    def kinds(x):
+        model = cn.statistical_model(log_normal, 2, quadrature=(x, np.ones(len(x))))
+        leaves, tree = jax.tree_util.tree_flatten(model.connection(0.0))
+        return tree, [np.shape(leaf) for leaf in leaves]
+
+    assert kinds(np.arange(5)) == kinds(np.linspace(0.0, 1.0, 5)) != kinds(np.linspace(0.0, 1.0, 6))
 
 
 @pytest.mark.parametrize(

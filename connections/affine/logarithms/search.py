@@ -13,6 +13,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 
+import jax
 import numpy as np
 
 from connections._shown import Shown
@@ -200,6 +201,8 @@ class _Search:
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """v (m, n), and the reasons (m,)."""
         left = np.arange(len(self.reason))
+        if self.shooting.nabla.has_chords:
+            self._settle(self._straight(left[self.reason > 0]))
         for level in (0, 1):
             left = left[self.reason[left] > 0] if level == 0 else self._by_pieces(left)
             if len(left):
@@ -211,6 +214,15 @@ class _Search:
                 self._judge_touching(left)
         ends = (self.reason == _CONJUGATE_END)[:, None]
         return on(self.start.basis, np.where(ends, self.touching, self.best)), self.reason
+
+    def _straight(self, pairs: np.ndarray) -> _Guesses:
+        """Geodesics that are lines in affine coordinates, where there are any; no others lead there then."""
+        w = on(
+            self.start.root[pairs],
+            self.shooting.mapped(_chord_at, self.start.q[pairs], self.end.q[pairs]),
+        )
+        known = np.isfinite(w).all(axis=1)
+        return _Guesses(pairs[known], w[known])
 
     def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """v (k, n), lengths (k,) and shifts (k, nq) of the geodesics of the only pair, up to a length."""
@@ -407,6 +419,10 @@ class _Search:
         spread = shots.linear[:, : self.shooting.nq]
         gap, derivative, miss = self.shooting.mapped(gap_at, shots.q, spread, *end[:4])
         return on(_inverse(derivative), gap), np.where(shots.ok & np.isfinite(miss), miss, np.inf), shots
+
+
+def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> jax.Array:
+    return shooting.nabla.chord_at(q0, q1)
 
 
 def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
