@@ -33,6 +33,7 @@ ROOMS = {
         "Functions of robots for other programs",
     ),
     "connections.geometry": ("from connections import geometry", "More of spaces"),
+    "connections.spaces": ("from connections import spaces", "Spaces by name"),
     "connections.affine": ("from connections import affine", "More of connections"),
     "connections.coriolis": (
         "from connections import coriolis",

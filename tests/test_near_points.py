@@ -21,7 +21,7 @@ from connections.affine.motions.motion import Motion
 from connections.checks import IntegrationError, PointError
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.sphere import SphereFrame
-from connections.interop.geomstats.frames import HyperboloidFrame
+from connections.spaces.hyperboloid_frame import HyperboloidFrame
 
 #: Errors of norms: below what definitions took, between, and one of float32.
 NEAR = (3e-9, 1e-7, -9e-7)

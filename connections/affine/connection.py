@@ -39,6 +39,7 @@ from connections.checks import (
 from connections.evaluation.boundary import Argument, InCommonFrame, evaluate
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, PytreePartial, cache_of
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.frames import FIELD, ChangedFrame, FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import FLOOR, lengths_of, worst, worst_check
@@ -152,6 +153,11 @@ class PointwiseConnection(Described, Parametrized, abc.ABC):
     @property
     def riemannian(self) -> AffineConnection | None:
         """The Levi-Civita connection with the same geodesics, if there is one by construction; else None."""
+        return None
+
+    @property
+    def closed_form(self) -> ClosedFormMetric | None:
+        """The metric that has the connection's exponential and logarithm in closed form; None if none has."""
         return None
 
     @property

@@ -14,6 +14,7 @@ from connections.affine.connection import ConnectionOfMetric
 from connections.affine.koszul import christoffel_along, christoffel_first_kind
 from connections.checks import require_type
 from connections.evaluation.parameters import is_same
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.metrics import Metric
 
 
@@ -81,6 +82,11 @@ class LeviCivita(ConnectionOfMetric):
         if not is_same(metric, self.metric):
             return super().lowered_at(metric, q, v, w)
         return christoffel_along(self.metric, q, v, w)
+
+    @property
+    def closed_form(self) -> ClosedFormMetric | None:
+        """The metric, if its exponential and logarithm are known in closed form."""
+        return self.metric if isinstance(self.metric, ClosedFormMetric) else None
 
     @property
     def riemannian(self) -> LeviCivita:

@@ -2,6 +2,7 @@
 
 from connections.evaluation.parameters import ParametricFunction
 from connections.geometry.affine_invariant import AffineInvariantMetric
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.curves import SampledCurve
 from connections.geometry.frames import ChangedFrame, FrameField
@@ -25,6 +26,7 @@ __all__ = [
     "AffineInvariantMetric",
     "ChangedFrame",
     "ChangedMetric",
+    "ClosedFormMetric",
     "ConstantMetric",
     "CoordinateFrame",
     "FrameField",
@@ -55,5 +57,4 @@ _OFFERS = {
     "numerics.scales": "POINT_TOLERANCE worst worst_check",
     "rigid.host_groups": "displaced_pose random_quaternion rotation_matrix skew",
     "rigid.rotations": "rotation_matrix",
-    "sphere": "conformal_brackets",
 }

@@ -25,8 +25,8 @@ import numpy as np
 from connections._jax import Array, ArrayLike, solve
 from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
-from connections.geometry.metrics import Metric
 from connections.geometry.numerics.definite import is_definite
 from connections.geometry.numerics.positive_definite import (
     divergence,
@@ -42,7 +42,7 @@ _CONVERGED = 1e-13  # the last step, relative to the root mean square distance, 
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AffineInvariantMetric(Metric):
+class AffineInvariantMetric(ClosedFormMetric):
     """The affine-invariant metric of positive definite matrices, H_ij = tr(P^-1 B_i P^-1 B_j), P = q^i B_i.
 
     Parameters
@@ -94,6 +94,16 @@ class AffineInvariantMetric(Metric):
         object.__setattr__(self, "basis", basis)
         object.__setattr__(self, "frame", CoordinateFrame(p))
         object.__setattr__(self, "dual_basis", np.linalg.pinv(flat).T.reshape(basis.shape))
+
+    @property
+    def curvatures(self) -> tuple[float, float]:
+        """-1/2 and 0; of numbers 0."""
+        return (-0.5, 0.0) if self.frame.dim > 1 else (0.0, 0.0)
+
+    @property
+    def injectivity_radius(self) -> float:
+        """Infinite: there is one geodesic between two matrices."""
+        return float(np.inf)
 
     # --- definitions at one point ---------------------------------------------------------------------------
 

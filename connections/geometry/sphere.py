@@ -22,8 +22,8 @@ import numpy as np
 
 from connections._jax import ArrayLike
 from connections.checks import FrameError, PointError, as_array, raise_at, require_finite, require_type
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.frames import FrameField
-from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.rotations import turn_coefficients
 
@@ -125,7 +125,7 @@ class SphereFrame(FrameField):
 
 
 @dataclass(frozen=True)
-class RoundMetric(Metric):
+class RoundMetric(ClosedFormMetric):
     """The metric of the unit sphere, <<v, w>> = v . w, for which the frame is orthonormal.
 
     Parameters
@@ -141,6 +141,24 @@ class RoundMetric(Metric):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """1, (n, n)."""
         return jnp.eye(self.frame.dim)
+
+    @property
+    def curvatures(self) -> tuple[float, float]:
+        """1; of a circle 0."""
+        return (1.0, 1.0) if self.frame.dim > 1 else (0.0, 0.0)
+
+    @property
+    def injectivity_radius(self) -> float:
+        """Half a turn."""
+        return float(np.pi)
+
+    def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """The point (n + 1,) of a great circle."""
+        return exponential_on_sphere(self.frame, q, v)[0]
+
+    def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """The velocity (n,) at p of the great circle to q; NaN for opposite points."""
+        return logarithm_on_sphere(self.frame, p, q)
 
 
 def exponential_on_sphere(frame: SphereFrame, q: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -12,7 +12,7 @@ from cases import further
 
 import connections as cn
 from connections.checks import ShapeError
-from connections.interop.geomstats.frames import HyperboloidFrame
+from connections.spaces.hyperboloid_frame import HyperboloidFrame
 
 CHART = cn.CoordinateFrame(2)
 START, END = np.array([0.1, -0.2, 0.3]), np.array([0.3, 0.1, 0.2])

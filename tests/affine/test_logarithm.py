@@ -19,7 +19,7 @@ from connections.affine.logarithms.search import shortest_geodesics
 from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
-from connections.interop.geomstats.frames import HyperboloidFrame
+from connections.spaces.hyperboloid_frame import HyperboloidFrame
 
 S3 = distances.sphere(3)
 TWO_SPHERES = distances.two_spheres()

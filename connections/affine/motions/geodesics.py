@@ -30,8 +30,8 @@ from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_of, momenta_of, motion_units, speed_of
 from connections.affine.symmetry import GroupAction
-from connections.checks import require_function, require_shape, require_type
-from connections.evaluation.boundary import Argument
+from connections.checks import NonFiniteError, require_function, require_shape, require_type
+from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.integration.solver import Options, Solver
 
@@ -220,12 +220,14 @@ def _feasible_flow(nabla: ConstrainedConnection, acceleration: Acceleration | No
 def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options: Unpack[Options]) -> Array:
     """exp_q0(v0), (..., nq): the geodesic of `nabla` after unit time.
 
+    It is integrated, unless the metric of a `LeviCivita` has it in closed form (`geometry.ClosedFormMetric`).
+
     Parameters
     ----------
     nabla : the connection.
     q0 : (..., nq) points.
     v0 : (..., n) frame components.
-    options : as for `geodesic`, without events and estimate.
+    options : as for `geodesic`, without events and estimate; with one of them the geodesic is integrated.
 
     Raises
     ------
@@ -242,5 +244,13 @@ def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options
     np.float64(2.718282)
     """
     Solver.of("exponential", options, without=("events", "estimate"))
+    require_type("nabla", nabla, AffineConnection)
+    closed = nabla.closed_form
+    if closed is not None and not options:
+        point = Argument("q0", q0, (nabla.frame.ambient_dim,))
+        try:
+            return evaluate(nabla, closed.exponential_at, point, Argument("v0", v0, (nabla.frame.dim,)))
+        except NonFiniteError:
+            pass  # the integration says where the geodesic leaves the space, or which argument is not finite
     end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]
     return end

@@ -1,7 +1,7 @@
 """Exact metrics of flat space, spheres and hyperbolic spaces, in geomstats' own coordinates.
 
 Spheres and hyperboloids stay in R^(n+1): q is geomstats' point, and the frame is orthonormal, so H = 1 and
-all of the geometry is in the brackets (`frames`).
+all of the geometry is in the brackets.
 """
 
 from __future__ import annotations
@@ -16,15 +16,14 @@ from connections.checks import MetricError, PointError
 from connections.geometry import (
     ConstantMetric,
     CoordinateFrame,
-    MatrixMetric,
     Metric,
     PullbackMetric,
     SphereFrame,
 )
 from connections.geometry.numerics.scales import POINT_TOLERANCE
-from connections.interop.geomstats.frames import HyperboloidFrame
 from connections.interop.geomstats.loading import as_numpy
 from connections.interop.geomstats.translation import Parametrization
+from connections.spaces import hyperbolic
 
 Exact = tuple[Metric, Parametrization, str]
 
@@ -79,41 +78,33 @@ def sphere_angles(space: Any) -> Exact:
 
 def hyperboloid(space: Any) -> Exact:
     """-x_0^2 + |x|^2 = -1 in R^(n+1), q = x, in the orthonormal frame that boosts carry from (1, 0)."""
-    frame = HyperboloidFrame(space.dim)
+    metric = hyperbolic(space.dim, "hyperboloid")
 
     def sample(rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(frame.project_at(jnp.asarray(rng.standard_normal(space.dim + 1))))
+        return np.asarray(metric.frame.project_at(jnp.asarray(rng.standard_normal(space.dim + 1))))
 
-    metric = ConstantMetric(frame, np.eye(space.dim))
-    return metric, same_coordinates(frame, sample), "the hyperboloid's embedding"
+    return metric, same_coordinates(metric.frame, sample), "the hyperboloid's embedding"
 
 
 def half_space(space: Any) -> Exact:
     """delta_ij / y^2 with y the last coordinate."""
-    frame = CoordinateFrame(space.dim)
-    identity = jnp.eye(space.dim)
 
     def sample(rng: np.random.Generator) -> np.ndarray:
         return np.append(rng.uniform(-1.0, 1.0, space.dim - 1), rng.uniform(0.5, 2.0))
 
-    metric = MatrixMetric(frame, lambda q: identity / jnp.where(q[-1] > 0.0, q[-1], jnp.nan) ** 2)
-    return metric, same_coordinates(frame, sample), "the Poincare half space"
+    metric = hyperbolic(space.dim, "half_space")
+    return metric, same_coordinates(metric.frame, sample), "the Poincare half space"
 
 
 def ball(space: Any) -> Exact:
     """4 delta_ij / (1 - |q|^2)^2."""
-    frame = CoordinateFrame(space.dim)
-    identity = jnp.eye(space.dim)
-
-    def matrix(q: jax.Array) -> jax.Array:
-        rest = 1.0 - q @ q
-        return 4.0 * identity / jnp.where(rest > 0.0, rest, jnp.nan) ** 2
 
     def sample(rng: np.random.Generator) -> np.ndarray:
         q: np.ndarray = rng.uniform(-0.6, 0.6, space.dim) / np.sqrt(space.dim)
         return q
 
-    return MatrixMetric(frame, matrix), same_coordinates(frame, sample), "the Poincare ball"
+    metric = hyperbolic(space.dim, "ball")
+    return metric, same_coordinates(metric.frame, sample), "the Poincare ball"
 
 
 def _unit(pole: Any, n: int) -> tuple[float, ...]:

@@ -87,6 +87,14 @@ MUTANTS = (
         "a motion under a force is that under the force of the call before",
     ),
     Mutant(
+        "closed-form-in-place-of-options",
+        "affine/motions/geodesics.py",
+        "if closed is not None and not options:",
+        "if closed is None and not options:",
+        ("spaces/test_closed_forms.py::test_far_and_near_points_of_the_half_space",),
+        "closed forms are not used, and those that are none fail",
+    ),
+    Mutant(
         "curvature-bracket-index",
         "affine/connection.py",
         'jnp.einsum("mij,lmk->lkij", s, Gamma)',

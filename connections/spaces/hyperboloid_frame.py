@@ -13,7 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.checks import require_finite
-from connections.geometry import FrameField
+from connections.geometry.frames import FrameField
 from connections.geometry.sphere import conformal_brackets
 
 

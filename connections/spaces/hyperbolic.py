@@ -1,0 +1,274 @@
+"""Hyperbolic space of curvature -1 in three models, each with its geodesics in closed form.
+
+Formulas are for one point, from which the isometries of the model carry them to all others: shifts and
+stretchings of the half space, Moebius' additions of the ball, boosts of the hyperboloid. With h =
+sinh^2(d / 2) of the distance d,
+
+    h = |q - p|^2 / (4 p_n q_n)                           half space, p_n > 0 the last coordinate
+      = |q - p|^2 / ((1 - |p|^2) (1 - |q|^2))             ball
+      = -(<p, q> + 1) / 2                                 hyperboloid, <p, p> = -p_0^2 + p_1^2 + ... = -1
+
+so that points close together lose no digits. Source: J. G. Ratcliffe, Foundations of Hyperbolic Manifolds
+(2019), chapters 3 and 4; Moebius' addition as in A. A. Ungar, Analytic Hyperbolic Geometry (2005), chapter 3.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from connections._jax import Array, ArrayLike
+from connections.checks import PointError, raise_at, require_choice, require_positive_int
+from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.parameters import PytreePartial
+from connections.geometry.closed_forms import ClosedFormMetric
+from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.frames import FrameField
+from connections.spaces.even_functions import asinhc, cosh, sinhc, tanhc
+from connections.spaces.hyperboloid_frame import HyperboloidFrame
+
+
+def hyperbolic(n: int, model: str = "half_space") -> ClosedFormMetric:
+    """The metric of hyperbolic space of n dimensions, of curvature -1.
+
+    Parameters
+    ----------
+    n : the dimension.
+    model : "half_space", delta_ij / q_n^2 where the last coordinate is positive; "ball", 4 delta_ij /
+        (1 - |q|^2)^2 where |q| < 1; "hyperboloid", the points of R^(n+1) with -q_0^2 + q_1^2 + ... = -1 and
+        q_0 > 0, in the orthonormal frame that boosts carry from (1, 0). `hyperbolic_map` leads from one to
+        another.
+
+    Raises
+    ------
+    ValueError : there is no such model, or no such dimension.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import connections as cn
+    >>> from connections import spaces
+    >>> plane = spaces.hyperbolic(2)
+    >>> float(cn.distance(plane, [0.0, 1.0], [3.0, 1.0]).round(6))
+    2.389526
+    >>> float(cn.mean(plane, [[-3.0, 1.0], [3.0, 1.0]]).q[1].round(6))  # the square root of ten
+    3.162278
+
+    Source: the text of the module.
+    """
+    require_positive_int("n", n)
+    require_choice("model", model, _MODELS)
+    metric: ClosedFormMetric = _MODELS[model](n)
+    return metric
+
+
+def hyperbolic_map(q: ArrayLike, source: str, target: str) -> Array:
+    """The point of one model that another model has at q: an isometry.
+
+    Parameters
+    ----------
+    q : (..., nq) points of the model `source`.
+    source, target : "half_space", "ball" or "hyperboloid", as for `hyperbolic`.
+
+    Raises
+    ------
+    ValueError : there is no such model. PointError : q is no point of the model. ShapeError, NonFiniteError.
+
+    Examples
+    --------
+    >>> from connections import spaces
+    >>> spaces.hyperbolic_map([0.0, 1.0], "half_space", "ball").round(9) + 0.0
+    array([0., 0.])
+    >>> spaces.hyperbolic_map([0.0, 0.5], "ball", "half_space").round(9) + 0.0
+    array([0., 3.])
+
+    Source: Ratcliffe, sections 4.2 and 4.5.
+    """
+    require_choice("source", source, _MODELS)
+    require_choice("target", target, _MODELS)
+    size = np.shape(q)[-1] if np.ndim(q) else 1
+    metric = _MODELS[source](max(size - (source == "hyperboloid"), 1))
+    at = PytreePartial(_mapped_at, metric, target)
+    found: Array = evaluate(metric, at, Argument("q", q, (metric.frame.ambient_dim,)))
+    return found
+
+
+# --- the models -------------------------------------------------------------------------------------------
+
+
+class _Hyperbolic(ClosedFormMetric):
+    """The curvature of all models. Each also has `to_hyperboloid_at` and `from_hyperboloid_at`."""
+
+    n: int
+
+    @property
+    def curvatures(self) -> tuple[float, float]:
+        """-1; of a line 0."""
+        return (-1.0, -1.0) if self.n > 1 else (0.0, 0.0)
+
+    @property
+    def injectivity_radius(self) -> float:
+        """Infinite: there is one geodesic between two points."""
+        return float(np.inf)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HalfSpaceMetric(_Hyperbolic):
+    """delta_ij / q_n^2 where q_n > 0."""
+
+    n: int
+    frame: FrameField = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", CoordinateFrame(self.n))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (n, n)."""
+        return jnp.eye(self.n) / q[-1] ** 2
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether the last coordinate is positive."""
+        return q[-1] > 0.0
+
+    def explain(self, q: ArrayLike) -> None:
+        """Raise `PointError` where the last coordinate is not positive."""
+        self.frame.explain(q)
+        if not np.asarray(q)[-1] > 0.0:
+            raise_at(PointError, "the last coordinate is not positive, as in the half space", q)
+
+    def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """(w_i S, 1) / D from (0, 1), w = v / q_n, D = cosh |w| - w_n S, S = sinh |w| / |w|."""
+        w = v / q[-1]
+        square, across, up = w @ w, w[:-1] @ w[:-1], w[-1]
+        S, far = sinhc(square), (up > 0.0) & (square > 1.0)
+        length = jnp.sqrt(jnp.where(far, square, 1.0))
+        # The difference of cosh and sinh, which are nearly equal on a long way up, written out.
+        upwards = jnp.exp(-length) + across * S / (length + jnp.where(far, up, 1.0))
+        D = jnp.where(far, upwards, cosh(square) - up * S)
+        return jnp.concatenate([q[:-1] + q[-1] * S / D * w[:-1], q[-1:] / D])
+
+    def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """d / sinh d times (x, (|x|^2 + y^2 - 1) / 2) / y, for the way from (0, 1) to (x, y)."""
+        x, y = (q[:-1] - p[:-1]) / p[-1], q[-1] / p[-1]
+        square, rise = x @ x, (q[-1] - p[-1]) / p[-1]
+        h = (square + rise**2) / (4.0 * y)
+        way = jnp.concatenate([x, (square + rise * (y + 1.0))[None] / 2.0])
+        v: jax.Array = asinhc(h) / jnp.sqrt(1.0 + h) * (p[-1] / y) * way
+        return jnp.where(y > 0.0, v, jnp.nan)
+
+    def to_hyperboloid_at(self, q: jax.Array) -> jax.Array:
+        """(|q|^2 + 1, 2 q_i, |q|^2 - 1) / (2 q_n), (n + 1,)."""
+        square = q @ q
+        ends = jnp.stack([square + 1.0, square - 1.0])
+        return jnp.concatenate([ends[:1], 2.0 * q[:-1], ends[1:]]) / (2.0 * q[-1])
+
+    @staticmethod
+    def from_hyperboloid_at(x: jax.Array) -> jax.Array:
+        """(x_i, 1) / (x_0 - x_n), (n,)."""
+        across = x[1:-1] @ x[1:-1]
+        # x_0 - x_n = (1 + |x_i|^2) / (x_0 + x_n), whichever is no difference
+        inverse = jnp.where(
+            x[-1] > 0.0, (x[0] + x[-1]) / (1.0 + across), 1.0 / (x[0] - jnp.minimum(x[-1], 0.0))
+        )
+        return jnp.concatenate([x[1:-1], jnp.ones(1)]) * inverse
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class BallMetric(_Hyperbolic):
+    """4 delta_ij / (1 - |q|^2)^2 where |q| < 1."""
+
+    n: int
+    frame: FrameField = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", CoordinateFrame(self.n))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """H(q), (n, n)."""
+        return 4.0 * jnp.eye(self.n) / (1.0 - q @ q) ** 2
+
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether |q| < 1."""
+        return q @ q < 1.0
+
+    def explain(self, q: ArrayLike) -> None:
+        """Raise `PointError` where |q| is not below one."""
+        self.frame.explain(q)
+        if not np.linalg.norm(np.asarray(q)) < 1.0:
+            raise_at(PointError, "the point is not in the ball: |q| is not below one", q)
+
+    def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """Moebius' sum of q and z = tanh(|v| / (1 - |q|^2)) v / |v|."""
+        rest = 1.0 - q @ q
+        z = tanhc(v @ v / rest**2) * v / rest
+        square, along = z @ z, 2.0 * (q @ z)
+        total: jax.Array = ((1.0 + along + square) * q + rest * z) / (1.0 + along + (1.0 - rest) * square)
+        return total
+
+    def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """d / 2 / tanh(d / 2) (1 - |p|^2) times Moebius' sum of -p and q, written in q - p."""
+        way, rest, left = q - p, 1.0 - p @ p, 1.0 - q @ q
+        square = way @ way
+        h = square / (rest * left)
+        v: jax.Array = asinhc(h) / jnp.sqrt(1.0 + h) * (rest * way - square * p) / left
+        return jnp.where(left > 0.0, v, jnp.nan)
+
+    def to_hyperboloid_at(self, q: jax.Array) -> jax.Array:
+        """(1 + |q|^2, 2 q) / (1 - |q|^2), (n + 1,)."""
+        square = q @ q
+        return jnp.concatenate([(1.0 + square)[None], 2.0 * q]) / (1.0 - square)
+
+    @staticmethod
+    def from_hyperboloid_at(x: jax.Array) -> jax.Array:
+        """x_i / (1 + x_0), (n,)."""
+        return x[1:] / (1.0 + x[0])
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class HyperboloidMetric(_Hyperbolic):
+    """The identity in the orthonormal frame of the hyperboloid."""
+
+    n: int
+    frame: HyperboloidFrame = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "frame", HyperboloidFrame(self.n))
+
+    def matrix_at(self, q: jax.Array) -> jax.Array:
+        """1, (n, n)."""
+        return jnp.eye(self.n)
+
+    def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """cosh |v| q + sinh |v| / |v| X v."""
+        square = v @ v
+        return self.frame.project_at(cosh(square) * q + sinhc(square) * (self.frame.matrix_at(q) @ v))
+
+    def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """d / sinh d times the components of q in the frame at p."""
+        across = self.frame.dual_at(p) @ q
+        return asinhc(across @ across) * across
+
+    def to_hyperboloid_at(self, q: jax.Array) -> jax.Array:
+        """q itself."""
+        return q
+
+    @staticmethod
+    def from_hyperboloid_at(x: jax.Array) -> jax.Array:
+        """x itself."""
+        return x
+
+
+_MODELS: dict[str, Any] = {
+    "half_space": HalfSpaceMetric,
+    "ball": BallMetric,
+    "hyperboloid": HyperboloidMetric,
+}
+
+
+def _mapped_at(metric: Any, target: str, q: jax.Array) -> jax.Array:
+    mapped: jax.Array = _MODELS[target].from_hyperboloid_at(metric.to_hyperboloid_at(q))
+    return mapped
