@@ -586,6 +586,17 @@ def is_whole(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool | np.timedelta64)
 
 
+def require_member(index: tuple[Any, ...], batch: tuple[int, ...]) -> None:
+    """Raise `TypeError` or `IndexError` unless these integers name a member of a batch.
+
+    JAX would clamp an index that is beyond the batch, and return the last member.
+    """
+    if not all(map(is_whole, index)):
+        raise TypeError(f"index: expected an integer for each batch axis, got {index}")
+    if len(index) != len(batch) or not all(-n <= i < n for i, n in zip(index, batch, strict=True)):
+        raise IndexError(f"index: there is no member at {index} in a batch {batch}")
+
+
 def require_positive_int(name: str, value: Any) -> None:
     """Raise `ShapeError` unless `value` is a positive integer."""
     if not is_whole(value) or value < 1:

@@ -64,6 +64,7 @@ JUDGES = {
     "audit_coriolis",
     "conjugate_times",
     "logarithms",
+    "Logarithms.member",
     "mean",
 } | {name for name in CALLS if ".check_" in name}
 

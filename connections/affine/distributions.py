@@ -327,7 +327,7 @@ class DistributionFrame(FrameField):
 
     @property
     def periods(self) -> tuple[float | None, ...]:
-        """Those of the metric's frame."""
+        """The periods of the coordinates of the metric's frame."""
         return self._base.periods
 
     def matrix_at(self, q: jax.Array) -> jax.Array:

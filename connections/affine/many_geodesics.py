@@ -26,6 +26,7 @@ from connections.checks import (
     as_number,
     is_traced,
     require_finite,
+    require_member,
     require_positive_int,
     require_type,
     require_untraced,
@@ -98,16 +99,19 @@ class Logarithms:
         conjugate = (self.nullities[..., :1] > 0).any(axis=-1)
         return np.asarray(conjugate | (self.ties > 1))
 
-    def member(self, index: Any) -> Logarithms:
+    def member(self, *index: int) -> Logarithms:
         """The geodesics between one of several pairs, those that were found.
 
         Parameters
         ----------
-        index : of the pair: an integer, or a tuple of integers for several axes.
+        index : one integer for each axis of the pairs.
+
+        Raises
+        ------
+        IndexError : the index is beyond the pairs.
         """
+        require_member(index, self.lengths.shape[:-1])
         found = np.isfinite(self.lengths[index])
-        if found.ndim != 1:
-            raise IndexError(f"index: expected one of the pairs {self.lengths.shape[:-1]}, got {index}")
         parts = (self.v, self.lengths, self.indices, self.nullities, self.shifts)
         return replace(self, **{name: part[index][found] for name, part in zip(_PARTS, parts, strict=True)})
 

@@ -135,6 +135,8 @@ def figure_path(
     >>> nabla = cn.LeviCivita(cn.PullbackMetric(cn.CoordinateFrame(2), saddle))
     >>> motion = cn.geodesic(nabla, [-1.0, -0.5], [1.0, 0.3], np.linspace(0.0, 2.0, 21))
     >>> figure = plots.figure_path(motion, saddle, ((-1, 1), (-1, 1)))
+    >>> len(figure.axes)
+    1
     """
     require_type("motion", motion, Motion)
     require_function("on", on, "q -> point (3,)")

@@ -18,7 +18,14 @@ from connections._figures import figure_of
 from connections._jax import Array
 from connections._labelled import xarray
 from connections.affine.motions.series import Names, Panels, Series, Units, series_of
-from connections.checks import as_array, html_table, is_traced, is_whole, require_finite, require_untraced
+from connections.checks import (
+    as_array,
+    html_table,
+    is_traced,
+    require_finite,
+    require_member,
+    require_untraced,
+)
 from connections.evaluation.boundary import as_given
 from connections.evaluation.describing import IN_TABLE, cut_to_width, short_text
 
@@ -173,12 +180,7 @@ class Motion:
         ------
         IndexError : the index is beyond the batch.
         """
-        batch = self.batch
-        if not all(map(is_whole, index)):
-            raise TypeError(f"index: expected an integer for each batch axis, got {index}")
-        if len(index) != len(batch) or not all(-n <= i < n for i, n in zip(index, batch, strict=True)):
-            # JAX would clamp the index and return the last motion.
-            raise IndexError(f"index: there is no member at {index} in a batch {batch}")
+        require_member(index, self.batch)
         given = {part.name: getattr(self, part.name) for part in fields(self)}
         shared = {"times"} if np.ndim(self.times) == 1 else set()
         parts = {

@@ -110,8 +110,8 @@ class RowsLog(LogSolver):
         """Initial rates qdot of the geodesics from `base_point` to `point`, (..., nq)."""
         frame = self.nabla.frame
         end, start = np.broadcast_arrays(points(frame, point), points(frame, base_point))
-        rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
-        v = flow.logarithms(self.nabla, *rows).reshape(*start.shape[:-1], frame.dim)
+        p, q = (array.reshape(-1, frame.ambient_dim) for array in (start, end))
+        v = flow.logarithms(self.nabla, p, q).reshape(*start.shape[:-1], frame.dim)
         return as_backend(push(frame, start, v))
 
 
@@ -216,11 +216,11 @@ class EquippedMetric(EquippedConnection, RiemannianMetric):
         """
         frame = self.nabla.frame
         start, end = np.broadcast_arrays(points(frame, point_a), points(frame, point_b))
-        rows = [array.reshape(-1, frame.ambient_dim) for array in (start, end)]
-        v = flow.logarithms(self._own, *rows)
+        p, q = (array.reshape(-1, frame.ambient_dim) for array in (start, end))
+        v = flow.logarithms(self._own, p, q)
         if self._own is not self.nabla:
-            flow.require_geodesics_of(self.nabla, self.metric, self._own, rows[0], v)
-        return as_backend(np.asarray(self.metric.inner(rows[0], v, v)).reshape(start.shape[:-1]))
+            flow.require_geodesics_of(self.nabla, self.metric, self._own, p, v)
+        return as_backend(np.asarray(self.metric.inner(p, v, v)).reshape(start.shape[:-1]))
 
     def _rates_at(self, q: jax.Array) -> jax.Array:
         dual = self.nabla.frame.dual_at(q)
