@@ -32,7 +32,7 @@ from connections.multibody.program.compiled_functions import compiled
 from connections.multibody.program.stepping import room_of_geodesic
 
 _NEAR = 1e-3  # miss, relative to the length, at which the search with loose tolerances ends
-_STEPS, _CORRECTIONS = 8, 6
+_STEPS, _CORRECTIONS = 12, 6
 _LARGEST_TURN = 0.5  # a step of Newton's method, relative to the length
 _FIRST, _LEAST = (1.0, 1 / 8), 1 / 64  # of the line, by which the target moves: two tries
 _MOST, _FEW = 512, 64  # steps of a geodesic that leads to q1, and of one that is tried
@@ -69,7 +69,7 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
 
     A robot without forces and gravity moves along geodesics: it gets from q0 to q1 in unit time if it begins
     with the velocity v. `connections.logarithm(model.connection, q0, q1)` searches in many directions, and so
-    may find a shorter one; it takes thirty times as long and more.
+    may find a shorter one; it takes fifty times as long and more.
 
     Parameters
     ----------
