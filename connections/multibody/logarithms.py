@@ -51,7 +51,7 @@ class Logarithm:
     --------
     >>> from connections import multibody as mb
     >>> robot = mb.example("arm")
-    >>> found = mb.logarithm(robot, robot.random(0), robot.random(1))
+    >>> found = mb.logarithm(robot, robot.neutral(), robot.neutral() + 0.5)
     >>> found.v.shape, bool(found.missed <= 1e-10 * found.length)
     ((6,), True)
     """
@@ -97,7 +97,8 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
     >>> import connections as cn
     >>> from connections import multibody as mb
     >>> robot = mb.example("quadruped")
-    >>> q0, q1 = robot.random(0), robot.random(1)
+    >>> q0 = robot.random(0)
+    >>> q1 = mb.displace(robot, q0, np.full(18, 0.5))
     >>> v = mb.logarithm(robot, q0, q1).v
     >>> there = cn.exponential(robot.connection, q0, v)
     >>> float(abs(mb.difference(robot, there, q1)).max().round(8))
