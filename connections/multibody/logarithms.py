@@ -4,8 +4,8 @@
 
 joint by joint as in `displacements`. One call makes the end and its derivative in the initial velocity
 (`kernels/geodesic_shots.py`). The search begins with the straight line q0 exp(s xi), s from 0 to 1. Where
-Newton's method does not lead to its end, the target moves along the line. A geodesic counts only if it is
-proven free of conjugate points (`affine/logarithms/conjugate.py`).
+Newton's method does not lead to its end, the target moves along the line, and then along the line from q1 to
+q0. A geodesic counts only if it is proven free of conjugate points (`affine/logarithms/conjugate.py`).
 """
 
 from __future__ import annotations
@@ -134,10 +134,11 @@ def logarithm(model: Model, q0: ArrayLike, q1: ArrayLike) -> Logarithm:
 
 
 class _Shot(NamedTuple):
-    """A geodesic at time 1: whether it arrived, q (nq,), its derivative by w (nv, nv), and its steps."""
+    """A geodesic at time 1: whether it arrived, q (nq,), v (nv,), d q / d w (nv, nv), and its steps."""
 
     ok: bool
     q: np.ndarray
+    v: np.ndarray
     J: np.ndarray
     pieces: AcceptedSteps
 
@@ -156,15 +157,18 @@ class _Shots:
         nq, nv = model.nq, model.nv
         self._room = np.empty(room_of_geodesic(nq, nv))
 
-    def run(self) -> str:
-        """Find w. Returns why there is none, or an empty text."""
+    def run(self, back: bool = False) -> str:
+        """Find w. Returns why there is none, or an empty text.
+
+        Where the search fails, the geodesic is sought from q1 to q0, which `back` is, and then turned round.
+        """
         if not self.w.any():
             return ""
         reason, root = _LOST, self._root_at(self._q1)
         round_off = self._round_off(root)
         longest = (1.0 + _KNOWN) * self._length_of_line()
-        for first in _FIRST:
-            found = self._in_stages(first, root, round_off)
+        for first in (*_FIRST, *(() if back else (0.0,))):
+            found = self._in_stages(first, root, round_off) if first else self._turned(root)
             if found is None:
                 continue
             w, J = found
@@ -186,6 +190,15 @@ class _Shots:
                 self.w = w
                 return ""
         return reason
+
+    def _turned(self, root: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """w of the geodesic that is found from q1 to q0, backwards, and the derivative of its end."""
+        other = _Shots(self._model, self._q1, self._q0)
+        if other.run(back=True):
+            return None
+        w = -self._root @ other._shot(other.w, TIGHT).v
+        shot = self._shot(w, LOOSE, True)
+        return (w, root @ shot.J) if shot.ok else None
 
     def _in_stages(
         self, first: float, root: np.ndarray, round_off: float
@@ -250,7 +263,9 @@ class _Shots:
         spread_of_steps, nothing = kept[:steps].reshape(steps, 8, *columns.shape), np.zeros((steps, 2, 0))
         rows = np.zeros(steps, dtype=int)
         t, h = times[:steps].T
-        return _Shot(ok, q, J, AcceptedSteps(rows, t, h, nothing, nothing, spread_of_steps))
+        return _Shot(
+            ok, q, out[nq : nq + nv], J, AcceptedSteps(rows, t, h, nothing, nothing, spread_of_steps)
+        )
 
     def _difference(self, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
         """`difference` without checks, (nv,)."""

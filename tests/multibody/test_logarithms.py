@@ -114,6 +114,14 @@ def test_what_passes_a_conjugate_point_is_no_logarithm():
         mb.logarithm(model, model.neutral(), turned[1])
 
 
+def test_what_is_found_from_the_other_end_is_turned_round():
+    arm = mb.example("arm")
+    q0, q1 = arm.random(94), arm.random(95)
+    assert _Shots(arm, q0, q1).run(back=True)  # the way there alone is not found
+    v = mb.logarithm(arm, q0, q1).v
+    np.testing.assert_allclose(end_of(arm, q0, v), q1, atol=1e-8)
+
+
 def test_rows_signs_of_quaternions_and_equal_points(rng):
     model = assemble(rng, (mb.Free, mb.Revolute), [-1, 0])
     q0, q1 = away(model, rng, 0.3)

@@ -12,6 +12,14 @@ MUTANTS = (
         "geodesics of robots may pass conjugate points",
     ),
     Mutant(
+        "robot-logarithm-not-turned",
+        "multibody/logarithms.py",
+        "w = -self._root @ other._shot(other.w, TIGHT).v",
+        "w = self._root @ other._shot(other.w, TIGHT).v",
+        ("multibody/test_logarithms.py::test_what_is_found_from_the_other_end_is_turned_round",),
+        "a geodesic that is found from the other end is followed further, not back",
+    ),
+    Mutant(
         "data-fixed-frame-lever",
         "multibody/in_jax/placed_recursions.py",
         "Ad = adjoint(R.T, -R.T @ placement[:3, 3])",
