@@ -222,9 +222,13 @@ def test_the_phase_plane_has_the_components_that_were_asked_for(rng):
     assert axes.get_aspect() == "auto" and a.plot_phase(0, ("q", 1)).axes[0].get_aspect() == 1.0
     many = motion(rng, (4,)).plot_phase(1, style="column")
     assert len({line.get_color() for line in many.axes[0].lines}) == 4
-    many.canvas.draw()  # the legend is within a narrow figure
-    box = many.legends[0].get_window_extent()
-    assert 0.0 <= box.x0 and box.x1 <= many.bbox.width
+    several = a.plot("q", style="column", label="from one metre")
+    for label in ("from half a metre", "from two metres"):
+        b.plot("q", axes=several, label=label)
+    for narrow in (many, several):
+        narrow.canvas.draw()  # the legend is within the figure
+        box = narrow.legends[0].get_window_extent()
+        assert 0.0 <= box.x0 and box.x1 <= narrow.bbox.width
 
 
 def sphere(q):

@@ -52,7 +52,7 @@ _NARROW, _TALL = 120.0, 40.0  # mm: a figure with one panel in a row; the height
 _COLUMNS = 4  # of a legend above a panel
 _FEW = 8  # members that a legend names; for more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
-_IN_AN_INCH = 11.5  # letters, of a figure that is narrower than such a line
+_LETTER, _HANDLE = 4.2, 9  # width of a letter of a legend, points; letters that a line beside it takes
 _TICK = 48  # letters below a bar, in three places
 
 
@@ -112,7 +112,7 @@ def figure_motion(
             if number == 0:
                 _name(each, panel, motion, str((units or {}).get("times", "s")), titled)
         if label is not None:
-            _name_motion(figure, label, number)
+            name_motion(figure, label, {"color": GREY, "linestyle": _MOTIONS[number % len(_MOTIONS)]})
         if motion.batch:
             name_members(figure, grid, motion)
     return figure
@@ -267,20 +267,31 @@ def _name(axes: Axes, panel: _Panel, motion: Motion, second: str, titled: bool) 
         axes.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.0, 1.0), frameon=False)
     else:
         above: Any = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "borderaxespad": 0.2}
-        columns = min(len(panel.chosen), _COLUMNS)
+        spec, names = axes.get_subplotspec(), [component_label(part, k, titled) for k in panel.chosen]
+        figure = axes.get_figure(root=True)
+        assert figure is not None  # it has not been removed
+        columns = min(_columns(figure, names, spec.get_geometry()[1] if spec else 1), _COLUMNS)
         axes.legend(ncols=columns, frameon=False, handlelength=1.4, columnspacing=1.0, **above)
 
 
-def _name_motion(figure: Figure, label: str, number: int) -> None:
-    """Add a motion to the legend of motions below the panels."""
+def name_motion(figure: Figure, label: str, look: Mapping[str, Any]) -> None:
+    """Add a motion to the legend of motions below the panels; `look` is that of its line."""
     from matplotlib.lines import Line2D
 
     lines = [handle for legend in figure.legends for handle in legend.legend_handles if handle is not None]
     for legend in list(figure.legends):
         legend.remove()
-    lines.append(Line2D([], [], color=GREY, linestyle=_MOTIONS[number % len(_MOTIONS)], label=label))
+    lines.append(Line2D([], [], label=label, **look))
     loc: Any = "outside lower center" if figure.get_layout_engine() is not None else "lower center"
-    figure.legend(handles=lines, loc=loc, ncols=min(len(lines), _COLUMNS), frameon=False)
+    columns = min(_columns(figure, [str(line.get_label()) for line in lines]), _COLUMNS)
+    figure.legend(handles=lines, loc=loc, ncols=columns, frameon=False)
+
+
+def _columns(figure: Figure, names: Sequence[str], parts: int = 1) -> int:
+    """The number of columns of a legend, within a part of the figure's width, with rows of equal length."""
+    width, count = 72.0 * figure.get_size_inches()[0] / parts, len(names)
+    most = max(1, min(count, int(width // (_LETTER * (_HANDLE + max(map(len, names)))))))
+    return -(-count // -(-count // most))
 
 
 def _draw_desired(axes: Axes, motion: Any, chosen: Sequence[int]) -> None:
@@ -361,7 +372,5 @@ def name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
             bar.set_ticks(shown, labels=[names[k] for k in shown], fontsize=8)
         return
     lines = [Line2D([], [], color=member_color(k, count), label=name) for k, name in enumerate(names)]
-    letters = min(_LETTERS, int(_IN_AN_INCH * figure.get_size_inches()[0]))
-    columns = max(1, min(count, letters // (4 + max(map(len, names)))))
-    columns = -(-count // -(-count // columns))  # rows of equal length
+    columns = _columns(figure, names)
     figure.legend(handles=lines, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)

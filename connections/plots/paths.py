@@ -34,7 +34,14 @@ from connections.plots.canvas import (
     settings_of,
     width_of,
 )
-from connections.plots.motions import axis_label, given_axes, member_color, name_members, with_events
+from connections.plots.motions import (
+    axis_label,
+    given_axes,
+    member_color,
+    name_members,
+    name_motion,
+    with_events,
+)
 
 _MARK = "path"  # in a curve's gid
 _SHARE, _TALL = 0.75, 90.0  # height of a figure, relative to its width, and the most for a paper, mm
@@ -233,18 +240,10 @@ def _draw(
 
 def _name(figure: Figure, axes: Axes, motion: Motion, label: str | None, number: int) -> None:
     """The legend of motions or members below the axes."""
-    from matplotlib.lines import Line2D
-
     if motion.batch:
         name_members(figure, [axes], motion)
-    if label is None:
-        return
-    lines = [handle for legend in figure.legends for handle in legend.legend_handles if handle is not None]
-    for legend in list(figure.legends):
-        legend.remove()
-    lines.append(Line2D([], [], color=color(number), label=require_text("label", label)))
-    loc: Any = "outside lower center"
-    figure.legend(handles=lines, loc=loc, ncols=min(len(lines), 4), frameon=False)
+    if label is not None:
+        name_motion(figure, require_text("label", label), {"color": color(number)})
 
 
 # --- private: space -----------------------------------------------------------------------------------------
