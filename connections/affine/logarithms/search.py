@@ -351,7 +351,7 @@ class _Search:
         for _ in range(_NEWTON_STEPS):
             if not len(todo):
                 break
-            trial = _Guesses(pair[todo], _displaced(w[todo], -damping[todo, None] * step[todo]))
+            trial = _Guesses(pair[todo], w[todo] - damping[todo, None] * step[todo])
             correction, size, _ = self._shot(trial, end.take(todo), LOOSE)
             better = size < (1.0 - 0.25 * damping[todo]) * miss[todo]
             up = todo[better]
