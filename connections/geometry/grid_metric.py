@@ -67,11 +67,15 @@ class GridMetric(Metric):
     noise : instead of `smoothing`, the known standard deviation of the errors of samples: of the entries of
         H's error in a basis in which the sample is the unit matrix (0.01: errors of one percent).
 
+    periods : as for `CoordinateFrame`: along such an axis the samples are those of one period, without the
+        first one again, and the splines are periodic.
+
     Raises
     ------
-    TypeError, ShapeError, NonFiniteError : an axis or `values` is none; or `values` are traced, and
-        smoothing has to be chosen by them.
-    ValueError : an axis does not increase; smoothing is negative, noise not positive, or both are given.
+    TypeError, ShapeError, NonFiniteError : an axis, `periods` or `values` is none; or `values` are traced,
+        and smoothing has to be chosen by them.
+    ValueError : an axis does not increase, or spans its period; smoothing is negative, noise not positive, or
+        both are given.
     MetricError : a sample is not symmetric positive definite. Each names the entry.
 
     Examples
@@ -114,20 +118,23 @@ class GridMetric(Metric):
         values: ArrayLike,
         smoothing: ArrayLike | str | None = None,
         noise: float | None = None,
+        periods: Any = None,
     ) -> None:
         grid = _checked_axes(axes)
         n, sizes = len(grid), tuple(len(axis) for axis in grid)
+        frame = CoordinateFrame(n, periods)
+        _require_room(grid, frame.periods)
         H = _checked_values(values, (*sizes, n, n))
         parts = _parts_of(H)
-        splines = of_counts(grid, _counts(grid, parts, smoothing, noise))
+        splines = of_counts(grid, _counts(grid, frame.periods, parts, smoothing, noise), frame.periods)
         by: Any = jnp if isinstance(parts, jax.Array) else np
         for number, along in enumerate(splines):
             parts = applied(along.operator, parts, number, by)
         begins, lengths, pieces = zip(*map(padded, splines), strict=True)
         more = [(0, len(b) - len(along.begins)) for b, along in zip(begins, splines, strict=True)]
         for name, value in (
-            ("frame", CoordinateFrame(n)),
-            ("_axes", tuple(_with_ends(axis) for axis in grid)),
+            ("frame", frame),
+            ("_axes", tuple(map(_with_ends, grid, frame.periods))),
             ("_begins", begins),
             ("_lengths", lengths),
             ("_pieces", pieces),
@@ -144,12 +151,12 @@ class GridMetric(Metric):
     @property
     def knots(self) -> tuple[np.ndarray, ...]:
         """The coordinates at which pieces of the splines begin, along each axis, and the last one ends."""
-        pairs = zip(self._begins, self.axes, strict=True)
-        return tuple(np.append(begins[begins < axis[-1]], axis[-1]) for begins, axis in pairs)
+        pairs = zip(self._begins, self._axes, strict=True)
+        return tuple(np.append(begins[begins < axis[0]], axis[0]) for begins, axis in pairs)
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """M D M^T, (n, n); NaN outside of the grid."""
-        n, block = self.frame.dim, jnp.asarray(self._coefficients)
+        n, block, q = self.frame.dim, jnp.asarray(self._coefficients), self._on_axes(q)
         weights, starts = [], []
         for x, *tables in zip(q, self._begins, self._lengths, self._pieces, strict=True):
             begins, lengths, pieces = map(jnp.asarray, tables)
@@ -179,18 +186,27 @@ class GridMetric(Metric):
     def explain(self, q: ArrayLike) -> None:
         """Raise the error that names the coordinate outside of the grid; do nothing if there is none."""
         require_finite("q", q)
-        for i, (x, first, last) in enumerate(zip(np.asarray(q), *self._ends(), strict=True)):
+        here = np.asarray(self._on_axes(jnp.asarray(q)))
+        for i, (x, first, last) in enumerate(zip(here, *self._ends(), strict=True)):
             slack = _MARGIN * (last - first)
             if not first - slack <= x <= last + slack:
                 span = f"[{first:g}, {last:g}] along this axis"
                 raise PointError(f"q[{i}] = {x:g} is outside of the metric's grid, {span}")
+
+    def _on_axes(self, q: jax.Array) -> jax.Array:
+        """q by whole periods on the axes."""
+        if not any(self.frame.periods):
+            return q
+        first, last = self._ends()
+        turning = np.array([period is not None for period in self.frame.periods])
+        return q - (last - first) * jnp.where(turning, jnp.floor((q - first) / (last - first)), 0.0)
 
     def _ends(self) -> tuple[jax.Array, jax.Array]:
         return jnp.stack([axis[1] for axis in self._axes]), jnp.stack([axis[0] for axis in self._axes])
 
     def _inside(self, q: jax.Array, margin: Any) -> jax.Array:
         """Whether q is on the grid, or beside it by less than the margin, relative to the axes."""
-        first, last = self._ends()
+        q, (first, last) = self._on_axes(q), self._ends()
         slack = margin * (last - first)
         inside: jax.Array = jnp.all((q >= first - slack) & (q <= last + slack))
         return inside
@@ -276,14 +292,24 @@ def _parts_of(H: Any) -> Any:
     return by.concatenate([2.0 * by.log(diagonal), (L / diagonal[..., None, :])[..., rows, columns]], axis=-1)
 
 
-def _with_ends(axis: np.ndarray) -> np.ndarray:
-    """The last coordinate, all of them, and NaN as padding: grids of similar sizes have one structure."""
+def _with_ends(axis: np.ndarray, period: float | None) -> np.ndarray:
+    """Where the axis ends, all coordinates, and NaN as padding: grids of similar sizes have one structure."""
     whole = np.full(capacity(len(axis)) + 1, np.nan)
-    whole[0], whole[1 : len(axis) + 1] = axis[-1], axis
+    whole[0], whole[1 : len(axis) + 1] = axis[-1] if period is None else axis[0] + period, axis
     return whole
 
 
-def _counts(axes: tuple[np.ndarray, ...], parts: Any, smoothing: Any, noise: Any) -> tuple[int, ...]:
+def _require_room(axes: tuple[np.ndarray, ...], periods: tuple[float | None, ...]) -> None:
+    """Raise `ValueError` unless the samples of an axis with a period are within one."""
+    for i, (axis, period) in enumerate(zip(axes, periods, strict=True)):
+        if period is not None and not axis[-1] - axis[0] < period * (1.0 - _MARGIN):
+            what = f"spans {axis[-1] - axis[0]:g}, the period is {period:g}"
+            raise ValueError(f"axes[{i}] {what}: leave out what is a period after the first sample")
+
+
+def _counts(
+    axes: tuple[np.ndarray, ...], periods: tuple[float | None, ...], parts: Any, smoothing: Any, noise: Any
+) -> tuple[int, ...]:
     """The numbers of the splines' coefficients along each axis; N where they lead through the samples."""
     if smoothing is not None and noise is not None:
         raise ValueError("noise: give smoothing or noise, not both")
@@ -300,11 +326,11 @@ def _counts(axes: tuple[np.ndarray, ...], parts: Any, smoothing: Any, noise: Any
             raise ShapeError("smoothing", (len(axes),), lengths.shape)
         if (lengths < 0.0).any():
             raise ValueError(f"smoothing: expected lengths >= 0, got {lengths.min():g}")
-        return tuple(map(counts_of, axes, np.broadcast_to(lengths, len(axes)).tolist()))
+        return tuple(map(counts_of, axes, np.broadcast_to(lengths, len(axes)).tolist(), periods))
     elif smoothing != "gcv":
         raise ValueError(f'smoothing: expected "gcv" or a length >= 0, got {smoothing!r}')
     require_untraced(values=parts)
-    return chosen_counts(axes, parts, _Whitening(parts, len(axes)), noise)
+    return chosen_counts(axes, periods, parts, _Whitening(parts, len(axes)), noise)
 
 
 class _Whitening:

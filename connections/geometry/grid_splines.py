@@ -76,22 +76,36 @@ def fitted(t: np.ndarray, count: int) -> Along:
     return _along(knots, np.linalg.solve(BSpline.design_matrix(at, whole, DEGREE).toarray(), values))
 
 
-def counts_of(t: np.ndarray, distance: float) -> int:
+def periodic(t: np.ndarray, period: float, count: int) -> Along:
+    """The splines with `count` pieces and coefficients in a period, by least squares of samples at t (N,)."""
+    knots, closed, values = _closed(t, period, count)
+    return _along(knots, closed @ np.linalg.pinv(values))
+
+
+def counts_of(t: np.ndarray, distance: float, period: float | None = None) -> int:
     """The number of coefficients of pieces about as long as `distance`; N if samples are as far apart."""
+    if period is not None:
+        return len(t) if distance * len(t) <= period else max(round(period / distance), 1)
     pieces = (t[-1] - t[0]) / distance if distance > 0.0 else np.inf
     return len(t) if pieces > len(t) - DEGREE - 1 else max(round(pieces), 1) + DEGREE
 
 
-def of_counts(axes: Sequence[np.ndarray], counts: Sequence[int]) -> list[Along]:
+def of_counts(
+    axes: Sequence[np.ndarray], counts: Sequence[int], periods: Sequence[float | None]
+) -> list[Along]:
     """The splines along each axis: through all samples where there are as many coefficients."""
-    return [
-        fitted(t, count) if count < len(t) else interpolating(t)
-        for t, count in zip(axes, counts, strict=True)
-    ]
+    found = []
+    for t, count, period in zip(axes, counts, periods, strict=True):
+        if period is not None:
+            found.append(periodic(t, period, count))
+        else:
+            found.append(fitted(t, count) if count < len(t) else interpolating(t))
+    return found
 
 
 def chosen_counts(
     axes: Sequence[np.ndarray],
+    periods: Sequence[float | None],
     samples: np.ndarray,
     whitened: Callable[[np.ndarray], np.ndarray],
     noise: float | None,
@@ -100,12 +114,15 @@ def chosen_counts(
 
     Parameters
     ----------
-    axes : n arrays (N_i,). samples : (N_1, ..., N_n, k).
+    axes : n arrays (N_i,). periods : n of them, or None. samples : (N_1, ..., N_n, k).
     whitened : residuals of the samples -> numbers of one standard deviation.
     noise : their standard deviation, or None if it is not known.
     """
     sizes = [len(t) for t in axes]
-    bases = [{count: _basis(t, count) for count in _candidates(len(t), noise)} for t in axes]
+    bases = [
+        {count: _basis(t, count, period) for count in _candidates(len(t), noise)}
+        for t, period in zip(axes, periods, strict=True)
+    ]
 
     def cost(counts: tuple[int, ...]) -> float:
         share = math.prod(counts) / math.prod(sizes)
@@ -185,6 +202,22 @@ def _along(knots: np.ndarray, operator: np.ndarray) -> Along:
     return Along(knots[:-1], lengths, pieces, operator)
 
 
+def _closed(t: np.ndarray, period: float, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Breakpoints (P + 1,), coefficients (P + 5, P) of periodic splines, and their values at t, (N, P)."""
+    from scipy.interpolate import BSpline
+    from scipy.linalg import null_space
+
+    knots = _quantiles(np.append(t, t[0] + period), count)
+    whole = np.pad(knots, DEGREE, mode="edge")
+    each = BSpline(whole, np.eye(count + DEGREE), DEGREE)
+    length = period / count
+    jumps = [each(knots[[0, -1]])] + [
+        each.derivative(order)(knots[[0, -1]]) * length**order for order in range(1, DEGREE)
+    ]
+    closed = null_space(np.array([end - begin for begin, end in jumps]))
+    return knots, closed, BSpline.design_matrix(t, whole, DEGREE).toarray() @ closed
+
+
 def _end_weights(t: np.ndarray) -> np.ndarray:
     """Weights (2, N) of the first and the second derivative at t[0] of the polynomial through samples there.
 
@@ -219,13 +252,15 @@ def _candidates(size: int, noise: float | None) -> list[int]:
     return counts if noise is None else [*counts, size]
 
 
-def _basis(t: np.ndarray, count: int) -> np.ndarray:
+def _basis(t: np.ndarray, count: int, period: float | None) -> np.ndarray:
     """Orthonormal columns (N, count) that span the values of the splines at t (N,)."""
     from scipy.interpolate import BSpline
 
     if count == len(t):
         return np.eye(count)
-    if count <= DEGREE:
+    if period is not None:
+        columns = _closed(t, period, count)[2]
+    elif count <= DEGREE:
         columns = np.polynomial.legendre.legvander(2.0 * (t - t[0]) / (t[-1] - t[0]) - 1.0, count - 1)
     else:
         knots = np.pad(_quantiles(t, count - DEGREE), DEGREE, mode="edge")

@@ -317,3 +317,59 @@ def changed(place, matrix):
 def test_bad_input_is_named(call, error, message):
     with pytest.raises(error, match=message):
         call()
+
+
+def _of_a_skew_torus(q, by=np):
+    """H (..., 2, 2), of the periods 2 pi."""
+    off = 0.3 * by.cos(q[..., 0])
+    diagonal = 1.5 + 0.2 * by.sin(q[..., 1]), (2.0 + by.cos(q[..., 0])) ** 2
+    return by.stack([by.stack([diagonal[0], off], -1), by.stack([off, diagonal[1]], -1)], -1)
+
+
+def test_axes_with_periods(rng):
+    """Errors fall with the same powers everywhere, also between the last sample and the first one."""
+    turn, q = 2.0 * np.pi, rng.uniform(-9.0, 9.0, (40, 2))
+    q[:4] = [[0.01, 0.31], [-0.01, 0.29], [0.0, 0.3], [-0.1, 1.0]]
+    frame = cn.CoordinateFrame(2, periods=(turn, turn))
+    exact = cn.MatrixMetric(frame, lambda q: _of_a_skew_torus(q, jnp))
+    expected = cn.LeviCivita(exact).coefficients(q)
+    errors = []
+    for count in (16, 32):
+        axes = [np.linspace(0.0, turn, count, endpoint=False) + begin for begin in (0.0, 0.3)]
+        samples = _of_a_skew_torus(np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1))
+        metric = cn.GridMetric(axes, samples, periods=(turn, turn))
+        H = [np.abs(metric.matrix(p) - _of_a_skew_torus(p)).max() for p in (q, q + turn)]
+        assert metric.frame == frame and H[1] == pytest.approx(H[0], rel=1e-6)
+        errors.append([H[0], np.abs(cn.LeviCivita(metric).coefficients(q) - expected).max()])
+    gains = np.array(errors[0]) / errors[1]
+    assert gains[0] > 2.0**5.5 and gains[1] > 2.0**4 and errors[1][1] < 1e-4
+    smooth = cn.GridMetric(axes, samples, 1.0, periods=(turn, turn))
+    assert [len(knots) for knots in smooth.knots] == [7, 7] and smooth.valid_at(q[0])
+    assert not np.isfinite(cn.GridMetric(axes, samples).matrix_at(jnp.array([-0.1, 1.0]))).any()  # control
+
+
+@pytest.mark.parametrize(
+    ("periods", "error", "words"),
+    [
+        ((2.0, None), ValueError, r"axes\[0\] spans 3, the period is 2"),
+        ((3.0, None), ValueError, r"axes\[0\] spans 3, the period is 3: leave out"),
+        ((-4.0, None), ValueError, r"periods\[0\]"),
+        ((4.0,), ShapeError, "periods"),
+    ],
+)
+def test_periods_of_axes_that_are_none_are_named(periods, error, words):
+    axis = np.arange(4.0)
+    with pytest.raises(error, match=words):
+        cn.GridMetric([axis, axis], np.broadcast_to(np.eye(2), (4, 4, 2, 2)), periods=periods)
+
+
+@pytest.mark.further
+def test_logarithms_on_a_grid_with_a_period():
+    """A torus of revolution: along the outer equator, the short way."""
+    turn = 2.0 * np.pi
+    axis = np.linspace(0.0, turn, 24, endpoint=False)
+    values = np.zeros((24, 4, 2, 2))
+    values[..., 0, 0], values[..., 1, 1] = 1.0, (2.0 + np.cos(axis)[:, None]) ** 2
+    metric = cn.GridMetric([axis, axis[::6]], values, periods=(turn, turn))
+    v = cn.logarithm(cn.LeviCivita(metric), [0.0, 0.0], [turn, turn - 1.0])
+    np.testing.assert_allclose(v, [0.0, -1.0], atol=1e-8)

@@ -5,6 +5,14 @@ from tests.mutants.mutant import Mutant
 MUTANTS = (
     # engines, evaluation
     Mutant(
+        "periodic-splines-with-a-kink",
+        "geometry/grid_splines.py",
+        "closed = null_space(np.array([end - begin for begin, end in jumps]))",
+        "closed = null_space(np.array([end - begin for begin, end in jumps] + [jumps[1][0]]))",
+        ("geometry/test_grid_metric.py::test_axes_with_periods",),
+        "splines along an axis with a period are level where it begins",
+    ),
+    Mutant(
         "nearest-representative-away",
         "geometry/coordinate_frame.py",
         "return q - period * turns",
