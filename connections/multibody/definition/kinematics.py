@@ -361,6 +361,7 @@ def product_of_frames(joints: Sequence[Joint], names: Sequence[str]) -> FrameFie
         if isinstance(frame, SO3Frame | SE3Frame):
             frame = type(frame)(f"joint '{name}'")
         if isinstance(frame, CoordinateFrame) and frames and isinstance(frames[-1], CoordinateFrame):
-            frame = CoordinateFrame(frames.pop().dim + frame.dim)
+            before = frames.pop()
+            frame = CoordinateFrame(before.dim + frame.dim, before.periods + frame.periods)
         frames.append(frame)
     return frames[0] if len(frames) == 1 else ProductFrame(*frames)
