@@ -259,9 +259,10 @@ def kept(owner: Any, what: Any, things: tuple[Any, ...], make: Callable[[], Valu
     what : its name in the cache, compared by value. things : on which it depends, compared by `identities`.
     """
     key, known = identities(things), cache_of(owner)
-    if what not in known or known[what][0] != key:
-        known[what] = key, make(), things  # which are held, so that no others get their ids
-    value: Value = known[what][1]
+    found = known.get(what)  # read once: another thread may replace it
+    if found is None or found[0] != key:
+        found = known[what] = key, make(), things  # which are held, so that no others get their ids
+    value: Value = found[1]
     return value
 
 

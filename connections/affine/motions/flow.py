@@ -478,9 +478,9 @@ class Trajectories(Parametrized):
         The last ones that JAX has compiled are kept: to find them anew takes as long as a short motion.
         """
         key = recipe.function, identities(recipe.things), stiff, tuple(row.shape[1:] for row in rows)
-        known = cache_of(self)
-        if Flow in known and known[Flow][0] == key:
-            found: tuple[Flow[Any], JaxMotions] = known[Flow][1]
+        last = cache_of(self).get(Flow)
+        if last is not None and last[0] == key:
+            found: tuple[Flow[Any], JaxMotions] = last[1]
             return found
         flow = recipe()
         if stiff:
@@ -489,7 +489,8 @@ class Trajectories(Parametrized):
             return flow, HostMotions(flow.host)
         layout = flow.layout(*(row[0] for row in rows))
         motions = JaxMotions(PytreePartial(motion_of, self, recipe), layout, stiff)
-        known[Flow] = key, (flow, motions), recipe  # which holds the things, so that no others get their ids
+        # With the recipe, which holds the things, so that no others get their ids.
+        cache_of(self)[Flow] = key, (flow, motions), recipe
         return flow, motions
 
     def _raise(
