@@ -12,7 +12,7 @@ CODE = {
     "tutorial_robot.md": 7,
     "tutorial_vehicle.md": 8,
     "choose.md": 2,
-    "clarifications.md": 6,
+    "clarifications.md": 7,
     "coming_from.md": 2,
 }
 

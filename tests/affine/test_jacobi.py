@@ -413,4 +413,4 @@ def test_stability_against_single_planes(start):
 
 @pytest.mark.further
 def test_the_page():
-    run_page("jacobi_fields.md", blocks=6)
+    run_page("jacobi_fields.md", blocks=7)
