@@ -28,7 +28,8 @@ DEGREE = 5
 _END_DEGREE = 8  # of the polynomials that give derivatives at both ends
 _STEEPEST = 400.0  # their largest sum of weights, in units of the first interval; 358 for equal intervals
 _COST, _COST_OF_KNOWN_NOISE = 1.4, 4.0  # of a coefficient
-_SWEEPS = 20  # over the axes, to choose the numbers of coefficients
+_SWEEPS = 40  # over the axes, to choose numbers of coefficients
+_NEAR, _MANY = 4, 20  # so many more and less are tried at once; many candidates
 _NEVER = np.finfo(np.float64).max  # the coordinate at which unused pieces begin
 
 
@@ -119,47 +120,50 @@ def chosen_counts(
     noise : their standard deviation, or None if it is not known.
     """
     sizes = [len(t) for t in axes]
-    bases = [
-        {count: _basis(t, count, period) for count in _candidates(len(t), noise)}
-        for t, period in zip(axes, periods, strict=True)
-    ]
-
-    def cost(counts: tuple[int, ...]) -> float:
-        share = math.prod(counts) / math.prod(sizes)
-        if noise is None and _COST * share >= 1.0:
-            return np.inf
-        smooth = samples
-        for axis, count in enumerate(counts):
-            smooth = applied(bases[axis][count].T, smooth, axis)
-        for axis, count in enumerate(counts):
-            smooth = applied(bases[axis][count], smooth, axis)
-        size = float(np.mean(whitened(samples - smooth) ** 2))
-        if noise is None:
-            return size / (1.0 - _COST * share) ** 2
-        return size + _COST_OF_KNOWN_NOISE * noise**2 * share
-
+    candidates = [_candidates(size, noise) for size in sizes]
+    bases: dict[tuple[int, int], np.ndarray] = {}
     known: dict[tuple[int, ...], float] = {}
 
-    def better(counts: tuple[int, ...], axis: int) -> tuple[int, ...]:
-        tried = [(*counts[:axis], count, *counts[axis + 1 :]) for count in bases[axis]]
-        for each in tried:
-            if each not in known:
-                known[each] = cost(each)
-        return min(tried, key=known.__getitem__)
+    def smoothed(counts: tuple[int, ...]) -> np.ndarray:
+        smooth = samples
+        for pair in enumerate(counts):
+            if pair not in bases:
+                bases[pair] = _basis(axes[pair[0]], pair[1], periods[pair[0]])
+            smooth = applied(bases[pair].T, smooth, pair[0])
+        for pair in enumerate(counts):
+            smooth = applied(bases[pair], smooth, pair[0])
+        return smooth
 
-    best = None
-    for start in ("least", "most"):  # from both ends, because there may be several minima
-        counts = tuple(min(DEGREE, *base) if start == "least" else max(base) for base in bases)
+    def cost(counts: tuple[int, ...]) -> float:
+        if counts not in known:
+            share = math.prod(counts) / math.prod(sizes)
+            if noise is None and _COST * share >= 1.0:
+                return np.inf
+            size = float(np.mean(whitened(samples - smoothed(counts)) ** 2))
+            if noise is None:
+                known[counts] = size / (1.0 - _COST * share) ** 2
+            else:
+                known[counts] = size + _COST_OF_KNOWN_NOISE * noise**2 * share
+        return known[counts]
+
+    def descended(places: tuple[int, ...]) -> tuple[int, ...]:
+        """The numbers of coefficients that are better than those nearby along each axis."""
         for _ in range(_SWEEPS):
-            before = counts
-            for axis in range(len(axes)):
-                counts = better(counts, axis)
-            if counts == before:
+            before = places
+            for axis, base in enumerate(candidates):
+                near = range(max(places[axis] - _NEAR, 0), min(places[axis] + _NEAR + 1, len(base)))
+                tried = [(*places[:axis], place, *places[axis + 1 :]) for place in near]
+                places = min(tried, key=lambda each: cost(counts_at(each)))
+            if places == before:
                 break
-        if best is None or known[counts] < known[best]:
-            best = counts
-    assert best is not None
-    return best
+        return counts_at(places)
+
+    def counts_at(places: tuple[int, ...]) -> tuple[int, ...]:
+        return tuple(base[place] for base, place in zip(candidates, places, strict=True))
+
+    # From a few coefficients, and from many, because there may be several minima.
+    starts = [tuple(min(len(base) - 1, most) for base in candidates) for most in (DEGREE, _MANY)]
+    return min(map(descended, starts), key=cost)
 
 
 def padded(along: Along) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -247,8 +251,8 @@ def _least_squares(x: np.ndarray, count: int) -> np.ndarray:
 
 
 def _candidates(size: int, noise: float | None) -> list[int]:
-    """Numbers of coefficients that are tried: all up to 16, then some."""
-    counts = [count for count in range(1, size) if count <= 16 or count % (count // 8) == 0]
+    """Numbers of coefficients that are tried: all up to 12, then about seven for each power of two."""
+    counts = [count for count in range(1, size) if count <= 12 or count % (count // 6) == 0]
     return counts if noise is None else [*counts, size]
 
 

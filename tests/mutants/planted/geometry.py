@@ -115,8 +115,8 @@ MUTANTS = (
     Mutant(
         "grid-noise-is-followed",
         "geometry/grid_splines.py",
-        "return size / (1.0 - _COST * share) ** 2",
-        "return size / (1.0 + _COST * share) ** 2",
+        "known[counts] = size / (1.0 - _COST * share) ** 2",
+        "known[counts] = size / (1.0 + _COST * share) ** 2",
         ("geometry/test_grid_metric.py::test_noise_that_is_smoothed_spoils_no_curvature",),
         "as many coefficients as possible are chosen",
     ),
