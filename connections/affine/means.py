@@ -28,6 +28,7 @@ from connections.checks import (
     require_untraced,
 )
 from connections.evaluation.boundary import require_admissible
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.metrics import ConstantMetric, Metric, require_definite
 from connections.geometry.sphere import SphereFrame
@@ -104,8 +105,9 @@ def mean(
     points : (..., N, nq).
     weights : (..., N), positive; by default all equal.
     start : (..., nq) where the search begins; by default the first point.
-    curvature, injectivity_radius : K and inj, both or none; inj may be infinite. Known without them are those
-        of constant metrics on coordinates, with periods and without, and of round spheres.
+    curvature, injectivity_radius : K and inj, both or none; inj may be infinite. They are known of metrics
+        with closed forms (`ClosedFormMetric`), of constant ones on coordinates, with periods and without, and
+        of round spheres.
 
     Returns
     -------
@@ -259,7 +261,9 @@ def _radius_of_one_mean(metric: Metric, curvature: float | None, inj: float | No
 
 
 def _known_bounds(metric: Metric) -> tuple[float, float] | None:
-    """The curvature and the injectivity radius of a metric with constant curvature that has a simple form."""
+    """The largest sectional curvature and the injectivity radius, where they are known."""
+    if isinstance(metric, ClosedFormMetric):
+        return metric.curvatures[1], metric.injectivity_radius
     if not isinstance(metric, ConstantMetric):
         return None
     frame, H = metric.frame, np.asarray(metric.H)

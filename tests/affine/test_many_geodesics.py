@@ -9,6 +9,7 @@ import pytest
 from scipy.optimize import minimize
 
 import connections as cn
+from connections import spaces
 from connections.checks import ConvergenceError, ShapeError
 
 PLANE = cn.CoordinateFrame(2)
@@ -170,6 +171,8 @@ def test_the_radius_within_which_a_mean_is_the_only_one():
     assert (
         bounded.radius == pytest.approx(np.pi / 4.0) and not bounded.is_unique
     )  # control: they are 0.88 away
+    plane = spaces.hyperbolic(2)
+    assert cn.mean(plane, points).is_unique and cn.mean(plane, points).radius == np.inf
     with pytest.raises(TypeError, match="give both"):
         cn.mean(HALF_PLANE, points, curvature=1.0)
     with pytest.raises(ValueError, match="injectivity_radius"):
