@@ -203,3 +203,9 @@ def test_a_geodesic_beyond_the_border_of_a_grid_is_said_to_leave():
     nabla = cn.LeviCivita(cn.GridMetric([axis, axis], values))
     with pytest.raises(ConvergenceError, match="leaves the domain"):
         cn.logarithm(nabla, [0.0, 0.0], [0.0, 1.0])
+
+
+@pytest.mark.further
+def test_a_distance_of_a_closed_form_to_a_cut_point():
+    found = cn.distance(spaces.sphere(2), EAST, [WEST, [0.6, 0.8, 0.0]])
+    np.testing.assert_allclose(found, [np.pi, np.arccos(0.6)], rtol=1e-9)

@@ -101,7 +101,15 @@ def velocities_between(nabla: AffineConnection, q0: Any, q1: Any, name: str | No
     batch = batch_of(arguments, (q0, q1))
     points = [evaluate(nabla, projected_point, argument) for argument in arguments]
     start, end = (np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points)
-    rows = logarithms(nabla, start, end, name) if closed is None else _in_closed_form(closed, start, end)
+    if closed is None:
+        rows = logarithms(nabla, start, end, name)
+    elif name is None:
+        rows = _in_closed_form(closed, start, end)
+    else:
+        rows = np.array(compiled(_rows_in_closed_form, closed)(start, end))
+        cut = np.isnan(rows).any(axis=1)  # where one of several velocities is good
+        if cut.any():
+            rows[cut] = logarithms(nabla, start[cut], end[cut], name)
     v: np.ndarray = rows.reshape(batch + (nabla.frame.dim,))
     return as_given(v, q0, q1)
 
