@@ -420,9 +420,9 @@ class NonholonomicSystem(Described, Parametrized):
             steps = DiscreteSteps(DiscreteNonholonomic(self, control))
             return variational_motion("simulate", self, arguments, times, step, order, steps, kept)
         solver = Solver.of("simulate", {**options, "method": method}, TOLERANCE / 2.0)
-        since = None if self.drift is None else as_times(times)[0]
+        since = () if self.drift is None else (Argument("times[0]", as_times(times)[0], ()),)
         found: Motion = Trajectories.of(self).motion(
-            "simulate", PytreePartial(self._flow, control, since), arguments, times, solver
+            "simulate", PytreePartial(self._flow, control), (*arguments, *since), times, solver
         )
         return found
 
@@ -452,13 +452,8 @@ class NonholonomicSystem(Described, Parametrized):
         raised = solve_definite(nabla.ambient_metric.matrix_at(q), given - slope)
         return raised - nabla.ambient.apply_at(q, V, V)
 
-    def _flow(self, control: Forces | None, since: Any) -> Flow[Any]:
-        """The motions under `control`, by q and U = A vbar in the ambient frame, which no time projects.
-
-        Parameters
-        ----------
-        since : the first time, of a system with a drift.
-        """
+    def _flow(self, control: Forces | None) -> Flow[Any]:
+        """The motions under `control`, by q and U = A vbar in the ambient frame, which no time projects."""
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
             require_function("control", control, CONTROL)
@@ -500,21 +495,22 @@ class NonholonomicSystem(Described, Parametrized):
         more = terms if timed else None
         flow: Flow[Any]
         flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept, terms=more)
-        return flow if self.drift is None else self._with_work(flow, control, since)
+        return flow if self.drift is None else self._with_work(flow, control)
 
-    def _with_work(self, flow: Flow[Any], control: Forces | None, since: Any) -> Flow[Any]:
+    def _with_work(self, flow: Flow[Any], control: Forces | None) -> Flow[Any]:
         """The flow with a third array (1,), the work of the constraint force and the first kinetic energy.
 
-        The kinetic energy is there so that the round-off of a work that is zero is relative to it.
+        The first time is one more argument. The kinetic energy is there so that the round-off of a work that
+        is zero is relative to it.
         """
         metric = self.connection.ambient_metric
 
-        def first(q0: jax.Array, v0: jax.Array) -> jax.Array:
+        def first(q0: jax.Array, v0: jax.Array, since: jax.Array) -> jax.Array:
             V = self.velocity_at(q0, v0, since)
             return 0.5 * metric.inner_at(q0, V, V)[None]
 
-        def start(q0: jax.Array, v0: jax.Array) -> tuple[Any, ...]:
-            return *flow.start(q0, v0), first(q0, v0)
+        def start(q0: jax.Array, v0: jax.Array, since: jax.Array) -> tuple[Any, ...]:
+            return *flow.start(q0, v0), first(q0, v0, since)
 
         def power(t: Any, q: jax.Array, U: jax.Array) -> jax.Array:
             v = self._own_at(q, U)
