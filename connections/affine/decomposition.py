@@ -25,7 +25,7 @@ from connections.checks import as_array, require_type
 from connections.evaluation.boundary import Argument, InCommonFrame, evaluate
 from connections.evaluation.content import by_identity
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, require_definite
 
 
 @by_identity
@@ -99,6 +99,7 @@ def decompose(nabla: AffineConnection, metric: Metric | None, q: ArrayLike) -> D
     """
     require_type("nabla", nabla, AffineConnection)
     metric = metric_of(nabla, metric)
+    require_definite("metric", metric)
     q = as_array("q", q, (nabla.frame.ambient_dim,))
     point = Argument("q", q, (nabla.frame.ambient_dim,))
     at = PytreePartial(decompose_at, nabla, metric)

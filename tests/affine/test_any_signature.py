@@ -317,6 +317,7 @@ def test_geodesics_inside_jit_are_the_same():
         lambda g, q: cn.distance(g, q, q),
         lambda g, q: cn.mean(g, [q, q]),
         lambda g, q: cn.MechanicalSystem(g),
+        lambda g, q: cn.decompose(cn.LeviCivita(g), g, q),
         lambda g, q: cn.ConstrainedConnection(g, lambda q: jnp.eye(4)[:, :2]),
         lambda g, q: cn.connection_from_coriolis(g, lambda q, v: jnp.eye(4)),
         lambda g, q: affine.SpannedDistribution(g, lambda q: jnp.eye(4)[:, :2]),
