@@ -8,5 +8,5 @@ from pages import ROOT, execute, python_blocks
 def test_the_page_runs() -> None:
     page = ROOT / "docs" / "nonholonomic.md"
     execute(page)
-    assert len(python_blocks(page)) == 5
+    assert len(python_blocks(page)) == 6
     assert page.read_text().count("assert ") + page.read_text().count(".require()") >= 5
