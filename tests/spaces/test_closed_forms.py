@@ -229,6 +229,9 @@ def test_distributions_on_a_sphere():
         metric.matrix([0.5, 0.3, 0.2])
     coins = spaces.categorical(1)
     np.testing.assert_allclose(cn.mean(coins, [[0.2], [0.8]]).q, [0.5], rtol=1e-9)
+    found = cn.mean(metric, [p, q])
+    assert found.is_unique and found.radius == np.pi  # a ball of half a turn of the sphere of radius two
+    np.testing.assert_allclose(found.distances, angle / 2.0, rtol=1e-9)
 
 
 def test_distances_of_normal_densities():

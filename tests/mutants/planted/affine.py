@@ -383,7 +383,7 @@ MUTANTS = (
     ),
     Mutant(
         "mean-at-a-saddle",
-        "affine/many_geodesics.py",
+        "affine/means.py",
         "if values[0] > -_FLAT:",
         "if values[0] < _FLAT:",
         ("affine/test_many_geodesics.py::test_a_mean_is_no_saddle",),
