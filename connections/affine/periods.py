@@ -46,8 +46,8 @@ def _changes_at(nabla: AffineConnection, q: jax.Array, shift: jax.Array) -> jax.
         sizes = jnp.abs(jnp.diagonal(H))  # which may be negative, or zero, in a spacetime
         sizes = jnp.sqrt(jnp.where(sizes > 0.0, sizes, jnp.max(jnp.abs(H))))
         turn = nabla.frame.dual_at(p) @ nabla.frame.matrix_at(there) - jnp.eye(len(H))
-        moved = (nabla.gram_at(there) - H) / (sizes[:, None] * sizes)
-        largest = jnp.stack([jnp.max(jnp.abs(turn * sizes[:, None] / sizes)), jnp.max(jnp.abs(moved))])
+        moved = (nabla.gram_at(there) - H) / jnp.outer(sizes, sizes)
+        largest = jnp.stack([jnp.max(jnp.abs(turn * sizes[:, None] / sizes[None])), jnp.max(jnp.abs(moved))])
         return jnp.where(nabla.valid_at(p), largest, 0.0)  # of other points, who uses them says more
 
     return jax.vmap(change)(q)
