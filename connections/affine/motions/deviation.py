@@ -54,7 +54,7 @@ class GeodesicFlow(Motion):
     """
 
     Phi: Array
-    """(..., T, 2n, 2n): (eta, dv) at each time = Phi (eta, dv) at times[0]."""
+    """(..., T, 2n, 2n) the Phi of (eta, dv) = Phi (eta, dv) at times[0], at each time."""
 
     UNPACKED: ClassVar[tuple[str, ...]] = ("q", "v", "Phi")
 
@@ -78,7 +78,7 @@ class TransportFlow(Motion):
     z: Array
     """(..., T, n) the vector, frame components."""
     Z: Array
-    """(..., T, n, 2n): dz at each time = Z (eta, dv) at times[0]."""
+    """(..., T, n, 2n) the Z of dz = Z (eta, dv), from times[0] to each time."""
 
     PANELS: ClassVar[tuple[tuple[str, str], ...]] = (*Motion.PANELS, ("z", "carried vector z"))
     UNPACKED: ClassVar[tuple[str, ...]] = ("q", "z", "Z")
