@@ -37,6 +37,7 @@ _MEAN_STEPS, _MEAN_TOLERANCE = 200, 1e-10  # of the gradient, relative to the po
 _HALVINGS, _ROUND_OFF = 30, 1e-13  # of the cost
 _ESCAPES = 10  # critical points that are looked at
 _DIFFERENCE, _AWAY, _FLAT = 1e-4, 0.1, 1e-3  # of the points' spread; the last one of second derivatives
+_LAST_PLACES = 16.0  # of coordinates, below which no difference means anything
 _VECTORS = 100_000  # of a lattice, among which the shortest is looked for
 
 
@@ -111,8 +112,9 @@ def mean(
 
     Returns
     -------
-    Mean. The mean of log_x(q_i) is less than 1e-10 of the root mean square of their lengths, and the cost
-    bends upwards there in all directions (or not at all, where minima are not isolated).
+    Mean. The mean of log_x(q_i) is less than 1e-10 of the root mean square of their lengths, or than the
+    round-off of the coordinates, and the cost bends upwards there in all directions (or not at all, where
+    minima are not isolated). This is not looked at where all points are within some 3e-8 of the coordinates.
 
     Raises
     ------
@@ -190,6 +192,12 @@ class _MeanSearch:
         v = np.asarray(velocities_between(self._nabla, x[..., None, :], self._q, name="mean"))
         return np.asarray(self._metric.inner(x[..., None, :], v, v)), np.einsum("i,...ij->...j", self._w, v)
 
+    def _round_off(self, x: np.ndarray) -> float:
+        """The length at x of a few units in the last place of the coordinates."""
+        digits = _LAST_PLACES * np.finfo(float).eps * np.abs(np.vstack([x, self._q])).max(axis=0)
+        moved = np.linalg.pinv(np.asarray(self._metric.frame.matrix(x))) * digits
+        return float(np.sqrt(np.trace(moved.T @ np.asarray(self._metric.matrix(x)) @ moved)))
+
     def descended(self, x: np.ndarray) -> np.ndarray:
         """The critical point to which steps along -grad F lead, each of them downhill (Armijo's rule).
 
@@ -200,7 +208,7 @@ class _MeanSearch:
         cost, length = self._w @ squares / 2.0, 1.0
         for _ in range(_MEAN_STEPS):
             slope = float(self._metric.inner(x, ahead, ahead))
-            if slope <= _MEAN_TOLERANCE**2 * 2.0 * cost:
+            if slope <= max(_MEAN_TOLERANCE**2 * 2.0 * cost, self._round_off(x) ** 2):
                 return x
             for _ in range(_HALVINGS):
                 new = np.asarray(exponential(self._nabla, x, length * ahead))
@@ -225,8 +233,8 @@ class _MeanSearch:
         """
         squares, _ = self.squares(x)
         spread = float(np.sqrt(self._w @ squares))
-        if spread == 0.0:
-            return None
+        if _FLAT * _DIFFERENCE * spread <= self._round_off(x):
+            return None  # differences are round-off
         basis = np.linalg.inv(np.linalg.cholesky(np.asarray(self._metric.matrix(x)))).T  # columns
         steps = _DIFFERENCE * spread * np.concatenate([basis.T, -basis.T])
         _, ahead = self.squares(np.asarray(exponential(self._nabla, x, steps)))

@@ -262,32 +262,32 @@ class NonholonomicSystem(Described, Parametrized):
 
     # --- the public functions ----------------------------------------------------------------------------
 
-    def velocity(self, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0) -> Array:
+    def velocity(self, q: ArrayLike, v: ArrayLike, t: ArrayLike | None = None) -> Array:
         """A vbar + v_0, (..., n): the velocity in the ambient metric's frame.
 
         Parameters
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
-        t : (...,) time of a drift that depends on it [s].
+        t : (...,) time of a drift that depends on it, which then has to be given [s].
         """
         return evaluate(self, self.velocity_at, *self._arguments(q, v, t=t))
 
-    def components(self, q: ArrayLike, V: ArrayLike, t: ArrayLike = 0.0) -> Array:
+    def components(self, q: ArrayLike, V: ArrayLike, t: ArrayLike | None = None) -> Array:
         """vbar with V = A vbar + v_0, (..., m): the inverse of `velocity`.
 
         Parameters
         ----------
         q : (..., nq) points.
         V : (..., n) velocities in the ambient metric's frame that satisfy the constraints.
-        t : (...,) time of a drift that depends on it [s].
+        t : (...,) time of a drift that depends on it, which then has to be given [s].
 
         Raises
         ------
         ConstraintError : V violates the constraints by more than 1e-9 of its length in the metric; names the
             first such point. Inside `jit`, the components are NaN there.
         """
-        point, at = Argument("q", q, (self.frame.ambient_dim,)), Argument("t", t, ())
+        point, at = Argument("q", q, (self.frame.ambient_dim,)), Argument("t", self._time(t), ())
         given = Argument("V", V, (self.connection.ambient.frame.dim,))
         try:
             return evaluate(self, self._feasible_components_at, point, given, at)
@@ -300,18 +300,18 @@ class NonholonomicSystem(Described, Parametrized):
             text = f"V violates the constraints by {excess[first]:.1e} of its length"
             raise_at(ConstraintError, text, where)
 
-    def energy(self, q: ArrayLike, v: ArrayLike, t: ArrayLike = 0.0) -> Array:
+    def energy(self, q: ArrayLike, v: ArrayLike, t: ArrayLike | None = None) -> Array:
         """(1/2) |A vbar + v_0|^2 + V, (...,) [J].
 
         Parameters
         ----------
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
-        t : (...,) time of a drift that depends on it [s].
+        t : (...,) time of a drift that depends on it, which then has to be given [s].
         """
         return evaluate(self, self.energy_at, *self._arguments(q, v, t=t))
 
-    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike = 0.0) -> Array:
+    def forward_dynamics(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike | None = None) -> Array:
         """vbardot = Y_a u^a - Gamma~(vbar, vbar) + projected forces, (..., m).
 
         Parameters
@@ -319,13 +319,14 @@ class NonholonomicSystem(Described, Parametrized):
         q : (..., nq) points.
         v : (..., m) components in the basis of the distribution.
         u : (..., a) controls, or (..., n) a covector if the system has no inputs.
-        t : (...,) time at which the system's own forces and a drift are evaluated [s].
+        t : (...,) time at which the system's own forces are evaluated, by default 0, and a drift that depends
+            on it, which then has to be given [s].
 
         Source: [Z] Theorem 3.2.
         """
         return evaluate(self, self.forward_dynamics_at, *self._arguments(q, v, u=u, t=t))
 
-    def constraint_force(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
+    def constraint_force(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike | None = None) -> Array:
         """R, (..., n): the covector that keeps the velocity in the distribution; it does no work there.
 
         With a drift, its power is `constraint_power`.
@@ -338,7 +339,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.constraint_force_at, *self._arguments(q, v, u=u, t=t))
 
-    def constraint_power(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
+    def constraint_power(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike | None = None) -> Array:
         """<R, v_0>, (...,) [W]: the power of the constraint force, zero without a drift.
 
         The rate of the energy is this power and that of forces and controls.
@@ -351,7 +352,7 @@ class NonholonomicSystem(Described, Parametrized):
         """
         return evaluate(self, self.constraint_power_at, *self._arguments(q, v, u=u, t=t))
 
-    def multipliers(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: Any = 0.0) -> Array:
+    def multipliers(self, q: ArrayLike, v: ArrayLike, u: ArrayLike, t: ArrayLike | None = None) -> Array:
         """lambda, (..., p): R = W^T lambda with the rows of W the connection's `forms`.
 
         Parameters
@@ -561,8 +562,14 @@ class NonholonomicSystem(Described, Parametrized):
 
     def _arguments(self, q: Any, v: Any, **more: Any) -> list[Argument]:
         sizes: dict[str, tuple[int, ...]] = {"u": (self.controls,), "t": ()}
+        more["t"] = self._time(more["t"])
         arguments = [Argument("q", q, (self.frame.ambient_dim,)), Argument("v", v, (self.frame.dim,))]
         return arguments + [Argument(name, value, sizes[name]) for name, value in more.items()]
+
+    def _time(self, t: Any) -> Any:
+        if t is None and self._timed:
+            raise TypeError("t: the drift is a function of the time: give the time")
+        return 0.0 if t is None else t
 
 
 class DiscreteNonholonomic(DiscreteSystem):

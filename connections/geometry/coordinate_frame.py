@@ -136,6 +136,8 @@ def _checked_periods(periods: Any, dim: int) -> bytes:
     for index, period in enumerate(periods):
         if period is None:
             continue
+        if isinstance(period, bool):
+            raise TypeError(f"periods[{index}]: a period is a number, or None for none, got {period}")
         numbers[index] = as_number(f"periods[{index}]", period)
         if not numbers[index] > 0.0:
             raise ValueError(f"periods[{index}]: a period is a positive number, got {numbers[index]:g}")

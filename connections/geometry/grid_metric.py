@@ -319,6 +319,8 @@ def _counts(
         require_finite("noise", noise)
         if not noise > 0.0:
             raise ValueError(f"noise: expected a positive number, got {noise:g}")
+    elif isinstance(smoothing, bool):
+        raise TypeError(f'smoothing: expected "gcv" or a length >= 0, got {smoothing}')
     elif not isinstance(smoothing, str):
         lengths = np.asarray(as_array("smoothing", 0.0 if smoothing is None else smoothing, ()))
         require_finite("smoothing", lengths)

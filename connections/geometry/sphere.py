@@ -188,9 +188,11 @@ def logarithm_on_sphere(frame: SphereFrame, q: jax.Array, p: jax.Array) -> jax.A
     sine = jnp.sqrt(jnp.where(small, 1.0, square))
     series = 1.0 + square / 6.0 + 3.0 * square**2 / 40.0 + 5.0 * square**3 / 112.0  # of asin(s) / s
     factor = jnp.where(small, series, jnp.arctan2(sine, along) / sine)
-    length = jnp.sqrt(jnp.where(square > 0.0, square, jnp.nan))
-    opposite = jnp.arctan2(length, along) / length
-    e: jax.Array = jnp.where(small & (along < 0.0), opposite, factor) * across
+    far = small & (along < 0.0)
+    # Elsewhere of 1, because what is not chosen has a derivative, too, and NaN times 0 is NaN.
+    length = jnp.sqrt(jnp.where(far & (square > 0.0), square, 1.0))
+    opposite = jnp.where(square > 0.0, jnp.arctan2(length, along) / length, jnp.nan)
+    e: jax.Array = jnp.where(far, opposite, factor) * across
     return e
 
 

@@ -66,6 +66,17 @@ def test_a_mean_of_the_half_plane_as_by_scipy():
     assert np.abs(found.q - cn.mean(HALF_PLANE, points).q).max() > 0.01  # control: weights count
 
 
+@pytest.mark.parametrize("gap", [1e-8, 1e-12])
+def test_a_mean_of_near_points(gap: float):
+    """Where 1e-10 of their distance is less than the round-off of the coordinates."""
+    plane, points = cn.ConstantMetric(cn.CoordinateFrame(2), np.eye(2)), np.full((3, 2), 0.3)
+    points[1, 1] += gap
+    points[2, 0] += gap
+    found = cn.mean(plane, points)
+    np.testing.assert_allclose(found.q - 0.3, [gap / 3.0] * 2, rtol=0.0, atol=2e-16)
+    assert found.steps <= 2
+
+
 def test_a_mean_is_no_saddle():
     """Three points round an equator have the poles as means, and one of them is a critical point."""
     sphere, turn = cn.ConstantMetric(cn.SphereFrame(), np.eye(2)), 2.0 * np.pi / 3.0

@@ -224,6 +224,9 @@ def test_a_motion_between_its_times():
         np.testing.assert_allclose(q[:, *place], expected.q[:, k], atol=1e-12)
         np.testing.assert_allclose(v[:, *place], expected.v[:, k], atol=1e-12)
     np.testing.assert_allclose(motion.at(-1.0)[0], motion.q[:, 1], atol=1e-12)
+    assert np.isfinite(motion.at(np.nextafter(-2.0, -3.0))[0]).all()  # as 3 * 0.1 is beyond 0.3
+    with pytest.raises(ValueError, match="t: expected times from -2 to 0 s"):
+        motion.at(-2.0 - 1e-12)
     for part, whole in zip(motion.member(1).at(t), (q, v), strict=True):
         np.testing.assert_array_equal(part, whole[1])
 

@@ -194,6 +194,17 @@ def test_a_drift_of_another_kind_is_named():
         cn.NonholonomicSystem(BLADE, drift=lambda t, q, v: q)
 
 
+def test_a_drift_of_the_time_needs_the_time():
+    moving, q, v = cn.NonholonomicSystem(BLADE, drift=belt), np.zeros(3), np.ones(2)
+    for function in (moving.velocity, moving.energy, moving.components):
+        with pytest.raises(TypeError, match="t: the drift is a function of the time"):
+            function(q, v if function != moving.components else np.zeros(3))
+    with pytest.raises(TypeError, match="t: the drift is a function of the time"):
+        moving.constraint_power(q, v, np.zeros(3))
+    carried = cn.NonholonomicSystem(BLADE, drift=lambda q: belt(0.5, q))
+    np.testing.assert_array_equal(carried.velocity(q, v), moving.velocity(q, v, 0.5))
+
+
 @pytest.mark.further
 @pytest.mark.parametrize("moving", [CARRIED, cn.NonholonomicSystem(BLADE, drift=belt)])
 def test_a_system_with_a_drift_is_verified_with_it(moving):

@@ -1,5 +1,7 @@
 """Spaces by name: closed forms against what is integrated and searched, and against other formulas."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -160,6 +162,21 @@ def test_matrices_and_spheres_by_name(rng):
     x, y = rng.standard_normal((2, 5))
     x, y = x / np.linalg.norm(x), y / np.linalg.norm(y)
     np.testing.assert_allclose(cn.distance(spaces.sphere(4), x, y), np.arccos(x @ y), rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("space", "q"),
+    [
+        (spaces.sphere(2), [0.0, 0.0, 1.0]),
+        (spaces.hyperbolic(2, "hyperboloid"), [1.0, 0.0, 0.0]),
+        (spaces.grassmann(3, 1), [0.0, 0.0]),
+    ],
+    ids=["sphere", "hyperboloid", "grassmann"],
+)
+def test_the_derivative_of_a_logarithm_where_points_agree(space, q):
+    """It is the identity."""
+    slope = jax.jacobian(partial(space.logarithm_at, jnp.array(q)))(jnp.array(q))
+    np.testing.assert_allclose(slope @ space.frame.matrix_at(jnp.array(q)), np.eye(2), atol=1e-14)
 
 
 def test_orthogonal_points_have_no_logarithm():

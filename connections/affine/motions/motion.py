@@ -153,10 +153,12 @@ class Motion:
         t = np.asarray(as_array("t", t, ()))
         require_finite("t", t)
         first, last = sorted((times[0], times[-1]))
-        if not ((t >= first) & (t <= last)).all():
+        round_off = 4.0 * np.finfo(float).eps * max(abs(first), abs(last))
+        if not ((t >= first - round_off) & (t <= last + round_off)).all():
             raise ValueError(
-                f"t: expected times from {first:g} to {last:g} s, got {t.min():g} to {t.max():g}"
+                f"t: expected times from {first:.12g} to {last:.12g} s, got {t.min():.12g} to {t.max():.12g}"
             )
+        t = np.clip(t, first, last)
         asked, place = np.unique(np.append(t, times[0]), return_inverse=True)
         forward = times[-1] >= times[0]
         values = tuple(values_at(asked if forward else asked[::-1]))[: len(self)]
