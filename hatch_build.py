@@ -21,7 +21,7 @@ class MachineCode(BuildHookInterface):
         command = [sys.executable, "-m", "connections.multibody.program.shipping", self.folder.name, *levels]
         subprocess.run(command, cwd=self.root, check=True)
         for path in Path(self.folder.name).iterdir():
-            build_data["force_include"][str(path)] = f"connections/machine_code/{path.name}"
+            build_data["force_include"][str(path)] = f"connections/engines/machine_code/{path.name}"
         build_data["pure_python"], build_data["infer_tag"] = False, True
 
     def finalize(self, version, build_data, artifact_path):

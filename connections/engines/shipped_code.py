@@ -1,9 +1,9 @@
 """Machine code that comes with the package: archives of compiled functions, one for each level of processors.
 
-A wheel may have them (docs/releasing.md); the sources have none. An archive is ``machine_code/LEVEL.zip`` in
-the package. Its members are what the cache on disk would hold (`disk_cache`): each is named by its function
-and the hash of all that is compiled into it, and has a checksum. So code of other sources is not found, and
-code that was changed is not run; the function is compiled then, as if there were no archive.
+A wheel may have them (docs/releasing.md); the sources have none. An archive is ``machine_code/LEVEL.zip``
+beside this file. Its members are what the cache on disk would hold (`disk_cache`): each is named by its
+function and the hash of all that is compiled into it, and has a checksum. So code of other sources is not
+found, and code that was changed is not run; the function is compiled then, as if there were no archive.
 
 The code is for one version of Python and of Numba, which the archive's comment names.
 """
@@ -21,7 +21,7 @@ from pathlib import Path
 from connections.engines.internals.numba_names import VERSION
 from connections.engines.internals.processor import LEVELS, level
 
-#: The folder of archives, in the package.
+#: The folder of archives, beside this file.
 FOLDER = "machine_code"
 
 
@@ -44,7 +44,7 @@ def _archive() -> Traversable | None:
     chosen = level()
     if chosen is None:
         return None
-    archive = files("connections") / FOLDER / f"{chosen}.zip"
+    archive = files(__package__) / FOLDER / f"{chosen}.zip"
     try:
         with archive.open("rb") as stream, zipfile.ZipFile(stream) as held:
             return archive if held.comment.decode() == made_by() else None
