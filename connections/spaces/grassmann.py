@@ -130,4 +130,4 @@ class GrassmannMetric(ClosedFormMetric):
         S = jnp.concatenate([jnp.eye(self.p), self._matrix(q)])
         tangents = solve((Y.T @ S).T, (N.T @ S).T).T
         U, s, V = jnp.linalg.svd(tangents, full_matrices=False)
-        return (K @ (U * jnp.arctan(s)) @ V @ L.T).reshape(-1)
+        return (K @ (U * jnp.arctan(s)[None]) @ V @ L.T).reshape(-1)
