@@ -179,7 +179,7 @@ MUTANTS = (
     Mutant(
         "grassmann-angles-doubled",
         "spaces/grassmann.py",
-        "(U * jnp.arctan(s)) @ V",
+        "(U * jnp.arctan(s)[None]) @ V",
         "(U * s) @ V",
         ("spaces/test_closed_forms.py::test_distances_of_subspaces_are_their_principal_angles",),
         "tangents of principal angles are taken for the angles",
