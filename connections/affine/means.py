@@ -262,7 +262,7 @@ def _radius_of_one_mean(metric: Metric, curvature: float | None, inj: float | No
         K, reach = known
     else:
         K = as_number("curvature", curvature)
-        reach = np.inf if inj == np.inf else as_number("injectivity_radius", inj)
+        reach = np.inf if isinstance(inj, float) and inj == np.inf else as_number("injectivity_radius", inj)
         if not reach > 0.0:
             raise ValueError(f"injectivity_radius: expected a positive length, got {reach:g}")
     return float(min(reach, np.pi / np.sqrt(K) if K > 0.0 else np.inf) / 2.0)

@@ -40,9 +40,11 @@ def prepare(model: Model, *functions: str, batch: bool = False) -> dict[str, flo
     ['gravity', 'inverse_dynamics']
     """
     require_model("prepare", model)
+    if not isinstance(batch, bool):
+        raise TypeError(f"batch: expected True or False, got {type(batch).__name__}")
     offered = [name for name in RECURSIONS if hasattr(recursions, name)]
     for name in functions:
-        if name not in offered:
+        if not isinstance(name, str) or name not in offered:
             raise ValueError("functions: " + no_such("recursion", name, offered))
     q, rows = model.random(0), (1,) * bool(batch)
     seconds: dict[str, float] = {}
