@@ -7,6 +7,7 @@ import time
 import numpy as np
 
 from connections._words import no_such
+from connections.checks import require_bool
 from connections.multibody import functions as recursions
 from connections.multibody.model import Model, require_model
 from connections.multibody.program.table import RECURSIONS
@@ -29,7 +30,7 @@ def prepare(model: Model, *functions: str, batch: bool = False) -> dict[str, flo
 
     Raises
     ------
-    ValueError : a name is none of a recursion.
+    TypeError : `batch` is no truth value. ValueError : a name is none of a recursion.
     The errors of the functions, such as that of a mass matrix that is singular.
 
     Examples
@@ -40,13 +41,12 @@ def prepare(model: Model, *functions: str, batch: bool = False) -> dict[str, flo
     ['gravity', 'inverse_dynamics']
     """
     require_model("prepare", model)
-    if not isinstance(batch, bool):
-        raise TypeError(f"batch: expected True or False, got {type(batch).__name__}")
+    require_bool("batch", batch)
     offered = [name for name in RECURSIONS if hasattr(recursions, name)]
     for name in functions:
         if not isinstance(name, str) or name not in offered:
             raise ValueError("functions: " + no_such("recursion", name, offered))
-    q, rows = model.random(0), (1,) * bool(batch)
+    q, rows = model.random(0), (1,) * batch
     seconds: dict[str, float] = {}
     for name in functions:
         start = time.perf_counter()

@@ -57,6 +57,14 @@ def _compile() -> None:
     print(cache_folder())
 
 
-if __name__ == "__main__":
+def main() -> None:
+    """Write the archives for the levels that the command line names into the folder that it names."""
     for path in ship(Path(sys.argv[1]), sys.argv[2:], os.cpu_count()):
         print(f"{path}: {path.stat().st_size / 2**20:.1f} MB")
+
+
+if __name__ == "__main__":
+    # By the module's own name, by which children import its functions: here it is `__main__`.
+    from connections.multibody.program import shipping
+
+    shipping.main()
