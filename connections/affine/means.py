@@ -30,6 +30,7 @@ from connections.checks import (
 from connections.evaluation.boundary import require_admissible
 from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
+from connections.geometry.lattices import nearby
 from connections.geometry.metrics import ConstantMetric, Metric, require_definite
 from connections.geometry.sphere import SphereFrame
 
@@ -38,7 +39,6 @@ _HALVINGS, _ROUND_OFF = 30, 1e-13  # of the cost
 _ESCAPES = 10  # critical points that are looked at
 _DIFFERENCE, _AWAY, _FLAT = 1e-4, 0.1, 1e-3  # of the points' spread; the last one of second derivatives
 _LAST_PLACES = 16.0  # of coordinates, below which no difference means anything
-_VECTORS = 100_000  # of a lattice, among which the shortest is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -289,11 +289,7 @@ def _shortest_round(H: np.ndarray, periods: tuple[float | None, ...]) -> float |
     if not turning:
         return np.inf
     vectors = np.linalg.cholesky(H).T @ np.diag([period or 0.0 for period in periods])[:, turning]
-    shortest = np.linalg.norm(vectors, axis=0).min()
-    # v = vectors @ turns is no longer than `shortest` only if each of the turns is within these bounds.
-    most = np.floor(np.linalg.norm(np.linalg.pinv(vectors), axis=1) * shortest * (1.0 + 1e-9)).astype(int)
-    if np.prod(2.0 * most + 1.0) > _VECTORS:
+    turns = nearby(vectors, np.zeros(len(H)), float(np.linalg.norm(vectors, axis=0).min()))
+    if turns is None:
         return None
-    axes = np.meshgrid(*(np.arange(-bound, bound + 1) for bound in most), indexing="ij")
-    turns = np.stack(axes, axis=-1).reshape(-1, len(turning))
     return float(np.linalg.norm(turns[turns.any(axis=1)] @ vectors.T, axis=1).min())

@@ -10,6 +10,7 @@ import connections as cn
 from connections import control
 from connections.checks import FrameError, MetricError, NonFiniteError, PointError, ShapeError
 from connections.geometry.group_maps import logarithm_at
+from connections.geometry.lattices import nearby
 
 TURN = 2.0 * np.pi
 FLAT, SKEW = cn.CoordinateFrame(2, periods=(1.0, 2.0)), np.array([[1.0, 0.3], [0.3, 2.0]])
@@ -170,3 +171,26 @@ def test_a_metric_or_frame_without_the_periods_is_refused():
         cn.holonomy(
             cn.LeviCivita(cn.ConstantMetric(other, np.eye(2))), lambda t: jnp.array([t, 0.0]), 0.0, 1.5
         )
+
+
+@pytest.mark.parametrize("shear", [0.0, 4.0, 40.0])
+def test_distances_on_a_torus_in_oblique_coordinates(shear):
+    """The square torus, whose nearest images are many turns away in these coordinates."""
+    oblique = np.array([[1.0, shear], [0.0, 1.0]])
+    torus = cn.ConstantMetric(cn.CoordinateFrame(2, periods=(1.0, 1.0)), oblique.T @ oblique)
+    p, q = np.random.default_rng(3).random((2, 40, 2))
+    ahead = (q - p) @ oblique.T
+    exact = np.linalg.norm(ahead - np.round(ahead), axis=1)
+    np.testing.assert_allclose(cn.distance(torus, p, q), exact, rtol=1e-11)
+    by_coordinates = np.linalg.norm((q - p - np.round(q - p)) @ oblique.T, axis=1)
+    assert (np.abs(by_coordinates - exact).max() > 0.1) == (shear > 0.0)  # control
+
+
+def test_images_that_are_near():
+    """All of them, and no others, of a lattice whose basis is long."""
+    basis, offset = np.array([[1.0, 7.0], [0.0, 1.0]]), np.array([0.3, -0.2])
+    found = nearby(basis, offset, 2.0)
+    turns = np.stack(np.meshgrid(*[np.arange(-40.0, 41.0)] * 2, indexing="ij"), axis=-1).reshape(-1, 2)
+    expected = turns[np.linalg.norm(turns @ basis.T + offset, axis=1) <= 2.0]
+    assert {tuple(row) for row in found} == {tuple(row) for row in expected} and len(expected) > 10
+    assert nearby(basis, offset, 1e6) is None

@@ -177,6 +177,22 @@ MUTANTS = (
         "logarithms in the ball begin in a wrong direction, with a wrong length",
     ),
     Mutant(
+        "images-on-the-other-side",
+        "geometry/lattices.py",
+        "middle, reach = -inverse @ offset,",
+        "middle, reach = inverse @ offset,",
+        ("geometry/test_periods.py::test_images_that_are_near",),
+        "turns are looked for around the opposite point",
+    ),
+    Mutant(
+        "nearest-image-by-coordinates",
+        "affine/logarithms/chord_guesses.py",
+        "added[row, turning] = nearest * lengths[turning]",
+        "added[row, turning] = 0.0 * lengths[turning]",
+        ("geometry/test_periods.py::test_distances_on_a_torus_in_oblique_coordinates",),
+        "in oblique coordinates another image of the point is nearer",
+    ),
+    Mutant(
         "grassmann-angles-doubled",
         "spaces/grassmann.py",
         "(U * jnp.arctan(s)[None]) @ V",
