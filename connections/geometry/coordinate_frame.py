@@ -11,8 +11,21 @@ import numpy as np
 
 from connections._jax import ArrayLike
 from connections._words import words_of
-from connections.checks import ShapeError, as_number, require_finite, require_positive_int, require_untraced
+from connections.checks import (
+    PointError,
+    ShapeError,
+    as_number,
+    require_finite,
+    require_positive_int,
+    require_untraced,
+)
 from connections.geometry.frames import FrameField
+
+#: Periods in a coordinate, beyond which float64 does not tell the point. With m the larger of |q| and |p| and
+#: eps = 2^-52, the representative of q next to p is off by less than 4 eps m: by eps m / 2 from rounding q,
+#: and from rounding p, eps m from rounding the period (there are 2 m / period of them at most), eps m from
+#: rounding their product, and eps m / 2 from q less the product. At 2^49 periods this is half a period.
+MOST_PERIODS = 2.0**49
 
 
 @dataclass(frozen=True)
@@ -27,7 +40,8 @@ class CoordinateFrame(FrameField):
     ----------
     dim : n.
     periods : n numbers, each positive, or None for a coordinate that is not periodic; None for no periods at
-        all. Metrics, and fields, on the frame have to have these periods.
+        all. Metrics, and fields, on the frame have to have these periods. q of 5.6e14 periods, 2^49, or more
+        does not tell which point it is, in 53 bits, and is refused: `PointError`.
 
     Examples
     --------
@@ -110,17 +124,36 @@ class CoordinateFrame(FrameField):
         """Zero: coordinate fields commute."""
         return jnp.zeros((self.dim,) * 3)
 
+    def near_at(self, q: jax.Array) -> jax.Array:
+        """Whether float64 tells where on their circles the coordinates with periods are."""
+        if not self._periods:
+            return jnp.asarray(True)
+        return jnp.all(jnp.abs(q) <= self._farthest)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
-        """Every finite q is a point of the chart."""
-        return jnp.asarray(True)
+        """Every finite q is a point of the chart, within `MOST_PERIODS`."""
+        return self.near_at(q)
 
     def require_near(self, name: str, q: ArrayLike) -> np.ndarray:
-        """q (nq,): every q is a point of the chart."""
-        return np.asarray(q)
+        """q (nq,), or `PointError` that names a coordinate of too many periods."""
+        q = np.asarray(q)
+        for index in np.flatnonzero(np.abs(q) > self._farthest):
+            gap, period = np.spacing(abs(float(q[index]))), float(self.periods[index] or np.nan)
+            what = f"next to it floats are {gap:.3g} apart, of a period of {period:.6g}"
+            raise PointError(f"{name}[{index}] = {q[index]:.6g} has no digits of a point: {what}")
+        return q
 
     def explain(self, q: ArrayLike) -> None:
-        """Raise `NonFiniteError` if q is not finite."""
+        """Raise `NonFiniteError` if q is not finite, `PointError` if it has too many periods."""
         require_finite("q", q)
+        self.require_near("q", q)
+
+    @property
+    def _farthest(self) -> np.ndarray:
+        """The largest |q|, (n,)."""
+        if not self._periods:
+            return np.full(self.dim, np.inf)
+        return np.nan_to_num(MOST_PERIODS * np.frombuffer(self._periods), nan=np.inf)
 
 
 def _checked_periods(periods: Any, dim: int) -> bytes:

@@ -1,5 +1,7 @@
 """Coordinates that are one point after a period: a flat torus, a cylinder, a torus and a sphere in angles."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -160,6 +162,44 @@ def test_references_attract_the_short_way():
 def test_periods_that_are_none_are_named(periods, error, words):
     with pytest.raises(error, match=words):
         cn.CoordinateFrame(2, periods)
+
+
+@pytest.mark.parametrize("exponent", [0, 30, 40, 47, 48.99])
+def test_how_far_off_a_representative_is(exponent, rng):
+    """By exact arithmetic: within 2 eps m, the part of the bound that is not rounding of what is given."""
+    frame = cn.CoordinateFrame(1, periods=(TURN,))
+    for q, p in rng.uniform(-1.0, 1.0, (50, 2)) * 2.0**exponent * TURN:
+        near = float(frame.align_at(jnp.array([q]), jnp.array([p]))[0])
+        shift = Fraction(near) - Fraction(q)
+        gap = abs(shift - round(shift / Fraction(TURN)) * Fraction(TURN))
+        far = abs(Fraction(near) - Fraction(p))
+        largest = max(abs(q), abs(p), TURN)
+        assert gap <= 2.0**-51 * largest and far <= TURN / 2.0 + 2.0**-50 * largest
+
+
+BEYOND = 1.001 * 2.0**49  # periods: 4 eps of them is half a period
+
+
+@pytest.mark.parametrize("at", [0, 1])
+def test_a_point_without_digits_is_refused(at):
+    """The opposite point is as near as itself; a little nearer there still are digits."""
+    metric = cn.ConstantMetric(cn.ProductFrame(cn.CoordinateFrame(1), cn.SO2Frame()), np.eye(2))
+    nabla, near, pair = cn.LeviCivita(metric), np.array([1e300, 1.0]), np.ones((2, 2))
+    for value in (1e17, -1e17, BEYOND * TURN):
+        pair[at, 1] = value
+        for call in (
+            lambda: cn.distance(metric, *pair),
+            lambda: cn.logarithm(nabla, *pair),
+            lambda: cn.logarithms(nabla, *pair, 1.0),
+            lambda: cn.mean(metric, pair),
+            lambda: metric.matrix(pair),
+        ):
+            with pytest.raises(PointError, match=r"has no digits of a point: .* a period of 6\.28319"):
+                call()
+        assert np.isnan(jax.jit(lambda p, q: cn.logarithm(nabla, p, q))(*map(jnp.asarray, pair))).all()
+    pair[at, 1] = 0.99 / 1.001 * BEYOND * TURN
+    assert cn.distance(metric, *pair) <= np.pi * 2.0
+    assert metric.matrix(near).shape == (2, 2)  # control: a coordinate without a period may be that large
 
 
 def test_a_metric_or_frame_without_the_periods_is_refused():

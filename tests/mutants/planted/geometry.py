@@ -13,6 +13,14 @@ MUTANTS = (
         "splines along an axis with a period are level where it begins",
     ),
     Mutant(
+        "too-many-periods",
+        "geometry/coordinate_frame.py",
+        "MOST_PERIODS = 2.0**49",
+        "MOST_PERIODS = 2.0**52",
+        ("geometry/test_periods.py::test_a_point_without_digits_is_refused",),
+        "points are admitted that may be the opposite ones",
+    ),
+    Mutant(
         "nearest-representative-away",
         "geometry/coordinate_frame.py",
         "return q - period * turns",
