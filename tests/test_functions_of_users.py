@@ -3,7 +3,7 @@
 A wrong number of arguments says "expected a function ... , got one with arguments ...", and names the
 argument; so do None, text and an array of another shape. Lists are taken as arrays. Functions are those of q
 alone and others: metrics, frames, bases, forms, drifts, inputs, curves, embeddings, potentials, sensors,
-noise and laws.
+noise, laws and surfaces. What computes by NumPy, where JAX traces, is named by its file and line.
 """
 
 import jax.numpy as jnp
@@ -42,6 +42,12 @@ def driven(**given):
 
 def simulated(**given):
     return cn.NonholonomicSystem(RAIL, **given).simulate(Q, [1.0], TIMES).q
+
+
+def drawn(on):
+    motion = cn.geodesic(NABLA, Q, V, TIMES)
+    figure = motion.plot_path(on)
+    return figure.axes[0].lines[-1].get_xydata()
 
 
 def on_axis(a):
@@ -115,6 +121,7 @@ FUNCTIONS = {
         V,
         lambda f: loop(control.FieldReference(PLANE, lambda t, q: -q), control.FunctionLaw(PLANE, f)),
     ),
+    "a surface": ("on", 1, np.ones(3), lambda f: drawn(f)),
     "an event": ("events", 3, np.array(1.0), lambda f: cn.geodesic(NABLA, Q, V, TIMES, events=f).q),
 }
 
@@ -192,6 +199,24 @@ def test_lists_are_arrays(name):
     else:
         first, second = returning(count, right.tolist()), returning(count, jnp.asarray(right))
     np.testing.assert_array_equal(call(first), call(second))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_numpy_where_jax_traces_is_named_by_its_line(name):
+    """An event is a function of NumPy's arrays, the control of the others."""
+    _, count, right, call = FUNCTIONS[name]
+
+    def by_numpy(*given):
+        numbers = [np.asarray(each) for each in given]
+        return np.zeros(2) if right is None else right + 0.0 * numbers[0].sum()
+
+    names = ", ".join(f"a{i}" for i in range(count))
+    function = eval(f"lambda {names}: by_numpy({names})", {"by_numpy": by_numpy})
+    if name == "an event":
+        call(function)
+        return
+    with pytest.raises(TypeError, match=r"(by_numpy'|a comprehension) \(test_.*, line \d+: .*jax\.numpy"):
+        call(function)
 
 
 @pytest.mark.parametrize("parameters", [2.0, {"a": 2.0}])

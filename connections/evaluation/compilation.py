@@ -44,6 +44,10 @@ NEEDS_NUMBERS = (
     jax.errors.NonConcreteBooleanIndexError,
 )
 _IN_ITS_PLACE = "use jax.numpy instead of numpy, math and float, and jnp.where instead of if"
+_UNNAMED = {f"<{kind}comp>": "a comprehension" for kind in ("list", "dict", "set")} | {
+    "<lambda>": "a lambda function",
+    "<genexpr>": "a generator",
+}
 _LONGEST = 80  # characters of a user's line in an error
 _INSIDE = ("inside of jit",)
 _LIBRARY = __name__.partition(".")[0]
@@ -203,7 +207,7 @@ def _place_of(error: BaseException) -> str | None:
         if not is_installed(str(frame.f_globals.get("__name__"))):
             file, name = frame.f_code.co_filename, frame.f_code.co_name
             text = shorten(linecache.getline(file, number), _LONGEST, placeholder=" ...")
-            called = "a lambda function" if name == "<lambda>" else f"the function {name!r}"
+            called = _UNNAMED.get(name, f"the function {name!r}")
             place = f"{called} ({Path(file).name}, line {number}{text and ': '}{text})"
     return place
 

@@ -16,8 +16,9 @@ from matplotlib.figure import Figure
 from connections.affine import Motion
 from connections.affine.motions.series import Names, Series, Units, require_known
 from connections.checks import (
+    NonFiniteError,
     as_array,
-    finite_result,
+    raise_at,
     require_finite,
     require_function,
     require_shape,
@@ -25,6 +26,7 @@ from connections.checks import (
     require_type,
     require_whole,
 )
+from connections.evaluation.compilation import tracing
 from connections.plots.canvas import (
     GREY,
     SCREEN,
@@ -333,7 +335,12 @@ def _points(on: Callable[..., Any], q: np.ndarray) -> np.ndarray:
 
     good = np.isfinite(q).all(axis=1)
     found = np.full((len(q), 3), np.nan)
-    found[good] = finite_result("on(q)", np.asarray(jax.jit(jax.vmap(at))(jnp.asarray(q[good]))))
+    with tracing():
+        found[good] = jax.jit(jax.vmap(at))(jnp.asarray(q[good]))
+    lost = good & ~np.isfinite(found).all(axis=1)
+    if lost.any():
+        what = "on(q) is not finite, where the motion or the surface around it, span, is"
+        raise_at(NonFiniteError, what, q[int(np.argmax(lost))])
     return found
 
 

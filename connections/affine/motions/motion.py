@@ -321,7 +321,8 @@ class Motion:
         Raises
         ------
         ValueError : a span of other coordinates than two; axes of another kind of figure.
-        ShapeError : the embedding does not return (3,).
+        ShapeError : the embedding does not return (3,). TypeError : it computes by NumPy.
+        NonFiniteError : it has no point there; `span` leaves out a part of the surface.
 
         Examples
         --------
