@@ -565,7 +565,8 @@ def require_untraced(**given: Any) -> None:
     """Raise `TypeError` naming the first argument that JAX traces, for functions that need values."""
     for name, value in given.items():
         if type(value) is not np.ndarray and is_traced(value):  # the type is tested first, which is quicker
-            raise TypeError(f"{name}: JAX traces it, where NumPy has to compute; call this outside of JAX")
+            what = "JAX traces it, where NumPy has to compute; call this outside of JAX, or give numbers of"
+            raise TypeError(f"{name}: {what} NumPy: those that jnp makes inside of jit are traced, too")
 
 
 def finite_result(what: str, value: Any) -> Any:
