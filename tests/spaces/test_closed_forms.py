@@ -45,6 +45,17 @@ def test_closed_forms_are_what_is_integrated(name, rng):
     np.testing.assert_allclose(cn.logarithm(nabla, p, p), 0.0, atol=1e-15)
 
 
+def test_with_options_a_geodesic_is_integrated():
+    """To the bit, as coarsely as it is asked for, and with an error where the steps do not suffice."""
+    metric, p, v = spaces.hyperbolic(2), [0.0, 1.0], [1.0, 3.0]
+    nabla = cn.LeviCivita(metric)
+    closed, coarse = cn.exponential(nabla, p, v), cn.exponential(nabla, p, v, rtol=1e-3)
+    np.testing.assert_array_equal(coarse, cn.geodesic(nabla, p, v, [0.0, 1.0], rtol=1e-3).q[-1])
+    assert 1e-9 < np.abs(coarse / closed - 1.0).max() < 1e-2
+    with pytest.raises(IntegrationError, match="steps"):
+        cn.exponential(nabla, p, v, max_steps=2)
+
+
 @pytest.mark.parametrize("name", always(CLOSED, "normal"))
 def test_curvatures_are_within_their_bounds(name, rng):
     metric, (p, _) = CLOSED[name]

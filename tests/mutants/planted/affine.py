@@ -90,9 +90,9 @@ MUTANTS = (
         "closed-form-in-place-of-options",
         "affine/motions/geodesics.py",
         "if closed is not None and not options:",
-        "if closed is None and not options:",
-        ("spaces/test_closed_forms.py::test_far_and_near_points_of_the_half_space",),
-        "closed forms are not used, and those that are none fail",
+        "if closed is not None:",
+        ("spaces/test_closed_forms.py::test_with_options_a_geodesic_is_integrated",),
+        "options of the integration are ignored where there is a closed form",
     ),
     Mutant(
         "curvature-bracket-index",
