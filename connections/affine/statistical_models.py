@@ -21,6 +21,7 @@ from connections._jax import Array, ArrayLike
 from connections.affine.nonmetric import CubicForm, StatisticalConnection
 from connections.checks import (
     MetricError,
+    NonFiniteError,
     ShapeError,
     as_array,
     is_whole,
@@ -134,20 +135,39 @@ class FisherMetric(Metric):
         return jnp.max(jnp.stack(sizes))
 
     def explain(self, q: ArrayLike) -> None:
-        """`MetricError` that says what the nodes leave out, or what is wrong with H."""
-        flaw, total = float(self._judged_at(jnp.asarray(q))[1]), float(self._total_at(jnp.asarray(q)))
+        """`MetricError` that says what the nodes leave out, or what is wrong with H.
+
+        `NonFiniteError` names the first node at which log_density, or its derivative, is NaN or too large.
+        """
+        judged = self._judged_at(jnp.asarray(q))
+        H, flaw = np.asarray(judged[0]), float(judged[1])
         if not flaw <= 1.0 and self.sampled:
             share = f"{LEAST_SHARE / flaw:.1e} of the sample counts"
             raise_at(MetricError, f"the sample was drawn too far away ({share}): give drawn_at= nearer", q)
-        if not flaw <= 1.0 and np.isfinite(flaw) and abs(total - 1.0) > NORMALIZED:
-            what = (
-                f"the density adds up to {total:.9g} over the nodes, not to 1: normalize log_density, or give"
-            )
+        logarithms = np.asarray(self.logarithms_at(jnp.asarray(q)))
+        self._require_finite("log_density(x, q)", np.where(np.isneginf(logarithms), 0.0, logarithms), q)
+        total = float(self._total_at(jnp.asarray(q)))
+        if not self.sampled and abs(total - 1.0) > NORMALIZED:
+            mass = f"{total:.9g}" if np.isfinite(total) else f"exp({_log_of_sum(logarithms):.6g})"
+            what = f"the density adds up to {mass} over the nodes, not to 1: normalize log_density, or give"
             raise_at(MetricError, f"{what} nodes that cover it", q)
+        slopes = np.asarray(jax.jacfwd(self.logarithms_at)(jnp.asarray(q)))
+        self._require_finite("the derivative of log_density(x, q) by q", slopes.sum(axis=1), q)
         if not flaw <= 1.0 and np.isfinite(flaw):
             what = f"derivatives of the density add up to {flaw * NORMALIZED:.1e} over the nodes, not to 0"
             raise_at(MetricError, f"{what}: {self._remedy(jnp.asarray(q), flaw * NORMALIZED)}", q)
+        if np.isnan(flaw) and np.isfinite(H).all():
+            least = f"smallest eigenvalue {np.linalg.eigvalsh(H)[0]:.2e}"
+            what = f"Fisher's metric is not positive definite ({least}): some change of q leaves the density"
+            raise_at(MetricError, f"{what} as it is, at first order,", q)
         super().explain(q)
+
+    def _require_finite(self, what: str, values: np.ndarray, q: ArrayLike) -> None:
+        """`NonFiniteError` that names the first of the nodes whose value (N,) is not finite."""
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            node = np.array2string(np.asarray(self.nodes)[bad[0]], precision=6, threshold=12)
+            raise_at(NonFiniteError, f"{what} is not finite at the node x = {node},", q)
 
     def _remedy(self, q: jax.Array, size: float) -> str:
         """Words: which nodes would do, where derivatives of the total are off by `size`.
@@ -400,6 +420,12 @@ def statistical_model(
         require_finite("log_density(sample, drawn_at)", drawn)
         metric = FisherMetric(frame, density, nodes, -drawn, sampled=True)
     return StatisticalModel(metric)
+
+
+def _log_of_sum(logarithms: np.ndarray) -> float:
+    """log sum exp, also where exp is beyond float64."""
+    largest = float(np.max(logarithms))
+    return largest + math.log(float(np.sum(np.exp(logarithms - largest))))
 
 
 def _rule(quadrature: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -324,12 +324,44 @@ def test_models_on_other_nodes_share_what_is_compiled():
             ShapeError,
             r"log_density\(x, q\): expected shape \(\)",
         ),
-        (lambda: NORMAL.metric.matrix([0.0, -1.0]), (MetricError, NonFiniteError), "metric is not finite"),
+        (
+            lambda: NORMAL.metric.matrix([0.0, -1.0]),
+            NonFiniteError,
+            r"log_density\(x, q\) is not finite at the node x = -",
+        ),
     ],
 )
 def test_a_family_that_is_none_is_named(make, error, words):
     with pytest.raises(error, match=words):
         make()
+
+
+@pytest.mark.parametrize(
+    ("log_density", "error", "words"),
+    [
+        (lambda x, q: log_normal(x, q) + jnp.log(3.0), MetricError, "adds up to 3 over the nodes"),
+        (lambda x, q: log_normal(x, [q[0], 1.0]) + jnp.log(3.0), MetricError, "adds up to 3 over the nodes"),
+        (lambda x, q: log_normal(x - 1e3, q), MetricError, "adds up to 0 over the nodes"),
+        (lambda x, q: jnp.where(x > q[0] + 1e3, 0.0, -jnp.inf), MetricError, "adds up to 0 over the nodes"),
+        (lambda x, q: log_normal(x, q) + 800.0, MetricError, r"adds up to exp\(800\) over the nodes"),
+        (
+            lambda x, q: log_normal(x, [q[0], 1.0]),
+            MetricError,
+            "not positive definite .* leaves the density",
+        ),
+        (
+            lambda x, q: log_normal(x, q) + 0.0 * jnp.sqrt(jnp.abs(q[0])),
+            NonFiniteError,
+            r"the derivative of log_density\(x, q\) by q is not finite at the node",
+        ),
+    ],
+)
+def test_what_is_wrong_with_a_density_is_said_before_its_metric(log_density, error, words):
+    """Also where there is no metric: nothing adds up to 0, and a parameter may change nothing."""
+    model = cn.statistical_model(log_density, 2, quadrature=(X, np.full(len(X), X[1] - X[0])))
+    for call in (model.metric.matrix, model.cubic):
+        with pytest.raises(error, match=words):
+            call([0.0, 1.0])
 
 
 @pytest.mark.further
