@@ -353,6 +353,8 @@ def test_axes_with_periods(rng):
     [
         ((2.0, None), ValueError, r"axes\[0\] spans 3, the period is 2"),
         ((3.0, None), ValueError, r"axes\[0\] spans 3, the period is 3: leave out"),
+        ((None, 4.01), ValueError, r"axes\[1\] has a gap of 1.01 .* and 1 at most between others"),
+        ((360.0, None), ValueError, r"axes\[0\] has a gap of 357 "),
         ((-4.0, None), ValueError, r"periods\[0\]"),
         ((4.0,), ShapeError, "periods"),
     ],
@@ -361,6 +363,15 @@ def test_periods_of_axes_that_are_none_are_named(periods, error, words):
     axis = np.arange(4.0)
     with pytest.raises(error, match=words):
         cn.GridMetric([axis, axis], np.broadcast_to(np.eye(2), (4, 4, 2, 2)), periods=periods)
+
+
+@pytest.mark.parametrize(
+    "axis", [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.5, 1.0, 2.4, 3.0, 3.6], [0.0, 1, 2, 3.999]]
+)
+def test_axes_that_sample_all_of_a_period(axis):
+    """An interval across its end may be as long as another one: of even, uneven and rounded axes."""
+    metric = cn.GridMetric([axis], np.ones((len(axis), 1, 1)), periods=(5.0,))
+    np.testing.assert_allclose(metric.matrix([-0.5]), [[1.0]], rtol=1e-12)
 
 
 @pytest.mark.further

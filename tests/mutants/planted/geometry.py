@@ -21,6 +21,14 @@ MUTANTS = (
         "points are admitted that may be the opposite ones",
     ),
     Mutant(
+        "gap-in-a-period",
+        "geometry/grid_metric.py",
+        "> _ROUNDED * np.diff(axis).max()",
+        "> _ROUNDED * (axis[-1] - axis[0])",
+        ("geometry/test_grid_metric.py::test_periods_of_axes_that_are_none_are_named",),
+        "a gap without samples is bridged by splines",
+    ),
+    Mutant(
         "nearest-representative-away",
         "geometry/coordinate_frame.py",
         "return q - period * turns",
