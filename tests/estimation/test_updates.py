@@ -1,5 +1,7 @@
 """Updates settle at the best fit, and whatever fails is visible in NIS, in the status and in q together."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,7 +15,8 @@ import connections as cn
 from connections import estimation
 from connections import multibody as mb
 from connections.checks import ConvergenceError, IntegrationError, NonFiniteError
-from connections.estimation import Status
+from connections.estimation import Estimate, Filter, Sensor, Status
+from connections.evaluation.parameters import DERIVED, cache_of
 
 # --- the best fit ------------------------------------------------------------------------------------------
 
@@ -374,3 +377,52 @@ def test_a_function_that_returns_no_covariance_in_a_run():
     )
     with pytest.raises(ValueError, match=r"update: N\[0, 0\] is -1"):
         PLANE.update(start, [1.0, 1.0], pose)
+
+
+# --- threads ------------------------------------------------------------------------------------------------
+
+
+class Between(dict):
+    """A cache: after a read or a write of the compiled update, once, another thread makes a whole call."""
+
+    def __init__(self, known, moment, other):
+        super().__init__(known)
+        self.moment, self.other = moment, other
+
+    def get(self, key, default=None):
+        found = super().get(key, default)
+        self.meet("read", key)
+        return found
+
+    def __setitem__(self, key, value):
+        super().__setitem__(key, value)
+        self.meet("written", key)
+
+    def meet(self, moment, key):
+        if moment == self.moment and getattr(key, "__name__", "").startswith("_updated"):
+            self.moment = None
+            thread = threading.Thread(target=self.other)
+            thread.start()
+            thread.join()
+
+
+@pytest.mark.parametrize("moment", ["read", "written"])
+def test_two_threads_update_with_one_filter(moment):
+    """By sensors of one size, of which the compiled updates replace each other in the filter's cache."""
+    estimate = Estimate([0.3, 0.4], [[2.0, 0.3], [0.3, 1.0]])
+    first, second = (Sensor(h, [[0.5]]) for h in (lambda q: q[:1], lambda q: 3.0 * q[1:]))
+    expected = [
+        Filter(cn.CoordinateFrame(2), noise=np.eye(2)).update(estimate, [1.0], each)[0].q
+        for each in (first, second)
+    ]
+    assert np.abs(expected[0] - expected[1]).max() > 0.1
+    kalman, found = Filter(cn.CoordinateFrame(2), noise=np.eye(2)), {}
+    kalman.update(estimate, [1.0], first if moment == "read" else second)
+
+    def other():
+        found["second"] = kalman.update(estimate, [1.0], second)[0].q
+
+    kalman.__dict__[DERIVED] = Between(cache_of(kalman), moment, other)
+    found["first"] = kalman.update(estimate, [1.0], first)[0].q
+    assert cache_of(kalman).moment is None  # they have met
+    np.testing.assert_array_equal([found["first"], found["second"]], expected)

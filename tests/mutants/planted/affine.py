@@ -79,6 +79,14 @@ MUTANTS = (
         "an update by a sensor uses the function of the sensor before",
     ),
     Mutant(
+        "kept-of-another-thread",
+        "evaluation/parameters.py",
+        "value: Value = found[1]",
+        "value: Value = known[what][1]",
+        ("estimation/test_updates.py::test_two_threads_update_with_one_filter",),
+        "an update by a sensor uses the function of another thread's sensor",
+    ),
+    Mutant(
         "motion-of-another-force",
         "affine/motions/flow.py",
         "if last is not None and last[0] == key:",
