@@ -226,7 +226,7 @@ class MatrixMetric(Metric):
         require_function("matrix", matrix, "q -> H (n, n)", "write ConstantMetric(frame, H)", parameters)
         object.__setattr__(self, "frame", frame)
         object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
-        object.__setattr__(self, "signature", _checked_signature(signature, frame.dim))
+        object.__setattr__(self, "signature", checked_signature(signature, frame.dim))
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The user's H(q), (n, n)."""
@@ -262,7 +262,7 @@ class ConstantMetric(Metric):
             raise TypeError("H: expected a matrix, got a function; write MatrixMetric(frame, function)")
         H = as_array("H", self.H, (self.frame.dim, self.frame.dim))
         object.__setattr__(self, "H", H)
-        object.__setattr__(self, "signature", _checked_signature(self.signature, self.frame.dim))
+        object.__setattr__(self, "signature", checked_signature(self.signature, self.frame.dim))
         if H.ndim != 2:
             raise ShapeError("H", (self.frame.dim, self.frame.dim), H.shape)
         if isinstance(H, jax.core.Tracer):
@@ -520,7 +520,7 @@ def require_definite(name: str, metric: Any, hint: str = "") -> None:
         raise MetricError(f"{name}: expected a positive definite metric, {words}")
 
 
-def _checked_signature(signature: Any, n: int) -> tuple[int, int] | None:
+def checked_signature(signature: Any, n: int) -> tuple[int, int] | None:
     """The signature (p, q), counts that add up to n; None if it is None or (n, 0)."""
     if signature is None:
         return None

@@ -83,7 +83,13 @@ class _TranslatedArray:
         return _TranslatedArray, self._given
 
 
-def numeric_metric(code: LambdifiedCode, values: Values, frame: np.ndarray, metric: np.ndarray) -> Metric:
+def numeric_metric(
+    code: LambdifiedCode,
+    values: Values,
+    frame: np.ndarray,
+    metric: np.ndarray,
+    signature: tuple[int, int] | None = None,
+) -> Metric:
     """The numeric metric; a `ConstantMetric` if its expressions are constant.
 
     Parameters
@@ -92,6 +98,7 @@ def numeric_metric(code: LambdifiedCode, values: Values, frame: np.ndarray, metr
     values : of all parameters.
     frame : X (nq, n), expressions; the identity stands for the coordinate fields.
     metric : H (n, n), expressions.
+    signature : of an H that is not positive definite.
     """
     nq, n = frame.shape
     fields: FrameField = CoordinateFrame(n)
@@ -99,8 +106,8 @@ def numeric_metric(code: LambdifiedCode, values: Values, frame: np.ndarray, metr
         fields = MatrixFrame(code.function(frame, values), n, nq)
     H = code.function(metric, values)
     if any(set(code.coordinates) & entry.free_symbols for entry in metric.flat):
-        return MatrixMetric(fields, H)
-    return ConstantMetric(fields, np.asarray(H(jnp.zeros(nq))))
+        return MatrixMetric(fields, H, signature=signature)
+    return ConstantMetric(fields, np.asarray(H(jnp.zeros(nq))), signature)
 
 
 def point_code(

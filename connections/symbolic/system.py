@@ -17,13 +17,15 @@ import numpy as np
 import sympy
 
 from connections._jax import ArrayLike
+from connections.affine.connection import AffineConnection
 from connections.affine.constrained import ConstrainedConnection
 from connections.affine.distributions import Distribution, SpannedDistribution
-from connections.checks import is_whole, require_choice, require_text
+from connections.affine.levi_civita import LeviCivita
+from connections.checks import MetricError, is_whole, require_choice, require_text
 from connections.coriolis.nonholonomic import NonholonomicSystem
 from connections.coriolis.system import MechanicalSystem
 from connections.geometry.frames import PointFunction
-from connections.geometry.metrics import Metric
+from connections.geometry.metrics import Metric, checked_signature
 from connections.symbolic import definition, distributions, lambdified, tensors
 from connections.symbolic.connection import SymbolicConnection
 from connections.symbolic.expressions import Simplifier, as_expressions, simplified, tidy
@@ -51,6 +53,8 @@ class SymbolicSystem(SymbolicConnection):
     potential : potential energy [J].
     parameters : {symbol: default value or None}, in SI units; other symbols become parameters without one.
     name : for messages and titles.
+    signature : optional, of an H that is not positive definite, (p, q) as for `MatrixMetric`; of use without
+        constraints, by `numeric_connection`.
 
     Attributes
     ----------
@@ -84,6 +88,7 @@ class SymbolicSystem(SymbolicConnection):
     potential: Any = None
     parameters: Any = None
     name: str = ""
+    signature: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         require_text("name", self.name)
@@ -93,6 +98,7 @@ class SymbolicSystem(SymbolicConnection):
         X = as_expressions("frame", X, (nq, None))
         n = X.shape[1]
         H = as_expressions("metric", self.metric, (n, n))
+        object.__setattr__(self, "signature", checked_signature(self.signature, n))
         arrays: dict[str, np.ndarray | None] = {"metric": H, "frame": X}
         for name, shape in (("basis", (n, None)), ("forms", (None, n)), ("inputs", (None, n))):
             value = getattr(self, name)
@@ -268,8 +274,14 @@ class SymbolicSystem(SymbolicConnection):
         ValueError : an unknown parameter or basis, a parameter without a value, or an orthonormal basis of a
             system without constraints.
         FrameError, at a point : the basis is singular there; names the divisor that vanishes.
+        MetricError : a signature is declared: `numeric_connection` has what is known of such a space.
         """
         require_choice("basis", basis, ("symbolic", "orthonormal"))
+        if self.signature is not None:
+            what = (
+                f"a mechanical system has a positive definite metric, not one of signature {self.signature}"
+            )
+            raise MetricError(f"numeric: {what}; write numeric_connection()")
         values = self.parameter_values(parameters)
         made: dict[Any, NonholonomicSystem | MechanicalSystem] = self.__dict__.setdefault("_numeric", {})
         key = (basis, *values.values())
@@ -277,7 +289,49 @@ class SymbolicSystem(SymbolicConnection):
             made[key] = self._in_numbers(values, basis)
         return made[key]
 
+    def numeric_connection(self, parameters: Mapping[Any, float] | None = None) -> AffineConnection:
+        """The numeric connection: `LeviCivita` without constraints, of any signature, or that of `numeric`.
+
+        The same values give the same object, with its compiled functions.
+
+        Parameters
+        ----------
+        parameters : values that replace defaults, by symbol or name.
+
+        Raises
+        ------
+        ValueError : an unknown parameter, or a parameter without a value.
+        MetricError : the system has constraints, and a signature is declared.
+
+        Examples
+        --------
+        A black hole: of radius r and time t.
+
+        >>> import sympy
+        >>> from connections import symbolic
+        >>> t, r, M = sympy.symbols("t r M")
+        >>> f = 1 - 2 * M / r
+        >>> hole = symbolic.SymbolicSystem((t, r), sympy.diag(-f, 1 / f), signature=(1, 1))
+        >>> nabla = hole.numeric_connection({"M": 1.0})
+        >>> float(nabla.coefficients([0.0, 4.0])[1, 0, 0])  # f M / r^2
+        0.03125
+        """
+        if self.signature is None or self.constrained:
+            nabla = self.numeric(parameters).connection
+            assert nabla is not None  # of a system without another one it is Levi-Civita's
+            return nabla
+        values = self.parameter_values(parameters)
+        made: dict[Any, LeviCivita] = self.__dict__.setdefault("_connections", {})
+        key = tuple(values.values())
+        if key not in made:
+            made[key] = LeviCivita(self._metric(values))
+        return made[key]
+
     # --- private -----------------------------------------------------------------------------------------
+
+    def _metric(self, values: lambdified.Values) -> Metric:
+        """The numeric metric for values of all parameters."""
+        return lambdified.numeric_metric(self._code, values, self.frame, self.metric, self.signature)
 
     def _of_kind(self, kind: int, simplify: Simplifier | None) -> np.ndarray:
         """The connection's coefficients in the basis, of the second kind, or lowered to the first."""
@@ -304,7 +358,7 @@ class SymbolicSystem(SymbolicConnection):
             return None if array is None else self._code.function(array, values)
 
         potential = None if self.potential is None else np.array(self.potential, dtype=object)
-        metric = lambdified.numeric_metric(self._code, values, self.frame, self.metric)
+        metric = self._metric(values)
         if not self.constrained:
             if basis != "symbolic":
                 raise ValueError(f"the system {self.name} has no constraints: its velocities are the frame's")

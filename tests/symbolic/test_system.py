@@ -1,12 +1,14 @@
 """Symbolic systems in general: tensors, frames, the constrained connection by all routes, bad input."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 import sympy
 from sympy import Matrix, Rational, cos, eye, sin, symbols
 
 import connections as cn
+from connections.checks import MetricError
 from connections.symbolic import SymbolicSystem, entries_latex, nonzero, vanishes
 
 X, Y, Z = symbols("x y z", real=True)
@@ -317,3 +319,31 @@ def test_without_constraints_no_entry_is_projected_and_raised_again():
     assert entries in system.latex() and len(system.latex()) < 4 * len(entries)
     other = system.with_basis(eye(2) * 2)  # control: in another basis the coefficients are others
     assert (other.constrained_coefficients() != system.coefficients()).any()
+
+
+def test_a_signature_is_handed_on():
+    """Schwarzschild's space: its closed form in the numeric class, no matter, and tides 2 M / r^3."""
+    t, r, theta, phi, M = sympy.symbols("t r theta phi M")
+    f = 1 - 2 * M / r
+    H = sympy.diag(-f, 1 / f, r**2, r**2 * sympy.sin(theta) ** 2)
+    hole = SymbolicSystem((t, r, theta, phi), H, parameters={M: 1.0}, signature=(3, 1))
+    nabla, q, e = hole.numeric_connection(), np.array([0.0, 6.0, 1.2, 0.3]), np.eye(4)
+    assert nabla is hole.numeric_connection({"M": 1.0}) is not hole.numeric_connection({"M": 2.0})
+    Gamma = hole.function(hole.coefficients())(jnp.asarray(q))
+    np.testing.assert_allclose(nabla.coefficients(q), Gamma, atol=1e-14)
+    assert np.abs(nabla.ricci(q)).max() < 1e-12
+    assert nabla.sectional(q, e[0], e[1]) == pytest.approx(2.0 / 6.0**3, rel=1e-12)
+    constant = SymbolicSystem((t, r), sympy.diag(-1, 1), signature=[1, 1])
+    np.testing.assert_array_equal(constant.numeric_connection().coefficients([0.0, 1.0]), np.zeros((2, 2, 2)))
+    for refused in (
+        lambda: hole.numeric(),
+        lambda: SymbolicSystem((t, r), sympy.diag(-1, 1), signature=(0, 2)).numeric_connection(),
+        lambda: SymbolicSystem((t, r), sympy.diag(-1, 1)).numeric_connection().coefficients([0.0, 1.0]),
+        lambda: SymbolicSystem(
+            (t, r), sympy.diag(-1, 1), forms=[[1, r]], signature=(1, 1)
+        ).numeric_connection(),
+    ):
+        with pytest.raises(MetricError):
+            refused()
+    with pytest.raises(ValueError, match="^signature: "):
+        SymbolicSystem((t, r), sympy.diag(-1, 1), signature=(2, 1))
