@@ -10,7 +10,7 @@ from connections.affine.connection import AffineConnection
 from connections.checks import FrameError, MetricError, raise_at
 from connections.evaluation.compilation import compiled
 
-_TOLERANCE = 1e-8  # in units in which H_ii = 1
+PERIODIC = 1e-8  # in units in which H_ii = 1
 
 
 def require_periodic(nabla: AffineConnection, q: np.ndarray) -> None:
@@ -31,9 +31,9 @@ def require_periodic(nabla: AffineConnection, q: np.ndarray) -> None:
         of_frame, of_metric = np.asarray(compiled(_changes_at, nabla)(q, shift)).T
         for row, point in enumerate(q):
             what = f"after the period {period:.6g} of q[{index}]"
-            if not of_frame[row] <= _TOLERANCE:
+            if not of_frame[row] <= PERIODIC:
                 raise_at(FrameError, f"{nabla.frame} has other fields {what}", point)
-            if not of_metric[row] <= _TOLERANCE:
+            if not of_metric[row] <= PERIODIC:
                 raise_at(MetricError, f"the metric is another one {what}", point)
 
 

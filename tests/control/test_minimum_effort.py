@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 
 import connections as cn
 from connections import multibody as mb
-from connections.checks import ConvergenceError, NonFiniteError, PointError, ShapeError
+from connections.checks import ConvergenceError, FrameError, NonFiniteError, PointError, ShapeError
 from connections.control import minimum_effort_curve
 from connections.control.errors import GainError
 from connections.control.splines import descent
@@ -519,6 +519,25 @@ def test_other_kinds_of_systems_are_refused_with_what_to_write():
         curve.at([2.0])
     with pytest.raises(ShapeError, match="times"):
         curve.at([])
+
+
+def test_points_whole_periods_apart_are_one_where_forces_have_the_period():
+    """A pendulum's, and a constant torque's, whose potential grows; a spring that is wound up has none."""
+    circle = cn.ConstantMetric(cn.SO2Frame(), [[1.0]])
+
+    def cost(end, **given):
+        system = cn.MechanicalSystem(circle, **given)
+        rest = {"start_velocity": [0.0], "end_velocity": [0.0], "starts": 1}
+        return minimum_effort_curve(system, [[0.0], [end]], [0.0, 1.0], **rest).cost
+
+    swings = {"potential": lambda q: -jnp.cos(q[0]) - 0.3 * q[0], "forces": lambda t, q, v: t * jnp.sin(q)}
+    assert cost(0.5 + 6.0 * np.pi, **swings) == pytest.approx(cost(0.5, **swings), rel=1e-9)
+    for wound in (
+        {"potential": lambda q: 0.5 * q[0] ** 2},
+        {"forces": lambda t, q, v: -t * q / 3.0},
+    ):
+        with pytest.raises(FrameError, match=r"forces are others after the period 6.28319 of q\[0\]"):
+            cost(0.5 + 6.0 * np.pi, **wound)
 
 
 def test_an_accuracy_that_cannot_be_had_is_an_error():

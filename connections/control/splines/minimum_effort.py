@@ -21,11 +21,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import ArrayLike
+from connections.affine.periods import PERIODIC, require_periodic
 from connections.checks import (
     ConvergenceError,
+    FrameError,
     ShapeError,
     as_array,
     as_number,
+    raise_at,
     require_finite,
     require_function,
     require_positive_int,
@@ -72,7 +75,8 @@ def minimum_effort_curve(
     ----------
     system : such as `MechanicalSystem(metric)`, or `model.system()` of a robot, with gravity.
     points : (P, nq), P >= 2, in the order in which the curve goes through them. Of two quaternions q and -q,
-        the one is taken that is nearer to the point before.
+        the one is taken that is nearer to the point before, and of points whole periods apart, too: metric,
+        potential and forces have to have the frame's periods then.
     times : (P,) increasing, s: when the curve is at the points.
     start_velocity, end_velocity : (n,) frame components, or None if they are free. Velocities at the points
         between are free.
@@ -92,7 +96,8 @@ def minimum_effort_curve(
     ------
     ConvergenceError : no start leads to a stationary curve of this accuracy; says why.
     GainError : the weight is not positive definite, at a named point if it is a function.
-    ShapeError, NonFiniteError, TypeError, PointError (off the manifold), MetricError, FrameError.
+    ShapeError, NonFiniteError, TypeError, PointError (off the manifold), MetricError, FrameError (also of a
+    potential or a force without the frame's periods).
     ValueError : the tension is negative, or the tolerance not between 0 and 1.
 
     Examples
@@ -152,10 +157,43 @@ def _points_and_times(system: MechanicalSystem, points: Any, times: Any) -> tupl
     require_finite("times", t)
     if not (np.diff(t) > 0.0).all():
         raise ShapeError("times", "increasing times", t)
-    q = np.array(evaluate(system, projected_point, Argument("points", q, (nq,))))
+    given = np.array(evaluate(system, projected_point, Argument("points", q, (nq,))))
+    q = given.copy()
     for k in range(1, len(q)):
         q[k] = system.frame.align_at(jnp.asarray(q[k]), jnp.asarray(q[k - 1]))
+    if any(system.frame.periods) and (q != given).any():
+        _require_periodic(system, t, q)
     return q, t
+
+
+def _require_periodic(system: MechanicalSystem, t: np.ndarray, q: np.ndarray) -> None:
+    """Raise an error unless metric, potential and forces are the same a period away from points (P, nq)."""
+    nabla = system.connection
+    assert nabla is not None  # of a system without another one it is Levi-Civita's
+    require_periodic(nabla, q)
+    for index, period in enumerate(system.frame.periods):
+        if period is None:
+            continue
+        shift = period * np.eye(q.shape[1])[index]
+        for row, point in enumerate(q):
+            change, size = map(np.asarray, compiled(_changes_at, system)(t[row], point, shift))
+            if not (change <= PERIODIC * size).all():
+                what = f"potential and forces are others after the period {period:.6g} of q[{index}]"
+                raise_at(FrameError, what, point)
+
+
+def _changes_at(
+    system: MechanicalSystem, t: jax.Array, q: jax.Array, shift: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """How g - F at rest changes by a shift, (n,), and terms of which its round-off is a part, (n,)."""
+    rest = jnp.zeros(system.frame.dim)
+
+    def torques(p: jax.Array) -> jax.Array:
+        return system.inverse_dynamics_at(p, rest, rest, t)
+
+    here = torques(q)
+    terms = jnp.abs(here) + jnp.abs(jax.jacfwd(torques)(q)) @ (jnp.abs(q) + jnp.abs(shift))
+    return jnp.abs(torques(q + shift) - here), terms
 
 
 def _velocity(name: str, velocity: Any, n: int) -> np.ndarray | None:

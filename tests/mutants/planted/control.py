@@ -4,6 +4,16 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "forces-without-the-period",
+        "control/splines/minimum_effort.py",
+        "change <= PERIODIC * size",
+        "change <= size",
+        (
+            "control/test_minimum_effort.py::test_points_whole_periods_apart_are_one_where_forces_have_the_period",
+        ),
+        "a point is another one for a spring that is wound up",
+    ),
+    Mutant(
         "natural-divergence-exchanged",
         "control/laws/adaptation.py",
         "self.cone.divergence(truth, estimates) / self.gamma",
