@@ -50,6 +50,14 @@ Value = TypeVar("Value")  # an array, or several
 solve: Callable[[Array, Array], jax.Array] = jnp.linalg.solve
 
 
+def in_jax(value: ArrayLike) -> jax.Array:
+    """The array of JAX with these numbers; a tracer stays one. Nothing is compiled.
+
+    Outside of `jit`, `jnp.asarray` compiles a function for each shape of NumPy's arrays, in 10 ms.
+    """
+    return value if isinstance(value, jax.Array) else jax.device_put(np.asarray(value))
+
+
 def unoptimized() -> str:
     """``XLA_FLAGS`` with which functions compile in the least time, for functions that run a few times."""
     options = {

@@ -40,7 +40,7 @@ from connections.checks import (
 )
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import as_given
-from connections.evaluation.compilation import compiled
+from connections.evaluation.compilation import compiled, compiled_for
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, are_arrays, is_same, with_parameters
 from connections.geometry.frames import FrameField, PointFunction
@@ -174,7 +174,8 @@ class ContorsionConnection(ConnectionWithContorsion):
     def explain(self, q: ArrayLike) -> None:
         """The metric's error, or `SymmetryError`."""
         self.metric.explain(q)
-        if self.symmetry is not None and not self._symmetry_gap_at(jnp.asarray(q)) <= SYMMETRY_TOLERANCE:
+        gap = compiled_for(self, ContorsionConnection._symmetry_gap_at)
+        if self.symmetry is not None and not gap(q) <= SYMMETRY_TOLERANCE:
             wanted = CONTORSION_SYMMETRIES[self.symmetry][0]
             raise_at(SymmetryError, f"the contorsion is not {wanted}, which {self.symmetry!r} needs", q)
 
@@ -311,7 +312,8 @@ class ContorsionFamily(Described, Parametrized):
         """
         values = as_array("beta", beta, (self.dimension,))
         require_finite("beta", values)
-        return as_given(self.contorsion_of_at(values), beta)
+        D: Array = as_given(compiled_for(self, ContorsionFamily.contorsion_of_at)(values), beta)
+        return D
 
     def contorsion_of_at(self, beta: jax.Array) -> jax.Array:
         """-beta_ijk eps_ijk, (..., n, n, n)."""
@@ -333,15 +335,21 @@ class ContorsionFamily(Described, Parametrized):
         require_untraced(D=D, q=q)
         given = D, q
         n = self.metric.frame.dim
-        D = jnp.asarray(as_array("D", D, (n, n, n)))
-        beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0
-        H = jnp.eye(n) if q is None else self.metric.matrix(q)
-        lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
-        gap = np.abs(D - self.contorsion_of_at(beta))
-        if not np.all(gap <= 1e-8 * contorsion_sizes(D, lengths)):
-            what = f"{float(gap.max()):.2e} of it lies outside the family of eq. (12)"
+        D = as_array("D", D, (n, n, n))
+        H = np.eye(n) if q is None else self.metric.matrix(q)
+        beta: Array
+        beta, gap, within = compiled_for(self, ContorsionFamily._nearest_member_at)(D, H)
+        if not within:
+            what = f"{float(np.max(gap)):.2e} of it lies outside the family of eq. (12)"
             raise SymmetryError(f"D is not totally antisymmetric: {what}")
         return as_given(beta, *given)
+
+    def _nearest_member_at(self, D: jax.Array, H: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """The beta (..., C(n, 3)) nearest to D, |D - D(beta)|, and whether this is round-off."""
+        beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0
+        gap = jnp.abs(D - self.contorsion_of_at(beta))
+        lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
+        return beta, gap, jnp.all(gap <= 1e-8 * contorsion_sizes(D, lengths))
 
     def _basis(self) -> np.ndarray:
         """One alternating symbol per triple, (C(n, 3), n, n, n)."""

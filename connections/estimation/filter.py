@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import ArrayLike
+from connections._jax import ArrayLike, in_jax
 from connections.affine import AffineConnection
 from connections.checks import (
     ConvergenceError,
@@ -37,7 +37,7 @@ from connections.engines.internals.jax_names import trace_state_clean
 from connections.estimation.displacements import MORE, NEGLIGIBLE
 from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
-from connections.estimation.sensor import Sensor, as_connection, turns_of
+from connections.estimation.sensor import Sensor, as_connection, turned_at, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.status import Status
 from connections.estimation.updates import (
@@ -368,13 +368,14 @@ class Filter(Parametrized):
             raise TypeError("v: expected None, because the system is not mechanical")
         for name, array in zip("qv", state, strict=False):
             require_finite(name, array)
-        pairs = [jnp.broadcast_arrays(a, b) for a, b in zip(estimate.state, state, strict=True)]
+        by: Any = jnp if self._traces(estimate, q, v) else np
+        pairs = [by.broadcast_arrays(a, b) for a, b in zip(estimate.state, state, strict=True)]
         batch = pairs[0][0].shape[:-1]
         flat = [[a.reshape(-1, a.shape[-1]) for a in pair] for pair in pairs]
         k = self.space.dim
-        P = jnp.broadcast_to(jnp.asarray(estimate.P), (*batch, k, k)).reshape(-1, k, k)
+        P = by.broadcast_to(by.asarray(estimate.P), (*batch, k, k)).reshape(-1, k, k)
         given = tuple(a for a, _ in flat), P, tuple(b for _, b in flat)
-        if self._traces(given):
+        if by is jnp:
             e, _ = _differences(self, *given)
         else:
             e, missed = compiled_for(self, _differences_at_once)(*given)
@@ -482,7 +483,7 @@ class Filter(Parametrized):
             require_finite(name, leaf)
             if np.shape(leaf)[: len(batch)] != batch:
                 raise ShapeError(name, (*batch, "..."), np.shape(leaf))
-        return jax.tree_util.tree_map(jnp.asarray, u)
+        return jax.tree_util.tree_map(in_jax, u)
 
     def _measurement(self, name: str, y: Any, sensor: Sensor, batch: tuple[int, ...], u: Any) -> Any:
         """y, or the error that says why it is none of the sensor's."""
@@ -492,8 +493,8 @@ class Filter(Parametrized):
         inputs = tuple(np.shape(leaf)[len(batch) :] for leaf in leaves)
 
         def found() -> tuple[int, ...]:
-            one = jax.tree_util.tree_unflatten(tree, map(jnp.zeros, inputs))
-            return shape_of("h(q)", self._seen_with(sensor, one, jnp.zeros(())).h, *sizes)
+            one = jax.tree_util.tree_unflatten(tree, [in_jax(np.zeros(shape)) for shape in inputs])
+            return shape_of("h(q)", self._seen_with(sensor, one, in_jax(0.0)).h, *sizes)
 
         of_h = kept(sensor, (shape_of, *sizes, tree, inputs), (), found)
         size = of_h if sensor.connection is None else (sensor.connection.frame.ambient_dim,)
@@ -523,7 +524,7 @@ class Filter(Parametrized):
 
     def _may_be_finer(self, missed: Any) -> bool:
         """Whether geodesics may have more steps, and ask for them."""
-        return self.geodesic_steps is None and bool(np.any(missed))
+        return self.geodesic_steps is None and bool(np.asarray(missed).any())
 
     @property
     def _finer_geodesics(self) -> str:
@@ -536,10 +537,11 @@ class Filter(Parametrized):
         """Raise `ValueError` for an angle more than half a turn off, unless the sensor speaks of turns."""
         off = np.abs(np.asarray(innovation.r))
         silent = sensor.turns is None and sensor.connection is None
-        if not (silent and (off > np.pi).any() and (angles := self._angles_in(self.frame))):
+        if not (silent and (off > np.pi).any() and self._angles_in(self.frame)):
             return
         one = jax.tree_util.tree_map(lambda a: a[0], u) if off.ndim > 1 else u
-        turns = turns_of(self._seen_with(sensor, one, estimate.t).h, estimate.state, angles)
+        turned = compiled_for(self, _turned, sensor)(one, estimate.t, estimate.state)
+        turns = turns_of(*map(np.asarray, turned))
         if (off > 0.5 * turns).any():
             *sample, index = map(int, np.argwhere(off > 0.5 * turns)[0])
             where = ", ".join(map(str, (*sample, index)))
@@ -646,6 +648,10 @@ def _checked_gate(gate: Any) -> Any:
     if not 0.0 < gate < 1.0:
         raise ValueError(f"gate: expected a probability between 0 and 1, got {gate:g}")
     return gate
+
+
+def _turned(filter: Filter, sensor: Sensor, u: Any, t: Any, state: tuple[Any, ...]) -> Any:
+    return turned_at(filter._seen_with(sensor, u, t).h, state, filter._angles_in(filter.frame))
 
 
 def _linearized_robot_at(model: Model, q: jax.Array, v: jax.Array, tau: Any, t: Any) -> Any:

@@ -238,23 +238,38 @@ class Sensor(Parametrized):
         return jnp.where(jnp.abs(N - N.T) <= ASYMMETRY * sizes[:, None] * sizes, N, jnp.nan)
 
 
-def turns_of(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> np.ndarray:
+def turned_at(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> tuple[jax.Array, ...]:
+    """h (m,), its changes by a full turn of each angle of the state, and integrals of its derivative.
+
+    The last two are (angles, m). JAX-traceable.
+    """
+    q, *v = state
+    own = h(q, *v)
+    axes = jnp.zeros((len(angles), len(q))).at[jnp.arange(len(angles)), jnp.asarray(angles)].set(1.0)
+    parts = 2.0 * np.pi * jnp.arange(_PARTS) / _PARTS
+
+    def mean(axis: jax.Array) -> jax.Array:
+        slopes: Any = jax.vmap(lambda p: jax.jvp(lambda p: h(p, *v), (p,), (axis,))[1])
+        return jnp.mean(slopes(q + parts[:, None] * axis), axis=0)
+
+    steps = jax.vmap(lambda axis: h(q + 2.0 * np.pi * axis, *v) - own)(axes)
+    return own, steps, 2.0 * np.pi * jax.vmap(mean)(axes)
+
+
+def turns_of(own: np.ndarray, steps: np.ndarray, integrals: np.ndarray) -> np.ndarray:
     """The full turn, 2 pi or 360, of each component of h (m,) that is an angle; infinite of all others.
 
     A full turn of an angle of the state leads back to the same place. A component that it changes by a full
     turn is an angle whose turns are counted. One that changes by a full turn less, or more, than the integral
     of its derivative is an angle that is cut somewhere, as between -pi and pi.
+
+    Parameters
+    ----------
+    own, steps, integrals : as of `turned_at`.
     """
-    q, *v = map(jnp.asarray, state)
-    own = np.asarray(h(q, *v))
     turns = np.full(own.shape, np.inf)
-    parts = 2.0 * np.pi * jnp.arange(_PARTS) / _PARTS
-    for angle in angles:
-        axis = jnp.zeros_like(q).at[angle].set(1.0)
-        step = np.asarray(h(q + 2.0 * np.pi * axis, *v)) - own
-        points = q + parts[:, None] * axis
-        slopes: Any = jax.vmap(lambda p, along: jax.jvp(lambda p: h(p, *v), (p,), (along,))[1], (0, None))
-        cut = np.abs(2.0 * np.pi * np.mean(slopes(points, axis), axis=0) - step)
+    for step, integral in zip(steps, integrals, strict=True):
+        cut = np.abs(integral - step)
         for turn in (2.0 * np.pi, 360.0):
             counts = np.abs(np.abs(step) - turn) <= _ROUND_OFF * (turn + np.abs(own))
             turns[counts | (np.abs(cut - turn) <= _QUADRATURE * turn)] = turn

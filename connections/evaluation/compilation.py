@@ -26,9 +26,8 @@ from typing import Any, Generic
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
-from connections._jax import QUICK_OPTIONS, Value
+from connections._jax import QUICK_OPTIONS, Value, in_jax
 from connections.checks import as_result
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.parameters import PytreePartial, as_attribute, kept
@@ -100,8 +99,7 @@ def flattened(thing: Any) -> tuple[TreeKey, list[Any]]:
     with _LOCK:
         structure = _STRUCTURES.setdefault(structure, weakref.ref(structure))() or structure
     with jax.ensure_compile_time_eval():
-        given = (leaf if isinstance(leaf, jax.Array) else np.asarray(leaf) for leaf in distinct.values())
-        return structure, [jnp.asarray(leaf) for leaf in given]
+        return structure, [*map(in_jax, distinct.values())]
 
 
 def compiled(

@@ -31,6 +31,7 @@ from connections.checks import (
     require_type,
 )
 from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import compiled_for
 from connections.evaluation.describing import IN_TABLE, heading_of, parts_of
 from connections.evaluation.parameters import Parametrized, PytreePartial
 from connections.geometry.numerics.scales import full_rank, is_near, rank_of, row_units
@@ -186,24 +187,34 @@ class FrameField(Parametrized, abc.ABC):
         PointError : q is farther off than `POINT_TOLERANCE`.
         """
         q = np.asarray(q)
-        p = np.asarray(self.project_at(jnp.asarray(q)))
-        if not self.near_at(jnp.asarray(q)):
+        p, near = map(np.asarray, compiled_for(self, FrameField._nearest_at)(q))
+        if not near:
             gap, size = float(np.max(np.abs(p - q))), float(np.max(np.abs(p)))
             what = f"the point is {gap:.2e} off the manifold of {self}, its largest coordinate {size:.2e}"
             raise_at(PointError, f"{name}: {what},", q)
         return p
 
+    def _nearest_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """The point (nq,) of the manifold next to q (nq,), and whether q is near it."""
+        return self.project_at(q), self.near_at(q)
+
     def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         require_finite("q", q)
         q = self.require_near("q", q)
-        X = np.asarray(self.matrix_at(jnp.asarray(q)))
+        X, independent = map(np.asarray, compiled_for(self, FrameField._rank_judged_at)(q))
         if X.shape != (self.ambient_dim, self.dim):
             raise ShapeError(f"matrix of {self}", (self.ambient_dim, self.dim), X.shape)
         if not np.isfinite(X).all():
             raise_at(NonFiniteError, f"{self} is not finite", q)
-        if not full_rank(self.matrix_at, jnp.asarray(q)):
+        if not independent:
             raise_at(FrameError, f"{self} lost rank ({rank_of(X)} of {self.dim} fields are independent)", q)
+
+    def _rank_judged_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """X (nq, n), and whether it has full rank: not with another shape."""
+        X = self.matrix_at(q)
+        right = X.shape == (self.ambient_dim, self.dim)
+        return X, full_rank(self.matrix_at, q) if right else jnp.asarray(False)
 
     # --- the public functions ----------------------------------------------------------------------------
 
@@ -407,7 +418,11 @@ class ChangedFrame(FrameOnPoints):
     def explain(self, q: ArrayLike) -> None:
         """The base's error, or `FrameError` where A is singular."""
         self.base.explain(q)
-        p = self.base.project_at(jnp.asarray(q))
-        A = self.change_at(p)
-        if not np.isfinite(A).all() or not full_rank(self.change_at, p):
+        A, independent = map(np.asarray, compiled_for(self, ChangedFrame._change_judged_at)(q))
+        if not np.isfinite(A).all() or not independent:
             raise_at(FrameError, "the change of frame is not invertible", q)
+
+    def _change_judged_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array]:
+        """A (n, n) at the point of the manifold next to q, and whether it is invertible."""
+        p = self.base.project_at(q)
+        return self.change_at(p), full_rank(self.change_at, p)

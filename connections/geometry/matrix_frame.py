@@ -18,6 +18,7 @@ from connections.checks import (
     require_positive_int,
     require_shape,
 )
+from connections.evaluation.compilation import compiled_for
 from connections.evaluation.parameters import with_parameters
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.numerics.scales import full_rank, sizes_of_columns
@@ -92,8 +93,8 @@ class MatrixFrame(FrameField):
     def explain(self, q: ArrayLike) -> None:
         """Raise the error of an invalid point, such as `FrameError` where a bracket leaves the span."""
         super().explain(q)
-        p = self.project_at(jnp.asarray(q))
-        if self.dim < self.ambient_dim and not self._bracket_leak_at(p) <= _LEAK:
+        p = self.require_near("q", q)
+        if self.dim < self.ambient_dim and not compiled_for(self, MatrixFrame._bracket_leak_at)(p) <= _LEAK:
             raise_at(FrameError, f"the brackets of {self} leave its span (it is not integrable)", q)
 
     def _bracket_leak_at(self, q: jax.Array) -> jax.Array:

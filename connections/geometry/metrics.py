@@ -15,7 +15,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import Array, ArrayLike, SameArray, solve
+from connections._jax import Array, ArrayLike, SameArray, in_jax, solve
 from connections.checks import (
     FrameError,
     MetricError,
@@ -30,6 +30,7 @@ from connections.checks import (
     require_type,
 )
 from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import compiled_for
 from connections.evaluation.describing import Described
 from connections.evaluation.parameters import Parametrized, with_parameters
 from connections.geometry.frames import ChangedFrame, FrameField, PointFunction
@@ -113,29 +114,30 @@ class Metric(Described, Parametrized, abc.ABC):
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the frame is valid, H symmetric, and its signature as declared; one boolean."""
-        H = self.matrix_at(q)
-        if self.signature is not None:
-            lengths = unsigned_lengths(H)
-            near = asymmetry(H, lengths) <= SYMMETRY_TOLERANCE
-            return self.frame.valid_at(q) & near & is_of_signature(H, self.signature)
-        symmetric = asymmetry(H) <= SYMMETRY_TOLERANCE
-        return self.frame.valid_at(q) & symmetric & is_definite(H)
+        _, symmetric, as_declared = self._matrix_judged_at(q)
+        return self.frame.valid_at(q) & symmetric & as_declared
 
     def explain(self, q: ArrayLike) -> None:
         """Raise the error that says why `q` (nq,) is not valid; do nothing if it is valid."""
         self.frame.explain(q)
-        H = np.asarray(self.matrix_at(jnp.asarray(q)))
+        H, symmetric, as_declared = map(np.asarray, compiled_for(self, Metric._matrix_judged_at)(q))
         if not np.isfinite(H).all():
             raise_at(NonFiniteError, "the metric is not finite", q)
-        lengths = None if self.signature is None else unsigned_lengths(jnp.asarray(H))
-        if not asymmetry(jnp.asarray(H), lengths) <= SYMMETRY_TOLERANCE:
+        if not symmetric:
             gap = float(np.max(np.abs(H - H.T)))
             raise_at(MetricError, f"the metric is not symmetric (H - H^T has an entry of {gap:.2e})", q)
-        if self.signature is None:
-            if not jax.jit(is_definite)(H):
+        if not as_declared:
+            if self.signature is None:
                 raise_at(MetricError, f"the metric is {_not_definite(H)}", q)
-        elif not jax.jit(is_of_signature, static_argnums=1)(H, self.signature):
             raise_at(MetricError, f"the metric has {_signature_in_words(H)}, not {self.signature}", q)
+
+    def _matrix_judged_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """H (n, n), whether it is symmetric, and whether its signature is as declared."""
+        H = self.matrix_at(q)
+        if self.signature is None:
+            return H, asymmetry(H) <= SYMMETRY_TOLERANCE, is_definite(H)
+        near = asymmetry(H, unsigned_lengths(H)) <= SYMMETRY_TOLERANCE
+        return H, near, is_of_signature(H, self.signature)
 
     def matrix(self, q: ArrayLike) -> Array:
         """H(q), (..., n, n); of a mechanical system, v^T H v / 2 is in joules.
@@ -284,7 +286,7 @@ class ConstantMetric(Metric):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """H, (n, n)."""
-        return jnp.asarray(self.H)
+        return in_jax(self.H)
 
     def derivative_at(self, q: jax.Array) -> jax.Array:
         """Zero, (n, n, n)."""
@@ -446,9 +448,9 @@ class InducedMetric(Metric):
     def explain(self, q: ArrayLike) -> None:
         """Raise the error of an invalid point, such as `FrameError` where A does not fit the embedding."""
         super().explain(q)
-        residual, sizes = self.inclusion_residual_at(jnp.asarray(q))
-        if not jnp.all(jnp.abs(residual) <= _INCLUSION * sizes):
-            gap = float(jnp.max(jnp.abs(residual)))
+        residual, sizes = map(np.asarray, compiled_for(self, InducedMetric.inclusion_residual_at)(q))
+        if not np.all(np.abs(residual) <= _INCLUSION * sizes):
+            gap = float(np.max(np.abs(residual)))
             what = f"the inclusion A is not the derivative of the embedding (they differ by {gap:.2e})"
             raise_at(FrameError, what, q)
 

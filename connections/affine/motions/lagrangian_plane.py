@@ -30,6 +30,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import in_jax
 from connections.affine.connection import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.units import motion_units
@@ -117,7 +118,7 @@ def _curvature(nabla: AffineConnection, q: jax.Array, v: jax.Array, E: jax.Array
 
 
 def _turning_flow(nabla: AffineConnection) -> Flow[Any]:
-    frame, one = nabla.frame, jnp.eye(nabla.frame.dim)
+    frame, one = nabla.frame, in_jax(np.eye(nabla.frame.dim))
 
     def start(q: jax.Array, v: jax.Array, omega: jax.Array) -> Any:
         return q, v, orthonormal_basis(nabla.gram_at(q))[1], one, jnp.zeros_like(one), jnp.zeros(())

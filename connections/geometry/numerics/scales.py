@@ -138,12 +138,17 @@ def full_rank(function: Callable[[jax.Array], jax.Array], q: jax.Array) -> jax.A
     return jnp.all(_pivots(known / (r[:, None] * c[None])) > _DEPENDENT)
 
 
-def worst(residual: jax.Array, terms: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """|residual| and terms at the entry where their ratio is largest; a NaN counts as the largest."""
-    size = jnp.abs(residual).reshape(-1)
-    terms = jnp.broadcast_to(terms, jnp.shape(residual)).reshape(-1)
-    ratio = jnp.where(size == 0.0, 0.0, size / terms)
-    place = jnp.where(jnp.max(ratio) == 0.0, jnp.argmax(terms), jnp.argmax(ratio))
+def worst(residual: SameArray, terms: SameArray) -> tuple[SameArray, SameArray]:
+    """|residual| and terms at the entry where their ratio is largest; a NaN counts as the largest.
+
+    Computed by NumPy if the residual is a NumPy array.
+    """
+    by: Any = np if isinstance(residual, np.ndarray) else jnp
+    size = by.abs(residual).reshape(-1)
+    terms = by.broadcast_to(terms, by.shape(residual)).reshape(-1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = by.where(size == 0.0, 0.0, size / terms)
+    place = by.where(by.max(ratio) == 0.0, by.argmax(terms), by.argmax(ratio))
     return size[place], terms[place]
 
 
@@ -157,7 +162,7 @@ def worst_check(name: str, measured: tuple[Any, Any], tol: float) -> Check:
     require_untraced(**{f"what '{name}' measures": measured[0]})
     if np.size(measured[0]) == 0:
         raise ShapeError("q", "at least one point", np.shape(measured[0]))
-    residual, scale = worst(*(jnp.asarray(a) for a in measured))
+    residual, scale = worst(*map(np.asarray, measured))
     return Check(name, float(residual), float(scale), tol)
 
 
