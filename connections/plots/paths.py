@@ -8,7 +8,6 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -26,7 +25,7 @@ from connections.checks import (
     require_type,
     require_whole,
 )
-from connections.evaluation.compilation import tracing
+from connections.evaluation.compilation import compiled
 from connections.plots.canvas import (
     GREY,
     SCREEN,
@@ -329,19 +328,18 @@ def _scene(on: Any, members: list[np.ndarray], span: Any, view: Any) -> _PathSce
 
 def _points(on: Callable[..., Any], q: np.ndarray) -> np.ndarray:
     """(T, 3) the points of configurations (T, nq); NaN where these are."""
-
-    def at(p: jax.Array) -> jax.Array:
-        return require_shape("on(q)", on(p), (3,))
-
     good = np.isfinite(q).all(axis=1)
     found = np.full((len(q), 3), np.nan)
-    with tracing():
-        found[good] = jax.jit(jax.vmap(at))(jnp.asarray(q[good]))
+    found[good] = compiled(_points_at, on)(q[good])
     lost = good & ~np.isfinite(found).all(axis=1)
     if lost.any():
-        what = "on(q) is not finite, where the motion or the surface around it, span, is"
+        what = "on(q), for points of the motion and of the surface drawn with it (span), is not finite"
         raise_at(NonFiniteError, what, q[int(np.argmax(lost))])
     return found
+
+
+def _points_at(on: Callable[..., Any], q: jax.Array) -> jax.Array:
+    return jax.vmap(lambda p: require_shape("on(q)", on(p), (3,)))(q)
 
 
 def _finer(q: np.ndarray) -> np.ndarray:
