@@ -276,6 +276,11 @@ def test_a_path_is_hidden_behind_its_surface():
         (lambda m: m.plot_path(lambda q: q, ((0, 1), (0, 1))), ValueError, "span: the motion has 3 coord"),
         (lambda m: m.plot_path(lambda q: q, axes=m.plot("q")), ValueError, "axes: expected those of a fig"),
         (lambda m: m.plot_path(lambda q: q, view=(np.nan, 0.0)), NonFiniteError, "view"),
+        (
+            lambda m: m.plot_path(lambda q: jnp.full(3, jnp.nan)),
+            NonFiniteError,
+            r"on\(q\).* is not finite at q = ",
+        ),
     ],
 )
 def test_what_no_plane_or_surface_is_is_named(rng, call, error, words):
