@@ -156,8 +156,9 @@ def mean(
     shares = np.broadcast_to(w / w.sum(axis=-1, keepdims=True), (*batch, count)).reshape(-1, count)
     begins = np.broadcast_to(x, batch + size).reshape(-1, *size)
     nabla = LeviCivita(metric)
-    rows = (_one_mean(metric, nabla, *row) for row in zip(sets, shares, begins, strict=True))
-    where, far, steps = map(np.array, zip(*rows, strict=True))
+    where, far, steps = np.empty(begins.shape), np.empty(shares.shape), np.empty(len(sets), dtype=int)
+    for row, given in enumerate(zip(sets, shares, begins, strict=True)):
+        where[row], far[row], steps[row] = _one_mean(metric, nabla, *given)
     return Mean(where.reshape(batch + size), far.reshape(*batch, count), steps.reshape(batch)[()], radius)
 
 
@@ -189,8 +190,20 @@ class _MeanSearch:
 
     def squares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """d(x, q_i)^2 (..., N) and -grad F (..., n) at points x (..., nq)."""
-        v = np.asarray(velocities_between(self._nabla, x[..., None, :], self._q, name="mean"))
-        return np.asarray(self._metric.inner(x[..., None, :], v, v)), np.einsum("i,...ij->...j", self._w, v)
+        v = self._velocities(x)
+        squares = np.einsum(
+            "...ij,...jk,...ik->...i", v, np.asarray(self._metric.matrix(x)), v, optimize=True
+        )
+        return squares, self._downhill(v)
+
+    def _velocities(self, x: np.ndarray) -> np.ndarray:
+        """log_x(q_i), (..., N, n)."""
+        return np.asarray(velocities_between(self._nabla, x[..., None, :], self._q, name="mean"))
+
+    def _downhill(self, v: np.ndarray) -> np.ndarray:
+        """-grad F (..., n), the mean of log_x(q_i)."""
+        mean: np.ndarray = np.einsum("i,...ij->...j", self._w, v)
+        return mean
 
     def _round_off(self, x: np.ndarray) -> float:
         """The length at x of a few units in the last place of the coordinates."""
@@ -237,7 +250,7 @@ class _MeanSearch:
             return None  # differences are round-off
         basis = np.linalg.inv(np.linalg.cholesky(np.asarray(self._metric.matrix(x)))).T  # columns
         steps = _DIFFERENCE * spread * np.concatenate([basis.T, -basis.T])
-        _, ahead = self.squares(np.asarray(exponential(self._nabla, x, steps)))
+        ahead = self._downhill(self._velocities(np.asarray(exponential(self._nabla, x, steps))))
         after, before = np.split(ahead, 2)
         hessian = -np.linalg.inv(basis) @ ((after - before) / (2.0 * _DIFFERENCE * spread)).T
         values, vectors = np.linalg.eigh((hessian + hessian.T) / 2.0)

@@ -35,7 +35,8 @@ def positive_definite(n: int) -> AffineInvariantMetric:
 
     Parameters
     ----------
-    n : the number of rows. The coordinates are those of `np.triu_indices(n)`.
+    n : the number of rows. The coordinates are those of `np.triu_indices(n)`; `coordinates(P)` of the metric
+        has them for matrices P (..., n, n), and `matrices(q)` the matrices.
 
     Examples
     --------

@@ -165,6 +165,8 @@ def test_means_in_batches_as_one_by_one(rng):
         assert found.steps[k] == one.steps > 0
     assert found.is_unique.tolist() == [False, False] and found.radius is None
     assert repr(found).startswith("Mean: 2 means")
+    none = cn.mean(HALF_PLANE, np.zeros((0, 3, 2)))
+    assert none.q.shape == (0, 2) and none.distances.shape == (0, 3) and none.steps.shape == (0,)
 
 
 def test_the_radius_within_which_a_mean_is_the_only_one():
