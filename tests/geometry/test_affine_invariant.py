@@ -1,5 +1,7 @@
 """The affine-invariant metric of positive definite matrices against its Levi-Civita connection and SciPy."""
 
+import warnings
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +11,7 @@ from scipy.linalg import eigh, expm, logm, sqrtm
 import connections as cn
 from connections.checks import MetricError, PointError, ShapeError
 from connections.geometry import AffineInvariantMetric
+from connections.geometry.numerics.positive_definite import symmetric_exponential, symmetric_logarithm
 
 BASIS = np.array([[[1.0, 0.0], [0.0, 0.0]], [[0.0, 1.0], [1.0, 0.0]], [[1.0, 0.0], [0.0, 2.0]]])
 METRIC = AffineInvariantMetric(BASIS)
@@ -153,6 +156,40 @@ def test_derivatives_where_eigenvalues_coincide(points):
         12.0 * h
     )
     np.testing.assert_allclose(of_logarithm(one, points[0]), back, atol=1e-8 * np.abs(back).max())
+
+
+@pytest.mark.parametrize("eigenvalues", [[2.0, 2.0, 2.0], [1.0, 1.0, 3.0], [1e-3, 1.0, 40.0]])
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_second_derivatives_where_eigenvalues_coincide(name, eigenvalues, rng):
+    """The corner of f of a block matrix, by SciPy (Higham, theorem 3.6), forwards and in reverse."""
+    f, by = {"exp": (symmetric_exponential, expm), "log": (symmetric_logarithm, logm)}[name]
+    X, nothing = jnp.diag(jnp.array(eigenvalues)), np.zeros((3, 3))
+    A, B, C = (M + M.T for M in rng.standard_normal((3, 3, 3)))
+
+    def corner(A, B):
+        with warnings.catch_warnings():  # SciPy doubts its logarithms of equal eigenvalues
+            warnings.simplefilter("ignore")
+            return np.real(by(np.block([[X, A, nothing], [nothing, X, B], [nothing, nothing, X]]))[:3, 6:])
+
+    expected = corner(A, B) + corner(B, A)
+    along = lambda Y: jax.jvp(f, (Y,), (jnp.asarray(A),))[1]  # noqa: E731
+    found = jax.jvp(along, (X,), (jnp.asarray(B),))[1]
+    np.testing.assert_allclose(found, expected, atol=1e-11 * np.abs(expected).max())
+    back = jax.grad(lambda Y: jnp.sum(jax.grad(lambda Z: jnp.sum(f(Z) * C))(Y) * A))(X)
+    scale = np.abs(expected).max() * np.abs(C).max()
+    assert np.sum(back * B) == pytest.approx(np.sum(expected * C), abs=1e-11 * scale)
+
+
+def test_the_hessian_of_a_squared_distance_is_the_metric():
+    """Twice, where the points agree, and where one is a multiple of the other: all eigenvalues are equal."""
+    nabla, one = cn.LeviCivita(METRIC), jnp.asarray(METRIC.coordinates(np.eye(2)))
+
+    def squared(q):
+        v = cn.logarithm(nabla, one, q)
+        return v @ METRIC.matrix_at(one) @ v
+
+    np.testing.assert_allclose(jax.hessian(squared)(one), 2.0 * METRIC.matrix(one), atol=1e-12)
+    assert np.isfinite(jax.hessian(squared)(3.0 * one)).all()
 
 
 def test_errors(points):

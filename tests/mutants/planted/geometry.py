@@ -29,6 +29,14 @@ MUTANTS = (
         "a gap without samples is bridged by splines",
     ),
     Mutant(
+        "divided-logarithm-sign",
+        "geometry/numerics/positive_definite.py",
+        "(-1.0) ** (order + 1)",
+        "(-1.0) ** order",
+        ("geometry/test_affine_invariant.py::test_second_derivatives_where_eigenvalues_coincide",),
+        "the second derivative of a logarithm has the other sign",
+    ),
+    Mutant(
         "nearest-representative-away",
         "geometry/coordinate_frame.py",
         "return q - period * turns",
