@@ -185,7 +185,7 @@ def _pair_of(
             known.pop(next(iter(known)), None)
         at = PytreePartial(function, *things)
         cores = tuple(len(core) for core, _ in shape)
-        call = _Boundary(cores, tuple(batched for _, batched in shape), checked)
+        call = _Boundary(cores, tuple(batched for _, batched in shape), checked, _name(definition))
         made = tuple(compiled(call, owner, at, options=options) for options in (OPTIONS, None))
         found = *made, things  # the cache holds the things, so that no other object can get their ids
         if not is_traced(owner, at):
@@ -233,12 +233,13 @@ class _Boundary:
     Parameters
     ----------
     cores : axes of one item of each argument. batched : whether batch axes precede them. checked : whether
-        the first is a point.
+        the first is a point. __name__ : of the definition.
     """
 
     cores: tuple[int, ...]
     batched: tuple[bool, ...]
     checked: bool
+    __name__: str
 
     def __call__(self, owner: Any, definition: Callable[..., Any], *arrays: Any) -> tuple[Any, Any]:
         triples = list(zip(arrays, self.cores, self.batched, strict=True))

@@ -222,6 +222,7 @@ def _shared(
             made = structure.made_of(leaves)
             return made(*arguments) if isinstance(made, PytreePartial) else use(*arguments)
 
+        function.__name__ = getattr(use, "__name__", type(use).__name__)  # for logs and profiles of JAX
         cached = structure.in_use[use, options] = _jitted(function, options)
     return cached
 

@@ -117,6 +117,10 @@ class _OfRows:
 
     function: Callable[..., Any]
 
+    @property
+    def __name__(self) -> str:
+        return self.function.__name__
+
     def __call__(self, shooting: Shooting, *rows: jax.Array) -> Any:
         return jax.vmap(partial(self.function, shooting))(*rows)
 
@@ -126,6 +130,10 @@ class _Step:
     """A step of a geodesic and of the columns along it, by kind: "geodesics", "spread" or "carry"."""
 
     mode: str
+
+    @property
+    def __name__(self) -> str:
+        return f"step_of_{self.mode}"
 
     def __call__(self, shooting: Shooting, *row: jax.Array) -> Any:
         return shooting._step_at(self.mode, *row)
