@@ -22,6 +22,7 @@ from connections._jax import ArrayLike
 from connections.checks import as_array, batch_axes, finite_result, is_traced, require_finite
 from connections.evaluation.boundary import Argument, evaluate, returns_input_kind
 from connections.evaluation.parameters import PytreePartial
+from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField
 from connections.multibody.displacements import positive_step
 from connections.multibody.functions import documented, joined, matrices_of, plus, with_forces
@@ -215,8 +216,10 @@ def _transported_at(frame: FrameField, q: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def _transport_of_velocity(model: Model, q: Any, v: Any) -> Any:
-    """s^i_jk v^k, (..., n, n), [i, j]."""
+    """s^i_jk v^k, (..., n, n), [i, j]; 0.0 if the coordinates are independent."""
     frame, q = model.kinematics.joint_frame, coordinates_of(q, model.kinematics)
+    if isinstance(frame, CoordinateFrame):
+        return 0.0
     return evaluate(
         frame,
         PytreePartial(_transported_at, frame),

@@ -25,6 +25,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from connections._jax import in_jax
 from connections.checks import ClosureError, raise_at, text_of_point
 from connections.engines.platforms import PlatformFunction
 from connections.evaluation.compilation import compiled
@@ -259,16 +260,16 @@ class ClosedKinematics(Coordinates):
             return drawn
         units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
         drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
-        home = jnp.asarray(self.reference[self.q_columns])
-        far = self.joint_frame.align_at(jnp.asarray(drawn), home)
+        home = self.reference[self.q_columns]
+        far = np.asarray(self.joint_frame.align_at(in_jax(drawn), in_jax(home)))
         least = min(_COMFORTABLE, 0.5 * self._least_sine(derivative(self.reference)))
         for halvings in range(20):
             line = home + (far - home) * 0.5**halvings
-            q = np.where(closed, np.asarray(self.joint_frame.project_at(line)), drawn)
+            q = np.where(closed, np.asarray(self.joint_frame.project_at(in_jax(line))), drawn)
             q_s = follow(q)
             if np.isfinite(q_s).all() and self._least_sine(derivative(q_s)) > least:
                 return q
-        return np.where(closed, np.asarray(home), drawn)
+        return np.where(closed, home, drawn)
 
     @cached_property
     def _implicit_coordinates(self) -> np.ndarray:
