@@ -18,7 +18,7 @@ class MachineCode(BuildHookInterface):
         if not levels or version == "editable":
             return
         self.folder = tempfile.TemporaryDirectory()
-        command = [sys.executable, "-m", "connections.multibody.program.shipping", self.folder.name, *levels]
+        command = [sys.executable, "-m", "connections.control.whole_body.shipping", self.folder.name, *levels]
         subprocess.run(command, cwd=self.root, check=True)
         for path in Path(self.folder.name).iterdir():
             build_data["force_include"][str(path)] = f"connections/engines/machine_code/{path.name}"

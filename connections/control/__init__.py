@@ -101,6 +101,7 @@ __all__ = [
 #: What rooms above import of this one besides its public names: file -> names.
 _OFFERS = {
     "laws.inertia_cone": "InertiaCone",
+    "whole_body.compiled": "compiled",
 }
 
 keep_old_names(__name__)

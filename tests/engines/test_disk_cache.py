@@ -16,6 +16,7 @@ import connections
 from connections.engines import disk_cache
 from connections.engines.inlined.simd import compiled_entry
 from connections.engines.internals.numba_names import set_cache
+from connections.engines.registry import Registry
 
 SOURCE = """
 def double(x):
@@ -215,6 +216,7 @@ import sys
 from numba import njit
 from connections.engines.disk_cache import cache_of
 from connections.engines.internals.numba_names import set_cache
+from connections.engines.registry import Registry
 if "counts from one" in sys.argv:  # as Numba does
     import itertools
     from numba.core.bytecode import FunctionIdentity
@@ -258,3 +260,19 @@ def test_functions_of_one_name_that_two_processes_compiled_are_told_apart(
     assert alone == other
     together = run("first,second") == [alone, alone] == run("second,first")
     assert together == (not numbers)
+
+
+def test_a_function_that_was_compiled_into_another_one_first_is_kept(functions: Functions) -> None:
+    """Numba compiles what a function calls without a look at its cache, so that later nothing was kept."""
+
+    def process() -> Registry:
+        inner = compiled_entry(functions.module.double)
+        outer = compiled_entry(lambda x: inner(x) + x)
+        found = {"inner": inner, "outer": outer}
+        return Registry(found, lambda name: (found[name], [1.0]), lambda name: None)
+
+    first = process()
+    assert first.outer(2.0) == 6.0 and first.inner(2.0) == 4.0
+    assert process().is_kept("inner")
+    functions.file("1.nbc").unlink()
+    assert not process().is_kept("inner")

@@ -1,5 +1,6 @@
 """Machine code that comes with the package: found by its sources and processor, refused if damaged."""
 
+import importlib
 import importlib.util
 import subprocess
 import sys
@@ -9,11 +10,13 @@ from pathlib import Path
 import numba
 import pytest
 
+import connections
+from connections.control.whole_body import shipping
+from connections.control.whole_body.shipping import ship
 from connections.engines import disk_cache, shipped_code
 from connections.engines.inlined.simd import compiled_entry
 from connections.engines.internals import processor
 from connections.engines.internals.numba_names import set_cache
-from connections.multibody.program.shipping import ship
 
 TEXT = "def double(x):\n    return x + x\n"
 
@@ -166,3 +169,17 @@ def test_the_level_of_a_process_decides_the_width_of_registers() -> None:
             check=True,
         )
         assert done.stdout.strip() == lanes
+
+
+def test_all_registries_are_shipped() -> None:
+    """Functions of a registry that `ship` and the command do not know would be compiled at first calls."""
+    package = Path(connections.__file__).parent
+    having = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if made_in(path)}
+    assert having == {"multibody/program/compiled_functions.py", "control/whole_body/compiled.py"}
+    for module in (shipping, importlib.import_module("connections.cli.warm_up")):
+        text = Path(module.__file__).read_text()
+        assert "connections.control.whole_body.compiled" in text and "warm_up" in text
+
+
+def made_in(path: Path) -> bool:
+    return "= Registry(" in path.read_text()

@@ -233,11 +233,15 @@ def cache_folder_by_variable() -> str:
 def compile_for(function: Any, types: Sequence[Any]) -> None:
     """Compile a function of `njit` for arguments of these types, or read it from its cache.
 
-    It is so already if what follows failed, or was interrupted; another attempt would be an error.
+    It is so already if another function that calls it was compiled before, without a look at the cache, which
+    then keeps it; or if what follows failed, or was interrupted. Another attempt would be an error.
     """
     _require_compiler()
-    if tuple(types) not in function.signatures:
-        function.compile(tuple(types))
+    wanted = tuple(types)
+    if wanted not in function.signatures:
+        function.compile(wanted)
+    elif not function.stats.cache_hits[wanted]:
+        function._cache.save_overload(wanted, function.overloads[wanted])
 
 
 def _require_compiler() -> None:

@@ -1,6 +1,8 @@
-"""Machine code for a wheel: all recursions, compiled for levels of processors (`engines.shipped_code`).
+"""Machine code for a wheel: recursions and the whole-body law for levels of processors (`shipped_code`).
 
-``python -m connections.multibody.program.shipping FOLDER LEVEL ...`` writes an archive for each level, and
+It is in this room, because no other one above it knows all functions that Numba compiles.
+
+``python -m connections.control.whole_body.shipping FOLDER LEVEL ...`` writes an archive for each level, and
 the hook of the build, ``hatch_build.py``, calls it if it is asked to.
 """
 
@@ -14,12 +16,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from connections._children import environment, python_command
+from connections.control.whole_body.compiled import compiled as law
 from connections.engines.shipped_code import LEVELS, write_archive
-from connections.multibody.program.warm_up import cache_folder, warm_up
+from connections.multibody.program import warm_up
 
 
 def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> list[Path]:
-    """The paths of the archives of all recursions, one for each level; it takes minutes for each.
+    """The paths of the archives of all that Numba compiles, one for each level; it takes minutes for each.
 
     Parameters
     ----------
@@ -53,8 +56,10 @@ def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> l
 
 def _compile() -> None:
     """A child: compile everything for the processor that the environment names, and print the folder."""
-    warm_up(*map(int, sys.argv[1:]))
-    print(cache_folder())
+    warm_up.warm_up(*map(int, sys.argv[1:]))
+    for name in law.names:
+        law.require(name)
+    print(warm_up.cache_folder())
 
 
 def main() -> None:
@@ -65,6 +70,6 @@ def main() -> None:
 
 if __name__ == "__main__":
     # By the module's own name, by which children import its functions: here it is `__main__`.
-    from connections.multibody.program import shipping
+    from connections.control.whole_body import shipping
 
     shipping.main()
