@@ -371,3 +371,55 @@ def test_far_out_on_the_hyperboloid(start):
         np.testing.assert_allclose(v, length * direction, atol=1e-13 * np.exp(2.0 * length) + 1e-9)
         end = np.asarray(cn.exponential(nabla, q0, v))
         np.testing.assert_allclose(end, q1, rtol=1e-15 * np.exp(2.0 * length) + 1e-9)
+
+
+# --- next to conjugate points ------------------------------------------------------------------------------
+
+ANGLES = cn.MatrixMetric(
+    cn.CoordinateFrame(2, periods=(None, 2.0 * np.pi)),
+    lambda q: jnp.diag(jnp.stack([jnp.ones(()), jnp.sin(q[0]) ** 2])),
+)
+
+
+def near_the_antipode(away, bearing):
+    """A point (theta, phi), one that is `away` from its antipode, and the velocity that leads there."""
+    q0 = np.array([1.1, 0.3])
+    q1 = np.array([np.pi - q0[0], q0[1] + np.pi]) + away * np.array(
+        [np.cos(bearing), np.sin(bearing) / np.sin(q0[0])]
+    )
+
+    def point(q):
+        return np.array([np.sin(q[0]) * np.cos(q[1]), np.sin(q[0]) * np.sin(q[1]), np.cos(q[0])])
+
+    x, y = point(q0), point(q1)
+    across = y - (x @ y) * x
+    length = np.arctan2(np.linalg.norm(across), x @ y)
+    south = np.array([np.cos(q0[0]) * np.cos(q0[1]), np.cos(q0[0]) * np.sin(q0[1]), -np.sin(q0[0])])
+    east = np.array([-np.sin(q0[1]), np.cos(q0[1]), 0.0])
+    v = length / np.linalg.norm(across) * np.array([across @ south, across @ east / np.sin(q0[0])])
+    return q0, q1, v, length
+
+
+@pytest.mark.parametrize("away", [further(1e-2), further(1e-3), 1e-4, further(1e-5)])
+@pytest.mark.parametrize("bearing", [0.7, further(2.5), further(4.0)])
+def test_points_next_to_the_antipode_have_logarithms(away, bearing):
+    """The condition grows by 1 / away, and digits are lost by it; the length loses none."""
+    q0, q1, v, length = near_the_antipode(away, bearing)
+    nabla = cn.LeviCivita(ANGLES)
+    np.testing.assert_allclose(cn.logarithm(nabla, q0, q1), v, rtol=0.0, atol=1e-12 / away)
+    assert cn.distance(ANGLES, q0, q1) == pytest.approx(length, abs=1e-12)
+    found = cn.logarithms(nabla, q0, q1, 4.0)
+    np.testing.assert_allclose(found.lengths, [length, 2.0 * np.pi - length], rtol=1e-10)
+    assert found.indices.tolist() == [0, 1] and not found.nullities.any() and not found.is_cut
+    assert found.lengths[1] - found.lengths[0] > 1.5 * away  # control: lengths tell them apart
+
+
+@pytest.mark.parametrize("away", [further(1e-6), 1e-7, further(1e-9)])
+def test_points_that_are_all_but_conjugate_are_refused_with_the_condition_number(away):
+    """No digit of the velocity is sure; the distance is right, and no other reason is given."""
+    q0, q1, _, length = near_the_antipode(away, 0.7)
+    with pytest.raises(ConvergenceError, match="all but conjugate") as refused:
+        cn.logarithm(cn.LeviCivita(ANGLES), q0, q1)
+    number = float(str(refused.value).split("velocity is ")[1].split(";")[0])
+    assert 0.5 < number * away / np.pi < 2.0
+    assert cn.distance(ANGLES, q0, q1) == pytest.approx(length, abs=max(1e-12, 2.0 * min(away, 2e-10)))

@@ -27,9 +27,14 @@ _CLOSE = 0.95  # the bound used in place of 1, because of round-off
 _MOST_PIECES = 2_000  # of one geodesic
 
 
-def free_of_conjugate_points(pieces: AcceptedSteps, count: int) -> np.ndarray:
-    """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,)."""
-    (P, h), row = _longer(pieces, count, MARGIN), pieces.row
+def free_of_conjugate_points(pieces: AcceptedSteps, count: int, margin: float = MARGIN) -> np.ndarray:
+    """Which of `count` geodesics, given by their steps from 0 to 1, are proven free of them; (count,).
+
+    Parameters
+    ----------
+    margin : how much longer they are followed than to time 1; shorter, if it is negative.
+    """
+    (P, h), row = _longer(pieces, count, margin), pieces.row
     proven = np.ones(count, dtype=bool)
     while True:
         left, right = _split(P, np.full(len(P), 0.5))

@@ -32,7 +32,9 @@ LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 BLURRED = 1e-6  # the largest round-off of a point that is allowed beside it, the same
 _NEAR = 1e-3  # the same, at which the search with loose tolerances ends
 _ONE = 0.01  # velocities that differ by less, relative to their size, belong to one geodesic
-_NEWTON_STEPS, _TIGHT_STEPS = 12, 3
+_NEWTON_STEPS, _TIGHT_STEPS = 12, 12
+_LONG = 10.0  # times the miss: longer steps of Newton's method are next to a conjugate point
+_LAST = 1e-6  # relative to the velocity: the effect of a shorter last step need not be looked at
 _PARTS = (0.25, 0.5, 0.75, 1.0)  # of a curve of least energy: the stages of the target
 _MOST = (6, 12)  # guesses of a fan for one pair
 _SAME = 1e-6  # the same, once they are exact
@@ -44,15 +46,17 @@ _TOGETHER = 64  # logarithms that are searched together
 _REASONS = (
     "",
     "shooting does not converge",
-    "what leads there passes a conjugate point",
+    "what was found passes a conjugate point",
     "the round-off of q1 and of H there is a large distance: take coordinates with more digits there",
-    "q1 is conjugate to q0 along the shortest one, so that it has no isolated velocity; see logarithms",
+    "q1 is conjugate to q0 along the shortest one, or all but conjugate: the condition number of q1 as a "
+    "function of its velocity is {:.0e}; see logarithms",
     "the one that leads there leaves the domain",
+    "shooting comes near to q1 and does not converge: q1 as a function of the velocity has the condition "
+    "number {:.0e} there",
 )
-_CONJUGATE_END, _LEAVES = 4, 5
+_PASSES, _CONJUGATE_END, _LEAVES, _ILL_CONDITIONED = 2, 4, 5, 6
 _WHOLE = 1.0 - 1e-12  # of the time of a geodesic, which ends there
-_TURNING = 0.1  # steps of Newton's method that are longer, relative to the velocity, turn it
-_EARLIER = 1e-5  # of its length: a geodesic without conjugate points up to there may have q1 as its first one
+_EARLIER = 1e-7  # of its length: a geodesic without conjugate points up to there may have q1 as its first one
 
 
 class CutPointWarning(Shown, UserWarning):
@@ -92,7 +96,11 @@ def logarithms(
     for row in np.flatnonzero(reason if name is None else (reason > 0) & (reason != _CONJUGATE_END)):
         pair = _text_of_pair(q0[row], q1[row])
         what = f"no minimizing geodesic from {pair} was found"
-        why = _REASONS[reason[row]] + (_where_it_leaves(nabla, q0[row], q1[row]) if reason[row] == 1 else "")
+        why = _REASONS[reason[row]]
+        if reason[row] == 1:
+            why += _where_it_leaves(nabla, q0[row], q1[row])
+        elif reason[row] in (_CONJUGATE_END, _ILL_CONDITIONED):
+            why = why.format(_Search(Shooting.of(nabla), q0[[row]], q1[[row]]).condition(v[[row]]))
         raise ConvergenceError(f"{name or 'logarithm'}: {what} ({why})")
     if name is None and tied.any():
         first = int(np.argmax(tied))
@@ -127,8 +135,8 @@ def shortest_geodesics(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """v (m, n), for each pair 0 or the index of the reason in `_REASONS` why there is none, and ties (m,).
 
-    If q1 is conjugate to q0, v is one of the velocities that lead there. A tie is known if a second geodesic
-    that is as short was found on the way.
+    If q1 is conjugate to q0, v is one of the velocities that lead there; if the search ends near q1, one of
+    those. A tie is known if a second geodesic that is as short was found on the way.
     """
     v, reason = np.zeros((len(q0), nabla.frame.dim)), np.zeros(len(q0), dtype=int)
     tied = np.zeros(len(q0), dtype=bool)
@@ -197,6 +205,7 @@ class _Search:
         self.reason = np.any(self.chords.aim != self.start.q, axis=1).astype(int)
         self.tied = np.zeros(len(q0), dtype=bool)
         self.touching = np.full(self.best.shape, np.inf)  # the shortest without proof, which may pass q1 only
+        self.near = np.zeros(self.best.shape)  # one that ends near q1, from which shooting does not converge
 
     def run(self) -> tuple[np.ndarray, np.ndarray]:
         """v (m, n), and the reasons (m,)."""
@@ -212,8 +221,17 @@ class _Search:
                 guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
                 self._judge_touching(left)
-        ends = (self.reason == _CONJUGATE_END)[:, None]
-        return on(self.start.basis, np.where(ends, self.touching, self.best)), self.reason
+        w = np.where((self.reason == _CONJUGATE_END)[:, None], self.touching, self.best)
+        w = np.where((self.reason == _ILL_CONDITIONED)[:, None], self.near, w)
+        return on(self.start.basis, w), self.reason
+
+    def condition(self, v: np.ndarray) -> float:
+        """The condition number, in orthonormal bases, of the first pair's q1 as a function of v (1, n)."""
+        first = np.zeros(1, dtype=int)
+        shots = self.shooting.spread(self.start.take(first), v, TIGHT)
+        spread = shots.linear[:, : self.shooting.nq]
+        derivative = self.shooting.mapped(gap_at, shots.q, spread, *self.end.take(first)[:4])[1][0]
+        return float(np.linalg.cond(derivative)) if np.isfinite(derivative).all() else np.inf
 
     def _straight(self, pairs: np.ndarray) -> _Guesses:
         """Geodesics that are lines in affine coordinates, where there are any; no others lead there then."""
@@ -234,11 +252,13 @@ class _Search:
         parts.append((np.zeros(len(lines), dtype=int), lines))
         guesses = _Guesses(*(np.concatenate(part) for part in zip(*parts, strict=True)))
         guesses = guesses[self._newton(guesses, self.end.take(guesses.pair), every=True)]
-        exact, arrived, _, inside = self._exact(guesses)
-        exact = exact[arrived & inside & (exact.length <= length)]
-        w = exact.w[np.argsort(exact.length)]
-        gaps = np.linalg.norm(w[:, None] - w, axis=2) <= _SAME * np.linalg.norm(w, axis=1)
-        w = w[~np.tril(gaps, -1).any(axis=1)]
+        exact, blur, arrived, _, inside = self._exact(guesses)
+        order = np.flatnonzero(arrived & inside & (exact.length <= length))
+        order = order[np.argsort(exact.length[order])]
+        w, blur = exact.w[order], blur[order]
+        allowed = _SAME * np.linalg.norm(w, axis=1) + blur + blur[:, None]
+        same = np.linalg.norm(w[:, None] - w, axis=2) <= allowed
+        w = w[~np.tril(same, -1).any(axis=1)]
         v = on(self.start.basis.repeat(len(w), axis=0), w)
         shifts = np.zeros((len(w), self.shooting.nq), dtype=int)
         turning = np.flatnonzero(self._periods)
@@ -302,36 +322,43 @@ class _Search:
 
     def _settle(self, found: _Guesses) -> None:
         """Prove the shortest geodesics found, and store for each pair the shortest one that is proven."""
-        self.reason[found.pair[self.reason[found.pair] > 0]] = 2
         gap = np.linalg.norm(found.w - self.best[found.pair], axis=1)
         found = found[(self.reason[found.pair] > 0) | (gap > _ONE * found.length)]  # not yet proven
         if not len(found.pair):
             return
         found = found[np.lexsort((found.length, found.pair))]
         place = np.arange(len(found.pair)) - np.searchsorted(found.pair, found.pair)
-        exact, arrived, free, inside = self._exact(found[place < _TRIED])
-        self.reason[exact.pair[arrived & free & ~inside & (self.reason[exact.pair] > 0)]] = _LEAVES
+        exact, blur, arrived, free, inside = self._exact(found[place < _TRIED])
+        reason, pair = self.reason, exact.pair
+        self._end_near(exact[~arrived])
+        reason[pair[arrived & ~free & (reason[pair] > 0)]] = _PASSES
+        reason[pair[arrived & free & ~inside & (reason[pair] > 0)]] = _LEAVES
         arrived &= inside
         for pair, w in zip(exact.pair[arrived & ~free], exact.w[arrived & ~free], strict=True):
             if np.linalg.norm(w) < np.linalg.norm(self.touching[pair]):
                 self.touching[pair] = w
-        good = exact[arrived & free]
+        good, blur = exact[arrived & free], blur[arrived & free]
         known = self._known
         exact = good[good.length < known[good.pair]]
         exact = exact[np.argsort(-exact.length)]  # the shortest is written last
         self.best[exact.pair], self.reason[exact.pair] = exact.w, 0
         self.tied &= self._known >= known * (1.0 - TIED)
         best, size = self.best[good.pair], self._known[good.pair]
-        other = np.linalg.norm(good.w - best, axis=1) > _SAME * size
+        other = np.linalg.norm(good.w - best, axis=1) > _SAME * size + 2.0 * blur
         self.tied[good.pair[other & (good.length <= size * (1.0 + TIED))]] = True
 
     def _judge_touching(self, pairs: np.ndarray) -> None:
         """Find the pairs without an answer for which q1 is the first conjugate point of a geodesic."""
         found = pairs[(self.reason[pairs] > 0) & np.isfinite(self.touching[pairs]).all(axis=1)]
         if len(found):
-            shorter = _Guesses(found, (1.0 - _EARLIER) * self.touching[found])
-            free = free_of_conjugate_points(self._spread(shorter, TIGHT, keep=True).pieces, len(found))
+            shots = self._spread(_Guesses(found, self.touching[found]), TIGHT, keep=True)
+            free = free_of_conjugate_points(shots.pieces, len(found), -_EARLIER)
             self.reason[found[free]] = _CONJUGATE_END
+
+    def _end_near(self, guesses: _Guesses) -> None:
+        """Note guesses (c,) that end near q1, for pairs of which nothing else is known."""
+        ends = guesses[self.reason[guesses.pair] == 1]
+        self.near[ends.pair], self.reason[ends.pair] = ends.w, _ILL_CONDITIONED
 
     @property
     def _known(self) -> np.ndarray:
@@ -351,7 +378,8 @@ class _Search:
         for _ in range(_NEWTON_STEPS):
             if not len(todo):
                 break
-            trial = _Guesses(pair[todo], w[todo] - damping[todo, None] * step[todo])
+            ahead = _displaced(w[todo], -damping[todo, None] * step[todo], damping[todo] * miss[todo])
+            trial = _Guesses(pair[todo], ahead)
             correction, size, _ = self._shot(trial, end.take(todo), LOOSE)
             better = size < (1.0 - 0.25 * damping[todo]) * miss[todo]
             up = todo[better]
@@ -379,22 +407,32 @@ class _Search:
 
     # --- tight geodesics -----------------------------------------------------------------------------------
 
-    def _exact(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray, np.ndarray, np.ndarray]:
-        """Guesses (c,) made exact; whether they lead to q1, without conjugate points, and in the domain."""
+    def _exact(self, guesses: _Guesses) -> tuple[_Guesses, np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Guesses (c,) made exact, by how much they may still move; whether they lead to q1, free, inside.
+
+        A short last step is taken unseen, because what it does is known; longer ones are looked at, so that
+        each velocity leads to q1.
+        """
         pair, end = guesses.pair, self.end.take(guesses.pair)
-        w = _displaced(guesses.w, -self._shot(guesses, end, MIDDLE)[0])
-        (there, free, inside), todo = np.zeros((3, len(w)), dtype=bool), np.arange(len(w))
+        correction, miss, _ = self._shot(guesses, end, MIDDLE)
+        w = _displaced(guesses.w, -correction, miss)
+        led, (there, free, inside) = w.copy(), np.zeros((3, len(w)), dtype=bool)
+        todo, blur = np.arange(len(w)), np.zeros(len(w))
         for _ in range(_TIGHT_STEPS):
             trial = _Guesses(pair[todo], w[todo])
             correction, miss, shots = self._shot(trial, end.take(todo), TIGHT, keep=True)
             arrived = miss <= LOG_TOLERANCE * trial.length + end.round_off[todo]
-            there[todo], inside[todo] = arrived, self._inside(shots)
-            free[todo] = free_of_conjugate_points(shots.pieces, len(todo))
-            w[todo] = _displaced(w[todo], -correction)
-            todo = todo[np.isfinite(miss) & ~arrived]
+            good = todo[arrived]
+            led[good], there[good], inside[good] = trial.w[arrived], True, self._inside(shots)[arrived]
+            free[good] = free_of_conjugate_points(shots.pieces, len(todo))[arrived]
+            w[todo] = _displaced(w[todo], -correction, miss)
+            blur[todo] = np.linalg.norm(correction, axis=1)
+            last = arrived & (blur[todo] <= np.maximum(_LAST * trial.length, _LONG * miss))
+            led[todo[last]], blur[todo[last]] = w[todo[last]], 0.0
+            todo = todo[np.isfinite(miss) & ~last]
             if not len(todo):
                 break
-        return _Guesses(pair, w), there, free, inside
+        return _Guesses(pair, led), blur, there, free, inside
 
     def _inside(self, shots: Shots) -> np.ndarray:
         """Whether the geodesics stay where the connection is valid, tested at their steps; (c,).
@@ -446,20 +484,19 @@ def _inverse(A: np.ndarray) -> np.ndarray:
     return np.linalg.pinv(np.where(finite, A, 0.0), rcond=1e-9)
 
 
-def _displaced(w: np.ndarray, step: np.ndarray) -> np.ndarray:
-    """w + step, (c, n); of long steps the part across w turns w and leaves its length.
+def _displaced(w: np.ndarray, step: np.ndarray, miss: np.ndarray) -> np.ndarray:
+    """w + step, (c, n); where a step is long for its miss (c,), its part across w turns w.
 
-    Next to conjugate points steps are long, and the geodesics that meet there have one length.
+    Next to conjugate points steps across w are long, and change no length, by Gauss's lemma.
     """
     moved, size = w + step, np.linalg.norm(w, axis=1)
-    far = np.flatnonzero((np.linalg.norm(step, axis=1) > _TURNING * size) & (size > 0.0))
+    far = np.flatnonzero((np.linalg.norm(step, axis=1) > _LONG * miss) & (size > 0.0))
     if len(far):
         ahead = w[far] / size[far, None]
         along = np.sum(ahead * step[far], axis=1, keepdims=True)
-        across = step[far] - along * ahead
-        angle = np.linalg.norm(across, axis=1, keepdims=True) / size[far, None]
-        turned = np.cos(angle) * ahead + np.sinc(angle / np.pi) * across / size[far, None]
-        moved[far] = (size[far, None] + along) * turned
+        across = (step[far] - along * ahead) / size[far, None]
+        angle = np.linalg.norm(across, axis=1, keepdims=True)
+        moved[far] = (size[far, None] + along) * (np.cos(angle) * ahead + np.sinc(angle / np.pi) * across)
     displaced: np.ndarray = moved
     return displaced
 

@@ -462,6 +462,14 @@ MUTANTS = (
         "no geodesic to a conjugate point is remembered, so that antipodes have no distance",
     ),
     Mutant(
+        "logarithm-of-three-accurate-steps",
+        "affine/logarithms/search.py",
+        "_NEWTON_STEPS, _TIGHT_STEPS = 12, 12",
+        "_NEWTON_STEPS, _TIGHT_STEPS = 12, 1",
+        ("affine/test_logarithm.py::test_points_next_to_the_antipode_have_logarithms",),
+        "points next to a conjugate point are refused, or have a velocity that is not corrected to the end",
+    ),
+    Mutant(
         "radius-of-one-mean-twice-as-large",
         "affine/means.py",
         "return None if shortest is None else (0.0, 0.5 * shortest)",
