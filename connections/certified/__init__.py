@@ -1,0 +1,12 @@
+"""Constants of a robot that hold at every posture, proved: ends that no posture exceeds.
+
+>>> from connections import certified
+>>> certified.constants(robot)  # doctest: +SKIP
+"""
+
+from connections.certified.interval import Interval
+
+__all__ = ["Interval"]
+
+#: What rooms above import of this one besides its public names: file -> names.
+_OFFERS: dict[str, str] = {}

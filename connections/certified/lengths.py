@@ -1,0 +1,173 @@
+"""Second derivatives of a robot's matrices, bounded at every posture by lengths, masses and moments.
+
+Body b has mass m_b, its centre is at most L_kb from the axis of the joint k that carries it, whatever the
+joints between them do, and
+
+    H_kl = sum_b m_b c_kb . c_lb + z_k . I_b z_l,    c_kb = z_k x (p_b - o_k) of a turn, z_k of a slide.
+
+With the other coordinates held, what joint i carries turns rigidly: its own columns and those behind it turn
+with it, the ones before it see p_b on a circle of radius L_ib. So H_kl is a trigonometric polynomial in q_i,
+of degree 0 for i <= k, l, of degree 1 for k < i <= l, with an amplitude of at most its supremum, and of degree
+2 for k, l < i, where c_kb = a_k + z_k x (R rho), with |rho| <= L_ib.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from connections.certified.postures import Postures
+from connections.checks import ModelError
+
+ROUND_UP = 1.0 + 1e-9  # sums and products of numbers that are not negative: far above their round-off
+
+
+@dataclass(frozen=True, eq=False)
+class Lengths:
+    """Path lengths of a robot over a box of postures, in the order of the N bodies and n components of v.
+
+    Parameters
+    ----------
+    turns : (n,) whether a component turns what it carries.
+    carries : (N, n) whether a component moves a body.
+    before : (n, n) [k, i] whether k's joint carries i's joint and is another one.
+    levers : (N, n) m, L: the farthest distance of a body's centre from the axis of a component; 1 of a slide.
+    reach : (N,) m, the farthest distance of a body's centre from the origin of its tree's first joint.
+    masses : (N,) kg. moments : (N,) the largest principal moment about the centre, kg m^2.
+    spreads : (N,) the difference of the largest and the least one.
+    """
+
+    turns: np.ndarray
+    carries: np.ndarray
+    before: np.ndarray
+    levers: np.ndarray
+    reach: np.ndarray
+    masses: np.ndarray
+    moments: np.ndarray
+    spreads: np.ndarray
+
+    @classmethod
+    def of(cls, postures: Postures) -> Lengths:
+        """The lengths of all paths."""
+        return _lengths(postures)
+
+    def mass_matrix(self) -> np.ndarray:
+        """(n, n) sup |H_kl| of what bodies contribute, armature left out."""
+        both = self.turns[:, None] & self.turns
+        return ROUND_UP * (
+            np.einsum("b,bk,bl->kl", self.masses, self._levers, self._levers)
+            + np.einsum("b,bk,bl->kl", self.moments, self._carried, self._carried) * both
+        )
+
+    def bends_of_mass_matrix(self, components: np.ndarray) -> np.ndarray:
+        """(m, n, n) sup |d^2 H_kl / dq_i^2| for the components i (m,) of v."""
+        return np.stack([self._bend_of_mass_matrix(int(i)) for i in components]).reshape(-1, *self._square)
+
+    def degrees(self, components: np.ndarray) -> np.ndarray:
+        """(m, n, n) the degree of H_kl in the coordinate of each component i (m,): 0, 1 or 2."""
+        inner = self.before[:, components].T.astype(int)
+        return inner[:, :, None] + inner[:, None, :]
+
+    @property
+    def _square(self) -> tuple[int, int]:
+        return len(self.turns), len(self.turns)
+
+    @property
+    def _carried(self) -> np.ndarray:
+        return self.carries.astype(float)
+
+    @property
+    def _levers(self) -> np.ndarray:
+        return np.where(self.carries, self.levers, 0.0)
+
+    def _bend_of_mass_matrix(self, i: int) -> np.ndarray:
+        mass, moved = self.masses * self.carries[:, i], self._carried
+        inner = self.before[:, i]  # columns k < i; the others that move these bodies are i and those behind
+        turn = self.turns & inner
+        two = np.outer(turn, turn)
+        if not self.turns[i]:
+            return ROUND_UP * 2.0 * mass.sum() * two
+        lever, rho = self._levers, self._levers[:, i]
+        mixed = np.outer(inner, ~inner)
+        one = np.einsum("b,bk,bl->kl", mass, lever, lever)
+        one += np.einsum("b,bk,bl->kl", self.moments * self.carries[:, i], moved, moved) * np.outer(
+            self.turns, self.turns
+        )
+        circle = np.einsum("b,bk,l->kl", mass * rho, lever, turn)
+        inward = circle + circle.T + (2.0 * (mass * rho**2).sum()) * two
+        inward += 2.5 * (self.spreads * self.carries[:, i]).sum() * two
+        return ROUND_UP * np.where(np.outer(inner, inner), inward, np.where(mixed | mixed.T, one, 0.0))
+
+
+# --- paths ------------------------------------------------------------------------------------------
+
+
+def _lengths(postures: Postures) -> Lengths:
+    kinematics = postures.robot.kinematics
+    tree, n, count = kinematics.tree, kinematics.nv, len(kinematics.tree.parents)
+    ends = np.full((n, 2), 0.0)
+    ends[postures.components, 0], ends[postures.components, 1] = postures.lower, postures.upper
+    masses, centres, moments, spreads = _bodies(tree.inertias, tree.body_names)
+    levers, reach = np.zeros((count, n)), np.zeros(count)
+    carries, turns = np.zeros((count, n), dtype=bool), np.zeros(n, dtype=bool)
+    before = np.zeros((n, n), dtype=bool)
+    for body in range(count):
+        chain = _path(postures, body)
+        far, point = (
+            0.0,
+            centres[body],
+        )  # the next known point behind a joint, and how far the centre is from it
+        behind: list[int] = []
+        for joint, at, start in reversed(chain):
+            own = list(range(at.start, at.stop))
+            for component, phi in zip(own, joint.motion.T, strict=True):
+                turning = bool(phi[:3].any())
+                carries[body, component], turns[component] = True, turning
+                across = float(np.linalg.norm(np.cross(phi[:3], point))) if turning else 1.0
+                levers[body, component] = across + far if turning else 1.0
+                before[component, behind] = True
+            if joint.quaternion is None and not turns[at.start]:
+                low, high = ends[at.start]
+                slide = joint.motion[3:, 0]
+                distances = [np.linalg.norm(point + end * slide) for end in (low, high)]
+                far += float(max(distances)) if np.isfinite([low, high]).all() else np.inf
+            else:
+                far += float(np.linalg.norm(point))
+            behind += own
+            point = start
+        reach[body] = far
+    up = ROUND_UP
+    return Lengths(
+        turns, carries, before, np.where(levers > 0, levers * up, 0.0), reach * up, masses, moments, spreads
+    )
+
+
+def _path(postures: Postures, body: int) -> list[tuple]:
+    """The elementary joints from the ground to a body: (joint, slice of v, where its frame is in the last)."""
+    kinematics = postures.robot.kinematics
+    found: list[tuple] = []
+    while body >= 0:
+        first = kinematics.placements[body]
+        chain = kinematics.chains[body]
+        starts = [first[:3, 3]] + [np.zeros(3)] * (len(chain) - 1)
+        found = [(e.joint, e.v, s) for e, s in zip(chain, starts, strict=True)] + found
+        body = int(kinematics.tree.parents[body])
+    return found
+
+
+def _bodies(inertias: np.ndarray, names: tuple[str, ...]) -> tuple[np.ndarray, ...]:
+    """Masses (N,), centres (N, 3), largest moments about them (N,), and how far the moments are apart (N,)."""
+    masses, centres, moments, spreads = [], [], [], []
+    for inertia, name in zip(np.asarray(inertias), names, strict=True):
+        mass, first = inertia[5, 5], np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])
+        if mass == 0.0 and first.any():
+            raise ModelError(f"body {name!r} has a first moment and no mass")
+        centre = first / mass if mass else np.zeros(3)
+        about = inertia[:3, :3] - mass * (centre @ centre * np.eye(3) - np.outer(centre, centre))
+        values = np.linalg.eigvalsh(about)
+        masses.append(abs(mass))
+        centres.append(centre)
+        moments.append(np.abs(values).max())
+        spreads.append(values[-1] - values[0])
+    return np.array(masses), np.array(centres).reshape(-1, 3), np.array(moments), np.array(spreads)

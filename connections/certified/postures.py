@@ -1,0 +1,125 @@
+"""`Postures`: the box of joint coordinates over which constants hold, and what a robot may not have there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from connections._shown import shown
+from connections.checks import ModelError, as_array, require_type
+from connections.multibody import Model
+
+TURN = float(np.nextafter(np.pi, 4.0))  # rad; from -TURN to TURN is a whole turn, and not less
+
+
+@dataclass(frozen=True, eq=False)
+class Postures:
+    """A box of the coordinates of a robot's joints; the pose of a base that floats is not among them.
+
+    Parameters
+    ----------
+    robot : the model; its coordinates with v = qdot are those of the box, in their order.
+    places : (m,) where they lie in q.
+    components : (m,) which components of v are their rates.
+    slides : (m,) whether a coordinate is a length, m, not an angle, rad.
+    lower, upper : (m,) the ends. Slides without limits have infinite ones; a whole turn is -TURN to TURN.
+    """
+
+    robot: Model
+    places: np.ndarray
+    components: np.ndarray
+    slides: np.ndarray
+    lower: np.ndarray
+    upper: np.ndarray
+
+    @classmethod
+    def of(cls, robot: Model, limits: Any = None) -> Postures:
+        """The postures within limits.
+
+        Parameters
+        ----------
+        robot : a tree without loops or couplings; only its first joint may be a ball joint or free.
+        limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each. Joints that are not named
+            have the model's own limits; an angle whose limits are not both finite makes whole turns.
+
+        Raises
+        ------
+        ModelError : loops, a helical joint, a ball joint or a free one that another joint carries; reversed
+            limits. The message names the joint. TypeError, ShapeError, NonFiniteError : of the arguments.
+        """
+        require_type("robot", robot, Model)
+        _require_tree(robot)
+        lower, upper = _limits(robot, limits)
+        single = [e for e in robot.kinematics.elements if e.joint.quaternion is None]
+        places = np.array([e.q.start for e in single], dtype=np.intp)
+        slides = np.array([not e.joint.is_angle for e in single], dtype=bool)
+        lower, upper = lower[places], upper[places]
+        for element, low, high in zip(single, lower, upper, strict=True):
+            if low > high:
+                ends = f"lower is above upper ({low:g} > {high:g})"
+                raise ModelError(f"limits: joint {shown(repr(element.name))}: {ends}")
+        whole = ~slides & ~(np.isfinite(lower) & np.isfinite(upper) & (upper - lower < 2.0 * np.pi))
+        lower, upper = np.where(whole, -TURN, lower), np.where(whole, TURN, upper)
+        components = np.array([e.v.start for e in single], dtype=np.intp)
+        return cls(robot, places, components, slides, lower, upper)
+
+    @property
+    def whole(self) -> np.ndarray:
+        """(m,) whether a coordinate makes whole turns."""
+        return ~self.slides & (self.lower == -TURN) & (self.upper == TURN)
+
+    def configurations(self, points: np.ndarray) -> np.ndarray:
+        """q (P, nq) of points (P, m) of the box; a base that floats is neutral."""
+        q = np.repeat(self.robot.neutral()[None], len(points), axis=0)
+        q[:, self.places] = points
+        return q
+
+
+def _require_tree(robot: Model) -> None:
+    if robot.closed:
+        raise ModelError(
+            "a robot with loops or coupled joints has no certified constants: its matrices are no polynomials "
+            "in sines and cosines of independent angles"
+        )
+    starts = {element.v.start for element in robot.kinematics.elements}
+    parents, firsts = robot.kinematics.tree.parents, robot.kinematics.v_starts
+    for element in robot.kinematics.elements:
+        name = f"joint {shown(repr(element.name))}"
+        if element.joint.quaternion is not None:
+            body = int(np.searchsorted(firsts, element.v.start, side="right")) - 1
+            if parents[body] >= 0 or element.v.start != firsts[body] or not starts:
+                raise ModelError(f"{name} is no first joint: bounds over its rotations are not known")
+        elif element.joint.pitch_of_link:
+            raise ModelError(f"{name} is helical: what it moves is no polynomial of one angle")
+
+
+def _limits(robot: Model, limits: Any) -> tuple[np.ndarray, np.ndarray]:
+    """(nq,) and (nq,) the ends of all coordinates."""
+    own = robot.limits
+    lower, upper = np.array(own.lower, dtype=float), np.array(own.upper, dtype=float)
+    if limits is None:
+        return lower, upper
+    if isinstance(limits, Mapping):
+        for name, pair in limits.items():
+            at = robot.configuration_slice(name)
+            lower[at], upper[at] = _pair(f"limits[{shown(repr(name))}]", pair, at.stop - at.start)
+        return lower, upper
+    return _pair("limits", limits, robot.nq)
+
+
+def _pair(name: str, pair: Any, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """Lower and upper ends (count,); infinite ones are accepted, NaN is not."""
+    ends = []
+    if isinstance(pair, str) or not isinstance(pair, tuple | list | np.ndarray) or len(pair) != 2:
+        raise TypeError(f"{name}: expected a pair (lower, upper)")
+    for what, end in zip(("lower", "upper"), pair, strict=True):
+        array = np.asarray(as_array(f"{name}: {what}", end, ()))
+        if array.shape not in ((), (count,)):
+            as_array(f"{name}: {what}", end, (count,))
+        if np.isnan(array).any():
+            raise ModelError(f"{name}: {what} is NaN")
+        ends.append(np.broadcast_to(array, (count,)).astype(float))
+    return ends[0], ends[1]
