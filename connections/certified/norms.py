@@ -1,0 +1,137 @@
+"""Sizes of arrays, and bounds of them over a box: of f + E for all f between corners and all |E| <= R, entry by entry.
+
+A symmetric E with |E_kl| <= R_kl obeys E <= diag(R x / x) for every x > 0, because 2 |v_k v_l| <= v_k^2 x_l / x_k +
+v_l^2 x_k / x_l. With x near the eigenvector of the largest eigenvalue, only what R does in its direction counts, to
+first order in R.
+"""
+
+from __future__ import annotations
+
+import abc
+
+import numpy as np
+
+
+class Norm(abc.ABC):
+    """A convex function of arrays: a norm, or the largest eigenvalue."""
+
+    @abc.abstractmethod
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """(P,) values of arrays (P, ...), or lower ends of them."""
+
+    @abc.abstractmethod
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Upper ends over boxes, (B,), and how much each coordinate's bends add to them, (B, m).
+
+        Parameters
+        ----------
+        f : (B, C, ...) the corners.
+        factors, bends : (B, m) and (m, ...); |E| <= R = factors @ bends.
+        enough : an end that is below it need not be sharp.
+
+        Returns
+        -------
+        Upper ends of |f + E|; and, for choosing where to cut, no part of a proof, their derivatives by factors.
+        """
+
+    @abc.abstractmethod
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """(m,) |B_i|."""
+
+
+class Euclidean(Norm):
+    """The Euclidean length of vectors (..., n)."""
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The lengths."""
+        return np.linalg.norm(f, axis=-1)
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The length of |f| + R at the worst corner."""
+        moved = np.abs(f) + (factors @ bends)[:, None]
+        lengths = np.linalg.norm(moved, axis=-1)
+        worst = np.argmax(lengths, axis=1)
+        at = np.arange(len(f))
+        return lengths[at, worst], moved[at, worst] @ bends.T / np.maximum(lengths[at, worst], 1e-300)[
+            :, None
+        ]
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """The lengths."""
+        return self.attained(bends)
+
+
+class Symmetric(Norm):
+    """The largest eigenvalue of symmetric matrices (..., n, n), or the largest size of all eigenvalues.
+
+    Parameters
+    ----------
+    both : whether the sizes of all eigenvalues count, which is the spectral norm.
+    """
+
+    def __init__(self, both: bool) -> None:
+        self.both = both
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The eigenvalues."""
+        values = np.linalg.eigvalsh(f)
+        return np.maximum(values[:, -1], -values[:, 0]) if self.both else values[:, -1]
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The largest eigenvalue of f + diag(R x / x) at the worst corner."""
+        boxes, corners, n = f.shape[:3]
+        x = self._direction(f.mean(axis=1), np.tensordot(factors, bends, axes=1))
+        pushes = np.einsum("mkl,bl->bmk", bends, x) / x[:, None]  # (B, m, n)
+        diagonal = np.einsum("bm,bmk->bk", factors, pushes)
+        index, at = np.arange(n), np.arange(boxes)
+        ends, shares = np.full(boxes, -np.inf), np.zeros(factors.shape)
+        for sign in (1.0, -1.0) if self.both else (1.0,):
+            moved = sign * f
+            moved[..., index, index] += diagonal[:, None]
+            found = self._largest(moved.reshape(-1, n, n), enough).reshape(boxes, corners)
+            worst = np.argmax(found, axis=1)
+            larger = found[at, worst] > ends
+            ends[larger] = found[at, worst][larger]
+            vector = np.linalg.eigh(moved[at, worst])[1][:, :, -1]
+            shares[larger] = np.einsum("bmk,bk->bm", pushes, vector**2)[larger]
+        return ends, shares
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """The spectral norms."""
+        return np.linalg.eigvalsh(bends)[:, -1] if len(bends) else np.zeros(0)
+
+    def _direction(self, f: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """(B, n) a positive x for which diag(R x / x) adds little to the eigenvalue of f that counts."""
+        values, vectors = np.linalg.eigh(f)
+        vector = vectors[:, :, -1]
+        if self.both:
+            down = -values[:, 0] > values[:, -1]
+            vector = np.where(down[:, None], vectors[:, :, 0], vector)
+            f = np.where(down[:, None, None], -f, f)
+        signs = np.where(vector < 0.0, -1.0, 1.0)
+        matrix = np.maximum(signs[:, :, None] * f * signs[:, None], 0.0) + 2.0 * rest
+        x = np.abs(vector) + 1e-3
+        for _ in range(12):
+            x = np.einsum("bkl,bl->bk", matrix, x)
+            x /= np.maximum(x.max(axis=1, keepdims=True), 1e-300)
+        return np.maximum(x, 1e-9)
+
+    def _largest(self, f: np.ndarray, enough: float) -> np.ndarray:
+        """(P,) upper ends of the largest eigenvalues, by traces of powers; eigenvalues where these exceed `enough`."""
+        square = f @ f
+        ends = np.einsum("pij,pij->p", square, square) ** 0.25
+        above = np.flatnonzero(ends > enough)
+        if len(above):
+            fourth = square[above] @ square[above]
+            eighth = fourth @ fourth
+            ends[above] = np.minimum(ends[above], np.einsum("pij,pij->p", eighth, eighth) ** (1.0 / 16.0))
+            above = above[ends[above] > enough]
+        if len(above):
+            ends[above] = np.minimum(ends[above], np.linalg.eigvalsh(f[above])[:, -1])
+        return ends
