@@ -4,9 +4,10 @@
 >>> certified.constants(robot)  # doctest: +SKIP
 """
 
+from connections.certified.constants import Constants, constants
 from connections.certified.interval import Interval
 
-__all__ = ["Interval"]
+__all__ = ["Constants", "Interval", "constants"]
 
 #: What rooms above import of this one besides its public names: file -> names.
 _OFFERS: dict[str, str] = {}

@@ -17,7 +17,7 @@ import heapq
 import itertools
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -73,6 +73,9 @@ def supremum(
     KeyboardInterrupt : Ctrl-C; its attribute ``interval`` has what is known.
     """
     search = _Search(quantity, postures, rtol)
+    unlimited = ~np.isfinite(postures.upper - postures.lower)
+    if (unlimited & quantity.depends).any():
+        return search.without_end(unlimited & quantity.depends, unit)
     start, reached = time.monotonic(), "gap"
     with Ticks(name) as ticks:
         try:
@@ -109,8 +112,21 @@ class _Search:
         low, high = self.postures.lower[None], self.postures.upper[None]
         self.see((low + high) / 2.0)
         self.climb()
-        self.push(low, high)
+        self.push(low, high, np.array([np.inf]))
         self.climb()
+
+    def without_end(self, unlimited: np.ndarray, unit: str) -> Interval:
+        """An interval without an upper end: f depends on slides without limits, (m,).
+
+        F is a polynomial in them. If a step changes it, the supremum of a norm is infinite.
+        """
+        finite = np.isfinite(self.postures.upper - self.postures.lower)
+        middle = np.where(finite, np.where(finite, self.postures.lower, 0.0) / 2.0, 0.0)
+        middle += np.where(finite, np.where(finite, self.postures.upper, 0.0) / 2.0, 0.0)
+        values = self.see(middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))]))
+        changes = np.abs(values[1:] - values[0]).max(initial=0.0) > 1e-6 * np.abs(values).max(initial=0.0)
+        lower = np.inf if changes and self.quantity.norm.grows else self.lower - self.quantity.error
+        return replace(self.interval(unit, "unbounded"), lower=lower, upper=np.inf)
 
     @property
     def top(self) -> float:
@@ -121,7 +137,9 @@ class _Search:
     def gap(self) -> float:
         """The gap relative to the upper end."""
         top = self.top
-        return (top - self.lower) / abs(top) if top > self.lower else 0.0
+        if not top > self.lower:
+            return 0.0
+        return 1.0 if np.isinf(top) else float((top - self.lower) / abs(top)) if top else np.inf
 
     def interval(self, unit: str, reached: str) -> Interval:
         """What is known."""
@@ -161,7 +179,7 @@ class _Search:
 
     def cut(self) -> bool:
         """Halve the best boxes; False if one of them cannot be halved."""
-        lows, highs = [], []
+        lows, highs, ends = [], [], []
         while self.heap and len(lows) < 2 * _AT_ONCE and -self.heap[0][0] > self.lower:
             item = heapq.heappop(self.heap)
             low, high, shares = item[2:]
@@ -174,14 +192,18 @@ class _Search:
             one[i] = other[i] = middle
             lows += [low, other]
             highs += [one, high]
+            ends += [-item[0]] * 2
         before = self.lower
-        self.push(np.array(lows), np.array(highs))
+        self.push(np.array(lows), np.array(highs), np.array(ends))
         if self.lower > before:
             self.climb()
         return True
 
-    def push(self, low: np.ndarray, high: np.ndarray) -> None:
-        """Bound boxes (B, m), and keep those that may have a larger value than the lower end."""
+    def push(self, low: np.ndarray, high: np.ndarray, known: np.ndarray) -> None:
+        """Bound boxes (B, m), and keep those that may have a larger value than the lower end.
+
+        An upper end (B,) of what they were cut from is known.
+        """
         quantity, width = self.quantity, high - low
         self.see((low + high) / 2.0)
         one_point = np.minimum(np.pi * width / 4.0, np.pi**2 / 4.0)
@@ -197,7 +219,7 @@ class _Search:
         for number, pattern in enumerate(patterns):
             rows = np.flatnonzero(of_box.reshape(-1) == number)
             bounds[rows], shares[rows] = self.bounds(low[rows], high[rows], pattern, factors[rows])
-        for bound, *box in zip(bounds, low, high, shares * factors, strict=True):
+        for bound, *box in zip(np.minimum(bounds, known), low, high, shares * factors, strict=True):
             self.boxes += 1
             if bound > self.lower:
                 heapq.heappush(self.heap, (-float(bound), self.boxes, *box))

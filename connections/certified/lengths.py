@@ -13,6 +13,7 @@ of degree 0 for i <= k, l, of degree 1 for k < i <= l, with an amplitude of at m
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -69,6 +70,39 @@ class Lengths:
         inner = self.before[:, components].T.astype(int)
         return inner[:, :, None] + inner[:, None, :]
 
+    def bends_of_gravity(self, components: np.ndarray) -> np.ndarray:
+        """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity: z_k x of the outermost lever, a circle in q_i."""
+        return self._outermost(components, 1)
+
+    def bends_of_gravity_slope(self, components: np.ndarray) -> np.ndarray:
+        """(m, n, n) sup |d^2 (d g_k / dq_l) / dq_i^2| per m/s^2 of gravity."""
+        return self._outermost(components, 2)
+
+    def gravity_depends(self, components: np.ndarray) -> np.ndarray:
+        """(m,) whether g depends on a coordinate."""
+        slid = ~self.turns[components] & (self.before & self.turns[:, None])[:, components].any(axis=0)
+        return slid | self.bends_of_gravity(components).any(axis=1)
+
+    def _outermost(self, components: np.ndarray, axes: int) -> np.ndarray:
+        """(m, n, ...) sums over bodies of masses and the outermost lever of i and the columns, in one path.
+
+        The lever turns about its own axis and about all before it. If one of the others is a slide, only the
+        outermost of all may be; if i is a slide, the function is linear in its coordinate.
+        """
+        n = len(self.turns)
+        found = np.zeros((len(components), *(n,) * axes))
+        for row, i in enumerate(map(int, components)):
+            if not self.turns[i]:
+                continue
+            for columns in itertools.product(range(n), repeat=axes):
+                one = [i, *columns]
+                outer = max(one, key=lambda k: self.before[:, k].sum())
+                inner = [k for k in one if k != outer]
+                carried = self.carries[:, one].all(axis=1)
+                if all(self.turns[k] for k in inner):
+                    found[(row, *columns)] = self.masses @ (carried * self.levers[:, outer])
+        return found * ROUND_UP
+
     @property
     def _square(self) -> tuple[int, int]:
         return len(self.turns), len(self.turns)
@@ -103,44 +137,49 @@ class Lengths:
 # --- paths ------------------------------------------------------------------------------------------
 
 
+def levers_of(postures: Postures, body: int, point: np.ndarray) -> tuple[np.ndarray, float]:
+    """How far a point of a body is from the axes that carry it, (n,), 1 for slides, and from the first joint, m.
+
+    Parameters
+    ----------
+    body : its number; -1 for the ground.
+    point : (3,) in the frame of the body, m.
+    """
+    levers, far = np.zeros(postures.robot.nv), 0.0
+    for joint, at, start in reversed(_path(postures, body)):
+        for component, phi in zip(range(at.start, at.stop), joint.motion.T, strict=True):
+            turning = phi[:3].any()
+            levers[component] = np.linalg.norm(np.cross(phi[:3], point)) + far if turning else 1.0
+        ends = [point]
+        if joint.quaternion is None and not joint.turns[0]:
+            ends = [point + end * joint.motion[3:, 0] for end in _ends(postures, at.start)]
+        far += max(float(np.linalg.norm(end)) for end in ends)
+        point = start
+    return levers * ROUND_UP, far * ROUND_UP
+
+
+def _ends(postures: Postures, component: int) -> tuple[float, float]:
+    """The ends of a slide, m; 0 in place of infinite ones: what depends on these is called unbounded."""
+    at = int(np.flatnonzero(postures.components == component)[0])
+    low, high = float(postures.lower[at]), float(postures.upper[at])
+    return (low, high) if np.isfinite(high - low) else (0.0, 0.0)
+
+
 def _lengths(postures: Postures) -> Lengths:
     kinematics = postures.robot.kinematics
-    tree, n, count = kinematics.tree, kinematics.nv, len(kinematics.tree.parents)
-    ends = np.full((n, 2), 0.0)
-    ends[postures.components, 0], ends[postures.components, 1] = postures.lower, postures.upper
+    tree, n = kinematics.tree, kinematics.nv
     masses, centres, moments, spreads = _bodies(tree.inertias, tree.body_names)
-    levers, reach = np.zeros((count, n)), np.zeros(count)
-    carries, turns = np.zeros((count, n), dtype=bool), np.zeros(n, dtype=bool)
-    before = np.zeros((n, n), dtype=bool)
-    for body in range(count):
-        chain = _path(postures, body)
-        far, point = (
-            0.0,
-            centres[body],
-        )  # the next known point behind a joint, and how far the centre is from it
+    turns, before = np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
+    carries = np.zeros((len(masses), n), dtype=bool)
+    levers, reach = np.zeros((len(masses), n)), np.zeros(len(masses))
+    for body, centre in enumerate(centres):
+        levers[body], reach[body] = levers_of(postures, body, centre)
         behind: list[int] = []
-        for joint, at, start in reversed(chain):
-            own = list(range(at.start, at.stop))
-            for component, phi in zip(own, joint.motion.T, strict=True):
-                turning = bool(phi[:3].any())
-                carries[body, component], turns[component] = True, turning
-                across = float(np.linalg.norm(np.cross(phi[:3], point))) if turning else 1.0
-                levers[body, component] = across + far if turning else 1.0
-                before[component, behind] = True
-            if joint.quaternion is None and not turns[at.start]:
-                low, high = ends[at.start]
-                slide = joint.motion[3:, 0]
-                distances = [np.linalg.norm(point + end * slide) for end in (low, high)]
-                far += float(max(distances)) if np.isfinite([low, high]).all() else np.inf
-            else:
-                far += float(np.linalg.norm(point))
-            behind += own
-            point = start
-        reach[body] = far
-    up = ROUND_UP
-    return Lengths(
-        turns, carries, before, np.where(levers > 0, levers * up, 0.0), reach * up, masses, moments, spreads
-    )
+        for joint, at, _ in reversed(_path(postures, body)):
+            turns[at], carries[body, at] = joint.turns, True
+            before[at.start : at.stop, behind] = True
+            behind += range(at.start, at.stop)
+    return Lengths(turns, carries, before, levers, reach, masses, moments, spreads)
 
 
 def _path(postures: Postures, body: int) -> list[tuple]:

@@ -8,12 +8,20 @@ first order in R.
 from __future__ import annotations
 
 import abc
+from typing import ClassVar
 
 import numpy as np
 
 
 class Norm(abc.ABC):
-    """A convex function of arrays: a norm, or the largest eigenvalue."""
+    """A convex function of arrays: a norm, or the largest eigenvalue.
+
+    Parameters
+    ----------
+    grows : whether it is unbounded where an entry of a positive matrix, or of an array, is.
+    """
+
+    grows: ClassVar[bool] = True
 
     @abc.abstractmethod
     def attained(self, f: np.ndarray) -> np.ndarray:
@@ -135,3 +143,117 @@ class Symmetric(Norm):
         if len(above):
             ends[above] = np.minimum(ends[above], np.linalg.eigvalsh(f[above])[:, -1])
         return ends
+
+
+class Smallest(Norm):
+    """The smallest eigenvalue of symmetric positive matrices (..., n, n), negative: its supremum is sought.
+
+    Errors are compared with a matrix L L^T of the box: |L^-1 E L^-T| <= |L^-1| R |L^-T|, entry by entry.
+    """
+
+    grows = False
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """Less the eigenvalues."""
+        return -np.linalg.eigvalsh(f)[:, 0]
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Less the smallest eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
+        boxes, corners, n = f.shape[:3]
+        middle = f.mean(axis=1)
+        L = np.linalg.cholesky(middle)
+        inverse = np.abs(np.linalg.inv(L))
+        scaled = np.einsum("bik,mkl,bjl->bmij", inverse, bends, inverse, optimize=True)
+        x = self._direction(middle, L, np.einsum("bm,bmij->bij", factors, scaled))
+        pushes = np.einsum("bmkl,bl->bmk", scaled, x) / x[:, None]
+        less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
+        moved, at = f - less[:, None], np.arange(boxes)
+        found = -np.linalg.eigvalsh(moved.reshape(-1, n, n))[:, 0].reshape(boxes, corners)
+        worst = np.argmax(found, axis=1)
+        vector = np.linalg.eigh(moved[at, worst])[1][:, :, 0]
+        return found[at, worst], np.einsum("bmk,bk->bm", pushes, np.einsum("bik,bi->bk", L, vector) ** 2)
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """Infinite ones: along every angle with bends there are corners."""
+        return np.where(bends.any(axis=(1, 2)), np.inf, 0.0)
+
+    def _direction(self, f: np.ndarray, L: np.ndarray, rest: np.ndarray) -> np.ndarray:
+        """(B, n) a positive x for which L diag(R x / x) L^T takes little from the smallest eigenvalue of f."""
+        vector = np.abs(np.einsum("bik,bi->bk", L, np.linalg.eigh(f)[1][:, :, 0]))
+        vector /= vector.max(axis=1, keepdims=True)
+        x = vector
+        for _ in range(6):  # the other components take more of what is left out
+            x = np.maximum(vector, np.minimum(3.0 * np.einsum("bkl,bl->bk", rest, x), 1.0))
+        return np.maximum(x, 1e-9)
+
+
+class Condition(Norm):
+    """The ratio of the largest and the smallest eigenvalue of symmetric positive matrices (..., n, n)."""
+
+    grows = False
+
+    def __init__(self) -> None:
+        self._largest, self._smallest = Symmetric(False), Smallest()
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The ratios."""
+        values = np.linalg.eigvalsh(f)
+        return values[:, -1] / np.maximum(values[:, 0], 1e-300)
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The ratio of the ends; infinite where the smaller end is not positive."""
+        large, shares = self._largest.above(f, factors, bends, -np.inf)
+        less, others = self._smallest.above(f, factors, bends, -np.inf)
+        small = np.maximum(-less, 0.0)
+        with np.errstate(divide="ignore"):
+            ends = large / small
+        floor = np.maximum(small, 1e-3 * np.abs(less))[:, None]
+        return ends, shares / large[:, None] + others / np.maximum(floor, 1e-300)
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """Infinite ones: along every angle with bends there are corners."""
+        return self._smallest.sizes(bends)
+
+
+class Radius(Norm):
+    """The Euclidean length of vectors (..., k) whose errors are vectors of at most a length: bends are (m, 1)."""
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The lengths."""
+        return np.linalg.norm(f, axis=-1)
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The length at the worst corner, and those of the errors."""
+        ends = np.linalg.norm(f, axis=-1).max(axis=1) + factors @ bends[:, 0]
+        return ends, np.broadcast_to(bends[:, 0], factors.shape)
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """The lengths."""
+        return bends[:, 0]
+
+
+class Spectral(Norm):
+    """The largest singular value of matrices (..., n, k)."""
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The singular values."""
+        return np.linalg.norm(f, ord=2, axis=(-2, -1))
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The norm at the worst corner, and those of the errors."""
+        sizes = self.sizes(bends)
+        boxes, corners = f.shape[:2]
+        found = self.attained(f.reshape(-1, *f.shape[2:])).reshape(boxes, corners)
+        return found.max(axis=1) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """The norms."""
+        return self.attained(bends) if len(bends) else np.zeros(0)

@@ -1,0 +1,256 @@
+"""`constants`: what controllers assume of a robot, at every posture within limits, proved; `Constants`.
+
+Source: docs/certified.md; the constants' uses in control are named by R. Kelly, V. Santibanez and A. Loria,
+Control of Robot Manipulators in Joint Space (2005), chapter 4.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from connections._shown import shown
+from connections._words import no_such
+from connections.certified.boxes import Quantity, supremum
+from connections.certified.interval import Interval
+from connections.certified.postures import Postures
+from connections.certified.quantities import Quantities
+from connections.checks import html_table, require_duration, require_names
+from connections.multibody import Model
+
+_COLUMNS = ("constant", "lower end", "upper end", "unit", "gap", "boxes", "stopped by")
+_MEANING = {
+    "lambda_max": "largest eigenvalue of H",
+    "lambda_min": "smallest eigenvalue of H",
+    "condition": "lambda_max / lambda_min at one posture",
+    "energy": "kinetic energy per |v|^2",
+    "gravity": "|g|",
+    "k_g": "|dg/dq|",
+    "lipschitz": "|dH/dq|, Frobenius",
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Constants of a robot: `print` them, or read their `Interval` by name.
+
+    Parameters
+    ----------
+    intervals : {name: interval}. "lambda_max" and "lambda_min" bound the eigenvalues of H, "condition" their
+        ratio at one posture, "energy" v^T H v / 2 per |v|^2, "gravity" |g|, "k_g" |dg/dq|, "lipschitz" the
+        Frobenius norm of H(q) - H(p) per |q - p|, "reach" the distance of a frame from the world's origin.
+    reasons : {name: why there is no such constant of this robot}.
+    lower, upper : {joint: ends of its coordinates}, rad and m; angles that make whole turns have infinite ones.
+    unaffected : names of joints on which H does not depend.
+    seconds : that it took.
+
+    Examples
+    --------
+    >>> from connections import certified, multibody as mb
+    >>> found = certified.constants(mb.example("arm"), only=["lambda_max"], rtol=0.2)
+    >>> found["lambda_max"].reached, 4.0 < found["lambda_max"].lower < 4.1
+    ('gap', True)
+    """
+
+    intervals: dict[str, Interval]
+    reasons: dict[str, str] = field(default_factory=dict)
+    lower: dict[str, Any] = field(default_factory=dict)
+    upper: dict[str, Any] = field(default_factory=dict)
+    unaffected: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    def __getitem__(self, name: str) -> Interval:
+        if name in self.intervals:
+            return self.intervals[name]
+        if name in self.reasons:
+            raise KeyError(f"{shown(name)}: {self.reasons[name]}")
+        raise KeyError(no_such("constant", name, list(self.intervals)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """A dictionary for JSON; what is infinite is None."""
+        return {
+            "constants": {name: interval.to_dict() for name, interval in self.intervals.items()},
+            "reasons": dict(self.reasons),
+            "lower": {name: _finite(ends) for name, ends in self.lower.items()},
+            "upper": {name: _finite(ends) for name, ends in self.upper.items()},
+            "unaffected": list(self.unaffected),
+            "seconds": self.seconds,
+        }
+
+    def __str__(self) -> str:
+        rows = [_COLUMNS, *self._rows()]
+        widths = [max(len(row[column]) for row in rows) for column in range(len(_COLUMNS))]
+        lines = [
+            "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows
+        ]
+        return "\n".join([*(line.rstrip() for line in lines), *self._notes()])
+
+    def _repr_html_(self) -> str:
+        return html_table("certified constants", self._rows(), _COLUMNS, self._notes())
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        return [
+            (
+                shown(name, 16),
+                f"{interval.lower:.5g}",
+                f"{interval.upper:.5g}",
+                interval.unit,
+                f"{100.0 * interval.gap:.1f} %",
+                str(interval.boxes),
+                interval.reached,
+            )
+            for name, interval in self.intervals.items()
+        ]
+
+    def _notes(self) -> list[str]:
+        notes = [f"{name}: {reason}" for name, reason in self.reasons.items()]
+        if self.unaffected:
+            notes.append(f"H does not depend on {', '.join(map(shown, self.unaffected))}")
+        return notes
+
+
+def constants(
+    robot: Model,
+    limits: Any = None,
+    *,
+    frame: str | None = None,
+    only: Sequence[str] | None = None,
+    rtol: float = 0.02,
+    seconds: float = 60.0,
+) -> Constants:
+    """The constants of a robot at every posture within limits, each between an attained and a proved end.
+
+    Parameters
+    ----------
+    robot : a tree without loops or couplings; a ball joint or a free one may only be the first. Fixed joints,
+        armature and bodies without mass are included as H includes them.
+    limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each; the model's own where none is
+        given. An angle whose limits are not both finite makes whole turns.
+    frame : whose reach is bounded; the last of `frame_names` if None.
+    only : names of constants that are asked for; all if None.
+    rtol : the gap at which a search stops, relative to the upper end.
+    seconds : the time for all of them, s; a search that runs out of its share says so, and its ends hold.
+
+    Raises
+    ------
+    ModelError : loops, a helical joint, a ball joint elsewhere, limits that are reversed.
+    TypeError, ShapeError, ValueError : of the arguments. KeyError : there is no such frame or constant.
+    KeyboardInterrupt : Ctrl-C; its attribute ``constants`` has those that are known.
+
+    Examples
+    --------
+    >>> from connections import certified, multibody as mb
+    >>> arm = certified.constants(mb.example("arm"), only=["k_g"], rtol=0.2)
+    >>> arm["k_g"].lower < 58.9 < arm["k_g"].upper
+    True
+
+    Source: docs/certified.md.
+    """
+    start = time.monotonic()
+    postures = Postures.of(robot, limits)
+    rtol, seconds = require_duration("rtol", rtol), require_duration("seconds", seconds)
+    quantities = Quantities(postures)
+    searches, reasons = _searches(quantities, frame)
+    if only is not None:
+        wanted = require_names("only", only)
+        for name in wanted:
+            if name not in searches and name not in reasons:
+                raise KeyError(no_such("constant", name, [*searches, *reasons]))
+        searches = {name: search for name, search in searches.items() if name in wanted}
+        reasons = {name: reason for name, reason in reasons.items() if name in wanted}
+    found: dict[str, Interval] = {}
+
+    def result() -> Constants:
+        ends = ({}, {})
+        for name, at in ((name, robot.configuration_slice(name)) for name in robot.joint_names):
+            for side, values in zip(ends, (postures.lower, postures.upper), strict=True):
+                own = (postures.places >= at.start) & (postures.places < at.stop)
+                if own.any():
+                    side[name] = np.where(postures.whole, np.inf * np.sign(values), values)[own]
+        unaffected = _unaffected(quantities)
+        return Constants(found, reasons, *ends, unaffected, time.monotonic() - start)
+
+    try:
+        for number, (name, search) in enumerate(searches.items()):
+            left = max(seconds - (time.monotonic() - start), 0.05) / (len(searches) - number)
+            found[name] = search(rtol, left)
+    except KeyboardInterrupt as error:
+        if (interval := vars(error).get("interval")) is not None:
+            found[name] = interval
+        vars(error)["constants"] = result()
+        raise
+    return result()
+
+
+Search = Callable[[float, float], Interval]
+
+
+def _searches(quantities: Quantities, frame: str | None) -> tuple[dict[str, Search], dict[str, str]]:
+    """What is computed of a robot, and why some is not."""
+    robot = quantities.postures.robot
+    inertia, force = _units(robot)
+
+    def of(quantity: Quantity, unit: str, name: str) -> Search:
+        return lambda rtol, seconds: supremum(
+            quantity, quantities.postures, rtol=rtol, seconds=seconds, unit=unit, name=name
+        )
+
+    frames = robot.frame_names
+    frame = frames[-1] if frame is None else frame
+    if frame not in frames:
+        raise KeyError(no_such("frame", frame, list(frames)))
+    largest = of(quantities.largest(), inertia, "lambda_max")
+    searches = {
+        "lambda_max": largest,
+        "lambda_min": _of_smallest(of(quantities.smallest(), inertia, "lambda_min"), quantities),
+        "condition": of(quantities.condition(), "1", "condition"),
+        "energy": lambda rtol, seconds: _times(0.5, largest(rtol, seconds)),
+        "gravity": of(quantities.gravity(), force, "gravity"),
+        "reach": of(quantities.reach(frame), "m", "reach"),
+    }
+    reasons = {}
+    if robot.kinematics.quaternions:
+        reasons["k_g"] = "the frame's velocities are no rates of coordinates, so that g has no matrix dg/dq"
+    else:
+        searches["k_g"] = of(quantities.gravity_slope(), f"{force}/rad" if force == "N m" else "SI", "k_g")
+    return searches, reasons
+
+
+def _of_smallest(search: Search, quantities: Quantities) -> Search:
+    """lambda_min(H) from the supremum of its negative; H is at least the armature."""
+
+    def smallest(rtol: float, seconds: float) -> Interval:
+        found = search(rtol, seconds)
+        floor = max(0.0, float(quantities.postures.robot.kinematics.tree.armature.min(initial=math.inf)))
+        return replace(found, lower=max(-found.upper, floor), upper=-found.lower)
+
+    return smallest
+
+
+def _times(factor: float, interval: Interval) -> Interval:
+    return replace(interval, lower=factor * interval.lower, upper=factor * interval.upper)
+
+
+def _units(robot: Model) -> tuple[str, str]:
+    """The units of H and of g, if all joints turn; "SI" if they are mixed."""
+    turns = all(element.joint.turns.all() for element in robot.kinematics.elements)
+    return ("kg m^2", "N m") if turns else ("SI", "SI")
+
+
+def _unaffected(quantities: Quantities) -> tuple[str, ...]:
+    """Joints on which H does not depend, by the structure of the tree."""
+    postures = quantities.postures
+    depends = quantities.largest().depends
+    moving = {name for element, name in ((e, e.name) for e in postures.robot.kinematics.elements)}
+    single = [e for e in postures.robot.kinematics.elements if e.joint.quaternion is None]
+    affecting = {e.name for e, yes in zip(single, depends, strict=True) if yes}
+    return tuple(name for name in postures.robot.joint_names if name in moving - affecting)
+
+
+def _finite(ends: Any) -> list[float | None]:
+    return [float(end) if np.isfinite(end) else None for end in np.atleast_1d(ends)]

@@ -1,0 +1,102 @@
+"""Quantities of a robot whose suprema are certified: H, g, dg/dq and the position of a frame."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from connections import multibody as mb
+from connections.certified import rounding
+from connections.certified.boxes import Quantity
+from connections.certified.lengths import Lengths, levers_of
+from connections.certified.norms import Condition, Euclidean, Norm, Radius, Smallest, Spectral, Symmetric
+from connections.certified.postures import Postures
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Quantities:
+    """The quantities of one robot over its postures.
+
+    Parameters
+    ----------
+    postures : the box.
+    """
+
+    postures: Postures
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "lengths", Lengths.of(self.postures))
+
+    lengths: Lengths = dataclasses.field(init=False)
+
+    def largest(self) -> Quantity:
+        """lambda_max(H)."""
+        return self._of_mass_matrix(Symmetric(False))
+
+    def smallest(self) -> Quantity:
+        """-lambda_min(H)."""
+        return self._of_mass_matrix(Smallest())
+
+    def condition(self) -> Quantity:
+        """lambda_max(H) / lambda_min(H)."""
+        return self._of_mass_matrix(Condition())
+
+    def _of_mass_matrix(self, norm: Norm) -> Quantity:
+        robot = self.postures.robot
+        bends = self.lengths.bends_of_mass_matrix(self.postures.components)
+        error = rounding.of_mass_matrix(self.lengths, robot.kinematics.tree.armature)
+        depends = bends.any(axis=(1, 2))
+        return Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error)
+
+    def gravity(self) -> Quantity:
+        """|g|; of a base that floats or turns on a ball joint, for every direction of gravity in its frame."""
+        robot, size = self.postures.robot, self._size_of_gravity
+        components = self.postures.components
+        bends = size * self.lengths.bends_of_gravity(components)
+        depends, error = self.lengths.gravity_depends(components), rounding.of_gravity(self.lengths, size)
+        if not robot.kinematics.quaternions:
+            return Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error)
+        along = [dataclasses.replace(robot, gravity=tuple(size * axis)) for axis in np.eye(3)]
+        return Quantity(
+            lambda q: np.stack([mb.gravity(one, q) for one in along], axis=-1),
+            np.repeat(bends[..., None], 3, axis=-1),
+            Spectral(),
+            depends,
+            2.0 * error,
+        )
+
+    def gravity_slope(self) -> Quantity:
+        """|dg/dq|, of robots with v = qdot."""
+        robot, n = self.postures.robot, self.postures.robot.nv
+        components, size = self.postures.components, self._size_of_gravity
+
+        def slope(q: np.ndarray) -> np.ndarray:
+            rest = np.zeros((len(q), n))
+            found = mb.inverse_dynamics_derivatives(robot, q, rest, rest)[0]
+            return (found + np.swapaxes(found, 1, 2)) / 2.0
+
+        bends = size * self.lengths.bends_of_gravity_slope(components)
+        slides = ~self.lengths.turns[components] & self.lengths.gravity_depends(components)
+        depends = slides | bends.any(axis=(1, 2))
+        error = rounding.of_gravity(self.lengths, size)
+        return Quantity(slope, bends, Symmetric(True), depends, error)
+
+    def reach(self, frame: str) -> Quantity:
+        """The distance of a frame's origin from that of the world, or of the base that floats, m."""
+        robot, components = self.postures.robot, self.postures.components
+        body, placement = robot.kinematics.tree.placements[frame]
+        levers, far = levers_of(self.postures, body, placement[:3, 3])
+        carried = levers[components] > 0.0
+        bends = np.where(self.lengths.turns[components], levers[components], 0.0)[:, None]
+        return Quantity(
+            lambda q: mb.frame_pose(robot, q, frame)[:, :3, 3],
+            bends,
+            Radius(),
+            carried & (bends.any(axis=1) | ~self.lengths.turns[components]),
+            rounding.of_point(far + float(np.abs(robot.kinematics.placements[:, :3, 3]).sum())),
+        )
+
+    @property
+    def _size_of_gravity(self) -> float:
+        return float(np.linalg.norm(self.postures.robot.gravity)) * (1.0 + 1e-15)
