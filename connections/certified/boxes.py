@@ -1,10 +1,11 @@
 """Suprema over all postures of a box: branch and bound with corners, best box first.
 
-Let f be array-valued, |d^2 f / dq_i^2| <= B_i at every posture, entry by entry, and |.| convex. Interpolate f on a
-box with the widths w, coordinate by coordinate: the interpolant is a convex combination of the values at the corners,
-and what is left out along coordinate i is at most w_i^2 / 8 B_i, whatever the others are. So
+Let f be array-valued, |d^2 f / dq_i^2| <= B_i at every posture, entry by entry, and |.| convex. Interpolate f
+on a box with the widths w, coordinate by coordinate: the interpolant is a convex combination of the values at
+the corners, and what is left out along coordinate i is at most w_i^2 / 8 B_i, whatever the others are. So at
+every q of the box
 
-    |f(q)| <= max over corners f_c and errors E of |f_c + E|,    |E| <= sum_i w_i^2 / 8 B_i,    at every q of the box.
+    |f(q)| <= max over corners f_c and errors E of |f_c + E|,    |E| <= sum_i w_i^2 / 8 B_i.
 
 Along an angle that matters little, one value is enough: a function of period 2 pi with |h''| <= B has a slope
 of at most pi B / 2 and an oscillation of at most pi^2 B / 4, so min(pi w_i / 4, pi^2 / 4) B_i stands in place
@@ -72,10 +73,9 @@ def supremum(
     ------
     KeyboardInterrupt : Ctrl-C; its attribute ``interval`` has what is known.
     """
-    search = _Search(quantity, postures, rtol)
-    unlimited = ~np.isfinite(postures.upper - postures.lower)
-    if (unlimited & quantity.depends).any():
-        return search.without_end(unlimited & quantity.depends, unit)
+    search = _BoxSearch(quantity, postures.held(quantity.depends), rtol)
+    if not np.isfinite(search.postures.upper).all() or not np.isfinite(search.postures.lower).all():
+        return search.without_end(unit)
     start, reached = time.monotonic(), "gap"
     with Ticks(name) as ticks:
         try:
@@ -94,7 +94,7 @@ def supremum(
     return search.interval(unit, reached)
 
 
-class _Search:
+class _BoxSearch:
     """The boxes that are left, best first, and the ends.
 
     Boxes are in a heap: (-bound, number, lower ends, upper ends, shares of the coordinates).
@@ -115,14 +115,13 @@ class _Search:
         self.push(low, high, np.array([np.inf]))
         self.climb()
 
-    def without_end(self, unlimited: np.ndarray, unit: str) -> Interval:
-        """An interval without an upper end: f depends on slides without limits, (m,).
+    def without_end(self, unit: str) -> Interval:
+        """An interval without an upper end: f depends on slides without limits.
 
         F is a polynomial in them. If a step changes it, the supremum of a norm is infinite.
         """
-        finite = np.isfinite(self.postures.upper - self.postures.lower)
-        middle = np.where(finite, np.where(finite, self.postures.lower, 0.0) / 2.0, 0.0)
-        middle += np.where(finite, np.where(finite, self.postures.upper, 0.0) / 2.0, 0.0)
+        middle = self.postures.held(np.zeros(len(self.postures.lower), dtype=bool)).lower
+        unlimited = ~np.isfinite(self.postures.upper - self.postures.lower)
         values = self.see(middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))]))
         changes = np.abs(values[1:] - values[0]).max(initial=0.0) > 1e-6 * np.abs(values).max(initial=0.0)
         lower = np.inf if changes and self.quantity.norm.grows else self.lower - self.quantity.error
@@ -179,7 +178,9 @@ class _Search:
 
     def cut(self) -> bool:
         """Halve the best boxes; False if one of them cannot be halved."""
-        lows, highs, ends = [], [], []
+        lows: list[np.ndarray] = []
+        highs: list[np.ndarray] = []
+        ends: list[float] = []
         while self.heap and len(lows) < 2 * _AT_ONCE and -self.heap[0][0] > self.lower:
             item = heapq.heappop(self.heap)
             low, high, shares = item[2:]
@@ -224,7 +225,9 @@ class _Search:
             if bound > self.lower:
                 heapq.heappush(self.heap, (-float(bound), self.boxes, *box))
 
-    def bounds(self, low: np.ndarray, high: np.ndarray, point: np.ndarray, factors: np.ndarray) -> tuple:
+    def bounds(
+        self, low: np.ndarray, high: np.ndarray, point: np.ndarray, factors: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Upper ends over boxes with corners in the coordinates that are not in `point` (m,), and shares."""
         sides = itertools.product(*[(0.5,) if one else (0.0, 1.0) for one in point])
         at = np.array(list(sides)).reshape(-1, len(point))  # (corners, m)

@@ -45,7 +45,7 @@ class Constants:
         ratio at one posture, "energy" v^T H v / 2 per |v|^2, "gravity" |g|, "k_g" |dg/dq|, "lipschitz" the
         Frobenius norm of H(q) - H(p) per |q - p|, "reach" the distance of a frame from the world's origin.
     reasons : {name: why there is no such constant of this robot}.
-    lower, upper : {joint: ends of its coordinates}, rad and m; angles that make whole turns have infinite ones.
+    lower, upper : {joint: ends of its coordinates}, rad and m; infinite for whole turns.
     unaffected : names of joints on which H does not depend.
     seconds : that it took.
 
@@ -166,7 +166,7 @@ def constants(
     found: dict[str, Interval] = {}
 
     def result() -> Constants:
-        ends = ({}, {})
+        ends: tuple[dict[str, Any], dict[str, Any]] = ({}, {})
         for name, at in ((name, robot.configuration_slice(name)) for name in robot.joint_names):
             for side, values in zip(ends, (postures.lower, postures.upper), strict=True):
                 own = (postures.places >= at.start) & (postures.places < at.stop)

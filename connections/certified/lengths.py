@@ -6,20 +6,25 @@ joints between them do, and
     H_kl = sum_b m_b c_kb . c_lb + z_k . I_b z_l,    c_kb = z_k x (p_b - o_k) of a turn, z_k of a slide.
 
 With the other coordinates held, what joint i carries turns rigidly: its own columns and those behind it turn
-with it, the ones before it see p_b on a circle of radius L_ib. So H_kl is a trigonometric polynomial in q_i,
-of degree 0 for i <= k, l, of degree 1 for k < i <= l, with an amplitude of at most its supremum, and of degree
-2 for k, l < i, where c_kb = a_k + z_k x (R rho), with |rho| <= L_ib.
+with it, the ones before it see p_b on a circle of radius rho <= L_ib, c_kb = a_k + z_k x (R rho). So H_kl is
+a trigonometric polynomial in q_i, of degree 0 for i <= k, l, of degree 1 for k < i <= l, with an amplitude of
+at most its supremum, and of degree 2 for k, l < i, where, with t_k the sine of the angle of z_k and z_i,
+
+    |d^2 (c_kb . c_lb) / dq_i^2| <= (|a_k| + |a_l|) rho + 2 t_k t_l rho^2,
+    |d^2 (z_k . I_b z_l) / dq_i^2| <= (2 t_k t_l + (t_k + t_l) / 2) (largest moment - least moment).
 """
 
 from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
 from connections.certified.postures import Postures
 from connections.checks import ModelError
+from connections.multibody.joints import ElementaryJoint
 
 ROUND_UP = 1.0 + 1e-9  # sums and products of numbers that are not negative: far above their round-off
 
@@ -33,6 +38,9 @@ class Lengths:
     turns : (n,) whether a component turns what it carries.
     carries : (N, n) whether a component moves a body.
     before : (n, n) [k, i] whether k's joint carries i's joint and is another one.
+    tilts : (n, n) [k, i] the largest sine of the angle of two axes of which k is before i.
+    origins : (n, n) m, [k, i], the farthest distance of the origin of i from the axis of k; 1 of a slide.
+    heights : (N, n) m, the farthest distance of a body's centre from the plane of the origin across the axis.
     levers : (N, n) m, L: the farthest distance of a body's centre from the axis of a component; 1 of a slide.
     reach : (N,) m, the farthest distance of a body's centre from the origin of its tree's first joint.
     masses : (N,) kg. moments : (N,) the largest principal moment about the centre, kg m^2.
@@ -42,6 +50,9 @@ class Lengths:
     turns: np.ndarray
     carries: np.ndarray
     before: np.ndarray
+    tilts: np.ndarray
+    origins: np.ndarray
+    heights: np.ndarray
     levers: np.ndarray
     reach: np.ndarray
     masses: np.ndarray
@@ -56,22 +67,16 @@ class Lengths:
     def mass_matrix(self) -> np.ndarray:
         """(n, n) sup |H_kl| of what bodies contribute, armature left out."""
         both = self.turns[:, None] & self.turns
-        return ROUND_UP * (
-            np.einsum("b,bk,bl->kl", self.masses, self._levers, self._levers)
-            + np.einsum("b,bk,bl->kl", self.moments, self._carried, self._carried) * both
-        )
+        found = np.einsum("b,bk,bl->kl", self.masses, self._levers, self._levers)
+        found += np.einsum("b,bk,bl->kl", self.moments, self._carried, self._carried) * both
+        return np.asarray(ROUND_UP * found)
 
     def bends_of_mass_matrix(self, components: np.ndarray) -> np.ndarray:
         """(m, n, n) sup |d^2 H_kl / dq_i^2| for the components i (m,) of v."""
         return np.stack([self._bend_of_mass_matrix(int(i)) for i in components]).reshape(-1, *self._square)
 
-    def degrees(self, components: np.ndarray) -> np.ndarray:
-        """(m, n, n) the degree of H_kl in the coordinate of each component i (m,): 0, 1 or 2."""
-        inner = self.before[:, components].T.astype(int)
-        return inner[:, :, None] + inner[:, None, :]
-
     def bends_of_gravity(self, components: np.ndarray) -> np.ndarray:
-        """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity: z_k x of the outermost lever, a circle in q_i."""
+        """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity, from the outermost lever."""
         return self._outermost(components, 1)
 
     def bends_of_gravity_slope(self, components: np.ndarray) -> np.ndarray:
@@ -81,7 +86,7 @@ class Lengths:
     def gravity_depends(self, components: np.ndarray) -> np.ndarray:
         """(m,) whether g depends on a coordinate."""
         slid = ~self.turns[components] & (self.before & self.turns[:, None])[:, components].any(axis=0)
-        return slid | self.bends_of_gravity(components).any(axis=1)
+        return np.asarray(slid | self.bends_of_gravity(components).any(axis=1))
 
     def _outermost(self, components: np.ndarray, axes: int) -> np.ndarray:
         """(m, n, ...) sums over bodies of masses and the outermost lever of i and the columns, in one path.
@@ -121,41 +126,60 @@ class Lengths:
         turn = self.turns & inner
         two = np.outer(turn, turn)
         if not self.turns[i]:
-            return ROUND_UP * 2.0 * mass.sum() * two
-        lever, rho = self._levers, self._levers[:, i]
+            return np.asarray(ROUND_UP * 2.0 * mass.sum() * two)
+        lever, rho, tilt = self._levers, self._levers[:, i], self.tilts[:, i] * self.turns
         mixed = np.outer(inner, ~inner)
         one = np.einsum("b,bk,bl->kl", mass, lever, lever)
-        one += np.einsum("b,bk,bl->kl", self.moments * self.carries[:, i], moved, moved) * np.outer(
-            self.turns, self.turns
-        )
-        circle = np.einsum("b,bk,l->kl", mass * rho, lever, turn)
-        inward = circle + circle.T + (2.0 * (mass * rho**2).sum()) * two
-        inward += 2.5 * (self.spreads * self.carries[:, i]).sum() * two
+        moments = np.einsum("b,bk,bl->kl", self.moments * self.carries[:, i], moved, moved)
+        one += moments * np.where(mixed, tilt[:, None], tilt) * np.outer(self.turns, self.turns)
+        mean = np.minimum(lever, self.origins[:, i] + self.heights[:, i, None] * tilt)  # |a|, (N, n)
+        circle = np.einsum("b,bk,l->kl", mass * rho, np.where(self.turns, mean, lever), turn)
+        inward = circle + circle.T + 2.0 * (mass * rho**2).sum() * np.outer(tilt, tilt) * two
+        spread = (self.spreads * self.carries[:, i]).sum()
+        inward += spread * (2.0 * np.outer(tilt, tilt) + (tilt[:, None] + tilt) / 2.0) * two
         return ROUND_UP * np.where(np.outer(inner, inner), inward, np.where(mixed | mixed.T, one, 0.0))
 
 
 # --- paths ------------------------------------------------------------------------------------------
 
 
+class _PathStep(NamedTuple):
+    """An elementary joint of a path: its velocity components, and its frame in that of the step before."""
+
+    joint: ElementaryJoint
+    at: range
+    rotation: np.ndarray
+    start: np.ndarray
+
+
 def levers_of(postures: Postures, body: int, point: np.ndarray) -> tuple[np.ndarray, float]:
-    """How far a point of a body is from the axes that carry it, (n,), 1 for slides, and from the first joint, m.
+    """Distances, m, of a point of a body from the axes that carry it, (n,), 1 for slides, and from the first.
 
     Parameters
     ----------
     body : its number; -1 for the ground.
     point : (3,) in the frame of the body, m.
     """
-    levers, far = np.zeros(postures.robot.nv), 0.0
-    for joint, at, start in reversed(_path(postures, body)):
-        for component, phi in zip(range(at.start, at.stop), joint.motion.T, strict=True):
+    levers, _, far = _distances(postures, _path(postures, body), point)
+    return levers, far
+
+
+def _distances(
+    postures: Postures, path: list[_PathStep], point: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Levers (n,) and heights (n,) of a point behind a path, and its distance from the first origin."""
+    levers, heights, far = np.zeros(postures.robot.nv), np.zeros(postures.robot.nv), 0.0
+    for step in reversed(path):
+        for component, phi in zip(step.at, step.joint.motion.T, strict=True):
             turning = phi[:3].any()
             levers[component] = np.linalg.norm(np.cross(phi[:3], point)) + far if turning else 1.0
+            heights[component] = abs(phi[:3] @ point) + far if turning else 0.0
         ends = [point]
-        if joint.quaternion is None and not joint.turns[0]:
-            ends = [point + end * joint.motion[3:, 0] for end in _ends(postures, at.start)]
+        if step.joint.quaternion is None and not step.joint.turns[0]:
+            ends = [point + end * step.joint.motion[3:, 0] for end in _ends(postures, step.at.start)]
         far += max(float(np.linalg.norm(end)) for end in ends)
-        point = start
-    return levers * ROUND_UP, far * ROUND_UP
+        point = step.start
+    return levers * ROUND_UP, heights * ROUND_UP, far * ROUND_UP
 
 
 def _ends(postures: Postures, component: int) -> tuple[float, float]:
@@ -166,37 +190,74 @@ def _ends(postures: Postures, component: int) -> tuple[float, float]:
 
 
 def _lengths(postures: Postures) -> Lengths:
-    kinematics = postures.robot.kinematics
+    kinematics = postures.kinematics
     tree, n = kinematics.tree, kinematics.nv
     masses, centres, moments, spreads = _bodies(tree.inertias, tree.body_names)
     turns, before = np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
     carries = np.zeros((len(masses), n), dtype=bool)
-    levers, reach = np.zeros((len(masses), n)), np.zeros(len(masses))
+    tilts, origins = np.zeros((n, n)), np.zeros((n, n))
+    levers, heights, reach = np.zeros((len(masses), n)), np.zeros((len(masses), n)), np.zeros(len(masses))
     for body, centre in enumerate(centres):
-        levers[body], reach[body] = levers_of(postures, body, centre)
-        behind: list[int] = []
-        for joint, at, _ in reversed(_path(postures, body)):
-            turns[at], carries[body, at] = joint.turns, True
-            before[at.start : at.stop, behind] = True
-            behind += range(at.start, at.stop)
-    return Lengths(turns, carries, before, levers, reach, masses, moments, spreads)
+        path = _path(postures, body)
+        levers[body], heights[body], reach[body] = _distances(postures, path, centre)
+        for number, step in enumerate(path):
+            own = list(step.at)
+            turns[own], carries[body, own] = step.joint.turns, True
+            behind = [component for later in path[number + 1 :] for component in later.at]
+            before[np.ix_(own, behind)] = True
+            origins[:, own] = _distances(postures, path[:number], step.start)[0][:, None]
+            tilts[:, own] = _tilts(n, path[: number + 1])
+    return Lengths(turns, carries, before, tilts, origins, heights, levers, reach, masses, moments, spreads)
 
 
-def _path(postures: Postures, body: int) -> list[tuple]:
-    """The elementary joints from the ground to a body: (joint, slice of v, where its frame is in the last)."""
-    kinematics = postures.robot.kinematics
-    found: list[tuple] = []
+def _tilts(n: int, path: list[_PathStep]) -> np.ndarray:
+    """(n, k) the largest sines of the angles of the axes on a path and those of its last joint.
+
+    The angle of the lines of two successive turns is fixed, and angles of lines obey the triangle inequality.
+    """
+    last = path[-1]
+    found = np.zeros((n, len(last.at)))
+    for column, phi in enumerate(last.joint.motion[:3].T):
+        if not phi.any():
+            continue
+        axis, rotation, angle = phi, last.rotation, 0.0
+        for step in reversed(path[:-1]):
+            seen = rotation @ axis
+            turning = [(c, z) for c, z in zip(step.at, step.joint.motion[:3].T, strict=True) if z.any()]
+            for component, z in turning:
+                sine = np.linalg.norm(np.cross(z, seen)) + 1e-15
+                found[component, column] = np.sin(min(angle + np.arctan2(sine, abs(z @ seen)), np.pi / 2.0))
+            if turning:  # of a ball joint nothing is before
+                axis, rotation = turning[-1][1], step.rotation
+                sine = np.linalg.norm(np.cross(axis, seen)) + 1e-15
+                angle += float(np.arctan2(sine, abs(axis @ seen)))
+            else:
+                axis, rotation = seen, step.rotation
+    return np.minimum(found * ROUND_UP, 1.0)
+
+
+def _path(postures: Postures, body: int) -> list[_PathStep]:
+    """The elementary joints from the ground to a body."""
+    kinematics = postures.kinematics
+    found: list[_PathStep] = []
     while body >= 0:
-        first = kinematics.placements[body]
-        chain = kinematics.chains[body]
-        starts = [first[:3, 3]] + [np.zeros(3)] * (len(chain) - 1)
-        found = [(e.joint, e.v, s) for e, s in zip(chain, starts, strict=True)] + found
+        place = kinematics.placements[body]
+        own = [
+            _PathStep(element.joint, range(element.v.start, element.v.stop), rotation, start)
+            for element, rotation, start in zip(
+                kinematics.chains[body],
+                itertools.chain([place[:3, :3]], itertools.repeat(np.eye(3))),
+                itertools.chain([place[:3, 3]], itertools.repeat(np.zeros(3))),
+                strict=False,
+            )
+        ]
+        found = own + found
         body = int(kinematics.tree.parents[body])
     return found
 
 
 def _bodies(inertias: np.ndarray, names: tuple[str, ...]) -> tuple[np.ndarray, ...]:
-    """Masses (N,), centres (N, 3), largest moments about them (N,), and how far the moments are apart (N,)."""
+    """Masses (N,), centres (N, 3), largest moments about them and differences of moments, (N,) each."""
     masses, centres, moments, spreads = [], [], [], []
     for inertia, name in zip(np.asarray(inertias), names, strict=True):
         mass, first = inertia[5, 5], np.array([inertia[2, 4], inertia[0, 5], inertia[1, 3]])

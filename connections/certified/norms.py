@@ -1,8 +1,8 @@
-"""Sizes of arrays, and bounds of them over a box: of f + E for all f between corners and all |E| <= R, entry by entry.
+"""Sizes of arrays, and bounds of them over a box: of f + E, f between corners, |E| <= R entry by entry.
 
-A symmetric E with |E_kl| <= R_kl obeys E <= diag(R x / x) for every x > 0, because 2 |v_k v_l| <= v_k^2 x_l / x_k +
-v_l^2 x_k / x_l. With x near the eigenvector of the largest eigenvalue, only what R does in its direction counts, to
-first order in R.
+A symmetric E with |E_kl| <= R_kl obeys E <= diag(R x / x) for every x > 0, because 2 |v_k v_l| <=
+v_k^2 x_l / x_k + v_l^2 x_k / x_l. With x near the eigenvector of the largest eigenvalue, only what R does in
+its direction counts, to first order in R.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Norm(abc.ABC):
 
         Returns
         -------
-        Upper ends of |f + E|; and, for choosing where to cut, no part of a proof, their derivatives by factors.
+        Upper ends of |f + E|; and their derivatives by factors, which choose where to cut and prove nothing.
         """
 
     @abc.abstractmethod
@@ -54,7 +54,7 @@ class Euclidean(Norm):
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The lengths."""
-        return np.linalg.norm(f, axis=-1)
+        return np.asarray(np.linalg.norm(f, axis=-1))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
@@ -128,10 +128,10 @@ class Symmetric(Norm):
         for _ in range(12):
             x = np.einsum("bkl,bl->bk", matrix, x)
             x /= np.maximum(x.max(axis=1, keepdims=True), 1e-300)
-        return np.maximum(x, 1e-9)
+        return np.asarray(np.maximum(x, 1e-9))
 
     def _largest(self, f: np.ndarray, enough: float) -> np.ndarray:
-        """(P,) upper ends of the largest eigenvalues, by traces of powers; eigenvalues where these exceed `enough`."""
+        """(P,) upper ends of the largest eigenvalues: roots of traces of powers, if these are `enough`."""
         square = f @ f
         ends = np.einsum("pij,pij->p", square, square) ** 0.25
         above = np.flatnonzero(ends > enough)
@@ -142,7 +142,7 @@ class Symmetric(Norm):
             above = above[ends[above] > enough]
         if len(above):
             ends[above] = np.minimum(ends[above], np.linalg.eigvalsh(f[above])[:, -1])
-        return ends
+        return np.asarray(ends)
 
 
 class Smallest(Norm):
@@ -180,16 +180,16 @@ class Smallest(Norm):
         return np.where(bends.any(axis=(1, 2)), np.inf, 0.0)
 
     def _direction(self, f: np.ndarray, L: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(B, n) a positive x for which L diag(R x / x) L^T takes little from the smallest eigenvalue of f."""
+        """(B, n) a positive x for which L diag(R x / x) L^T takes little from the eigenvalue."""
         vector = np.abs(np.einsum("bik,bi->bk", L, np.linalg.eigh(f)[1][:, :, 0]))
         vector /= vector.max(axis=1, keepdims=True)
         x = vector
         for _ in range(6):  # the other components take more of what is left out
             x = np.maximum(vector, np.minimum(3.0 * np.einsum("bkl,bl->bk", rest, x), 1.0))
-        return np.maximum(x, 1e-9)
+        return np.asarray(np.maximum(x, 1e-9))
 
 
-class Condition(Norm):
+class Ratio(Norm):
     """The ratio of the largest and the smallest eigenvalue of symmetric positive matrices (..., n, n)."""
 
     grows = False
@@ -220,11 +220,11 @@ class Condition(Norm):
 
 
 class Radius(Norm):
-    """The Euclidean length of vectors (..., k) whose errors are vectors of at most a length: bends are (m, 1)."""
+    """The length of vectors (..., k) whose errors are vectors of at most a length: bends are (m, 1)."""
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The lengths."""
-        return np.linalg.norm(f, axis=-1)
+        return np.asarray(np.linalg.norm(f, axis=-1))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
@@ -243,7 +243,7 @@ class Spectral(Norm):
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The singular values."""
-        return np.linalg.norm(f, ord=2, axis=(-2, -1))
+        return np.asarray(np.linalg.norm(f, ord=2, axis=(-2, -1)))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float

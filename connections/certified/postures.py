@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from connections._shown import shown
 from connections.checks import ModelError, as_array, require_type
 from connections.multibody import Model
+from connections.multibody.definition.kinematics import Kinematics
 
 TURN = float(np.nextafter(np.pi, 4.0))  # rad; from -TURN to TURN is a whole turn, and not less
 
@@ -67,9 +68,24 @@ class Postures:
         return cls(robot, places, components, slides, lower, upper)
 
     @property
+    def kinematics(self) -> Kinematics:
+        """The kinematics of the tree."""
+        kinematics = self.robot.kinematics
+        assert isinstance(kinematics, Kinematics)  # `of` refuses loops
+        return kinematics
+
+    def held(self, moving: np.ndarray) -> Postures:
+        """The box in which only some coordinates, (m,), move; the others are in the middle, or 0."""
+        finite = np.isfinite(self.upper - self.lower)
+        low, high = np.where(finite, self.lower, 0.0), np.where(finite, self.upper, 0.0)
+        middle = (low + high) / 2.0
+        ends = [np.where(moving, end, middle) for end in (self.lower, self.upper)]
+        return replace(self, lower=ends[0], upper=ends[1])
+
+    @property
     def whole(self) -> np.ndarray:
         """(m,) whether a coordinate makes whole turns."""
-        return ~self.slides & (self.lower == -TURN) & (self.upper == TURN)
+        return np.asarray(~self.slides & (self.lower == -TURN) & (self.upper == TURN))
 
     def configurations(self, points: np.ndarray) -> np.ndarray:
         """q (P, nq) of points (P, m) of the box; a base that floats is neutral."""
@@ -81,8 +97,8 @@ class Postures:
 def _require_tree(robot: Model) -> None:
     if robot.closed:
         raise ModelError(
-            "a robot with loops or coupled joints has no certified constants: its matrices are no polynomials "
-            "in sines and cosines of independent angles"
+            "a robot with loops or coupled joints has no certified constants: its matrices are no "
+            "polynomials in sines and cosines of independent angles"
         )
     starts = {element.v.start for element in robot.kinematics.elements}
     parents, firsts = robot.kinematics.tree.parents, robot.kinematics.v_starts

@@ -10,7 +10,7 @@ from connections import multibody as mb
 from connections.certified import rounding
 from connections.certified.boxes import Quantity
 from connections.certified.lengths import Lengths, levers_of
-from connections.certified.norms import Condition, Euclidean, Norm, Radius, Smallest, Spectral, Symmetric
+from connections.certified.norms import Ratio, Euclidean, Norm, Radius, Smallest, Spectral, Symmetric
 from connections.certified.postures import Postures
 
 
@@ -40,17 +40,17 @@ class Quantities:
 
     def condition(self) -> Quantity:
         """lambda_max(H) / lambda_min(H)."""
-        return self._of_mass_matrix(Condition())
+        return self._of_mass_matrix(Ratio())
 
     def _of_mass_matrix(self, norm: Norm) -> Quantity:
         robot = self.postures.robot
         bends = self.lengths.bends_of_mass_matrix(self.postures.components)
         error = rounding.of_mass_matrix(self.lengths, robot.kinematics.tree.armature)
-        depends = bends.any(axis=(1, 2))
+        depends = np.asarray(bends.any(axis=(1, 2)))
         return Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error)
 
     def gravity(self) -> Quantity:
-        """|g|; of a base that floats or turns on a ball joint, for every direction of gravity in its frame."""
+        """|g|; of a base that floats or is on a ball joint, for every direction of gravity in it."""
         robot, size = self.postures.robot, self._size_of_gravity
         components = self.postures.components
         bends = size * self.lengths.bends_of_gravity(components)
@@ -74,7 +74,7 @@ class Quantities:
         def slope(q: np.ndarray) -> np.ndarray:
             rest = np.zeros((len(q), n))
             found = mb.inverse_dynamics_derivatives(robot, q, rest, rest)[0]
-            return (found + np.swapaxes(found, 1, 2)) / 2.0
+            return np.asarray((found + np.swapaxes(found, 1, 2)) / 2.0)
 
         bends = size * self.lengths.bends_of_gravity_slope(components)
         slides = ~self.lengths.turns[components] & self.lengths.gravity_depends(components)
@@ -94,7 +94,7 @@ class Quantities:
             bends,
             Radius(),
             carried & (bends.any(axis=1) | ~self.lengths.turns[components]),
-            rounding.of_point(far + float(np.abs(robot.kinematics.placements[:, :3, 3]).sum())),
+            rounding.of_point(far + float(np.abs(self.postures.kinematics.placements[:, :3, 3]).sum())),
         )
 
     @property

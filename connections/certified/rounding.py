@@ -1,8 +1,9 @@
 """Round-off of what a bound is computed from, as stated bounds: ends are moved outward by them.
 
 Recursions compute an entry of H, g or dg/dq by sums of products whose sizes are at most m (reach)^2 and the
-moments, with a number of operations that grows with the number of joints; eigenvalues of symmetric matrices have
-errors of n^2 eps times the norm [R. Higham's and Rump's constants are smaller]; traces of 16th powers, too.
+moments, with a number of operations that grows with the number of joints. Eigenvalues of symmetric matrices
+have errors of at most 4 n^2 eps times the norm, which is far above what is measured, and so have roots of
+traces of powers. A test compares both with sixty digits.
 """
 
 from __future__ import annotations
