@@ -229,11 +229,11 @@ class _BoxSearch:
         self, low: np.ndarray, high: np.ndarray, point: np.ndarray, factors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Upper ends over boxes with corners in the coordinates that are not in `point` (m,), and shares."""
-        sides = itertools.product(*[(0.5,) if one else (0.0, 1.0) for one in point])
-        at = np.array(list(sides)).reshape(-1, len(point))  # (corners, m)
+        sides = list(itertools.product(*[(0.5,) if one else (0.0, 1.0) for one in point]))
+        at = np.array(sides).reshape(len(sides), len(point))  # (corners, m)
         lows, highs = low[:, None], high[:, None]
         points = np.where(at == 0.0, lows, np.where(at == 1.0, highs, (lows + highs) / 2.0))
-        values = self.values(points.reshape(-1, len(point)))
+        values = self.values(points.reshape(points.shape[0] * points.shape[1], len(point)))
         enough = self.lower * (1.0 + self.rtol / 2.0)
         corners = values.reshape(*points.shape[:2], *values.shape[1:])
         return self.quantity.norm.above(corners, factors, self.quantity.bends, enough)

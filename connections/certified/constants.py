@@ -171,7 +171,7 @@ def constants(
             for side, values in zip(ends, (postures.lower, postures.upper), strict=True):
                 own = (postures.places >= at.start) & (postures.places < at.stop)
                 if own.any():
-                    side[name] = np.where(postures.whole, np.inf * np.sign(values), values)[own]
+                    side[name] = np.where(postures.whole, np.copysign(np.inf, values), values)[own]
         unaffected = _unaffected(quantities)
         return Constants(found, reasons, *ends, unaffected, time.monotonic() - start)
 

@@ -73,7 +73,8 @@ class Lengths:
 
     def bends_of_mass_matrix(self, components: np.ndarray) -> np.ndarray:
         """(m, n, n) sup |d^2 H_kl / dq_i^2| for the components i (m,) of v."""
-        return np.stack([self._bend_of_mass_matrix(int(i)) for i in components]).reshape(-1, *self._square)
+        bends = [self._bend_of_mass_matrix(int(i)) for i in components]
+        return np.array(bends).reshape(-1, len(self.turns), len(self.turns))
 
     def bends_of_gravity(self, components: np.ndarray) -> np.ndarray:
         """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity, from the outermost lever."""
@@ -107,10 +108,6 @@ class Lengths:
                 if all(self.turns[k] for k in inner):
                     found[(row, *columns)] = self.masses @ (carried * self.levers[:, outer])
         return found * ROUND_UP
-
-    @property
-    def _square(self) -> tuple[int, int]:
-        return len(self.turns), len(self.turns)
 
     @property
     def _carried(self) -> np.ndarray:

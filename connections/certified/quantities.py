@@ -10,7 +10,7 @@ from connections import multibody as mb
 from connections.certified import rounding
 from connections.certified.boxes import Quantity
 from connections.certified.lengths import Lengths, levers_of
-from connections.certified.norms import Ratio, Euclidean, Norm, Radius, Smallest, Spectral, Symmetric
+from connections.certified.norms import Euclidean, Norm, Radius, Ratio, Smallest, Spectral, Symmetric
 from connections.certified.postures import Postures
 
 

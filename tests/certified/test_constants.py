@@ -1,0 +1,320 @@
+"""Certified constants against samples with ascent, closed forms and sixty digits; faults are noticed."""
+
+import itertools
+import json
+
+import mpmath
+import numpy as np
+import pytest
+from cases import further
+from mechanisms import armed, assemble
+from scipy.optimize import minimize
+
+from connections import certified
+from connections import multibody as mb
+from connections.certified import quantities as parts
+from connections.certified.boxes import supremum
+from connections.certified.lengths import Lengths
+from connections.certified.postures import Postures
+from connections.checks import ModelError, NonFiniteError, ShapeError
+
+SINGLE = (mb.Revolute, mb.Revolute, mb.Revolute, mb.Prismatic, mb.Universal, mb.Cylindrical, mb.Planar)
+BASES = (None, None, mb.Spherical, mb.Free)
+NAMES = ("largest", "smallest", "condition", "gravity", "gravity_slope")
+
+
+def random_robot(rng, coordinates=3):
+    """A tree with few coordinates, and limits of which some are whole turns."""
+    kinds, count = [], 0
+    base = BASES[rng.integers(len(BASES))]
+    while count < coordinates:
+        kind = SINGLE[rng.integers(len(SINGLE))]
+        if count + kind.nv <= coordinates:
+            kinds.append(kind)
+            count += kind.nv
+    kinds = ([base] if base else []) + kinds
+    parents = [
+        int(rng.integers(-1 if base is None else 0, body)) if body else -1 for body in range(len(kinds))
+    ]
+    robot = armed(assemble(rng, kinds, parents), rng, 0.5)
+    limits = {}
+    for name, joint in zip(robot.joint_names, robot.kinematics.joints, strict=True):
+        if joint.chain[0].quaternion is not None:
+            continue
+        slides = np.array([not element.turns[0] for element in joint.chain])
+        lower = rng.uniform(-2.0, 0.0, joint.nq) * np.where(slides, 0.2, 1.0)
+        upper = rng.uniform(0.0, 2.0, joint.nq) * np.where(slides, 0.2, 1.0)
+        whole = ~slides & (rng.random(joint.nq) < 0.5)
+        limits[name] = np.where(whole, -np.inf, lower), np.where(whole, np.inf, upper)
+    return robot, limits
+
+
+def planar_arm(first=1.0, second=0.8):
+    """Two links with masses of 1 kg and 0.7 kg at their ends, in a vertical plane."""
+    arm, elbow = mb.Mechanism(), np.eye(4)
+    elbow[0, 3] = first
+    arm.add_body("upper", 1.0, (first, 0.0, 0.0))
+    arm.add_body("fore", 0.7, (second, 0.0, 0.0))
+    arm.add_joint("shoulder", "world", "upper", mb.Revolute((0, 1, 0)))
+    arm.add_joint("elbow", "upper", "fore", mb.Revolute((0, 1, 0)), elbow)
+    return arm.build()
+
+
+def points_of(postures, rng, count):
+    return rng.uniform(postures.lower, postures.upper, (count, len(postures.lower)))
+
+
+def best_sample(quantity, postures, rng):
+    """The largest value of many samples and of ascents from the best of them."""
+
+    def value(points):
+        return quantity.norm.attained(quantity.function(postures.configurations(points)))
+
+    points = points_of(postures, rng, 4000)
+    start = points[np.argsort(value(points))[-3:]]
+    bounds = list(zip(postures.lower, postures.upper, strict=True))
+    found = [minimize(lambda x: -value(x[None])[0], x, method="L-BFGS-B", bounds=bounds).fun for x in start]
+    return max(-min(found), value(points).max())
+
+
+def quantities_of(robot, limits=None):
+    """{name: quantity} of those that the robot has, and its postures."""
+    postures = Postures.of(robot, limits)
+    found = parts.Quantities(postures)
+    names = [name for name in NAMES if name != "gravity_slope" or not robot.kinematics.quaternions]
+    made = {name: getattr(found, name)() for name in names}
+    return made | {"reach": found.reach(robot.frame_names[-1])}, postures
+
+
+@pytest.mark.parametrize("number", [*range(4), *(further(number) for number in range(4, 50))])
+def test_no_sample_is_outside_and_no_second_difference_above_its_bound(number):
+    rng = np.random.default_rng(number)
+    robot, limits = random_robot(rng, coordinates=3 if number % 2 else 2)
+    quantities, postures = quantities_of(robot, limits)
+    q = points_of(postures, rng, 400)
+    for name, quantity in quantities.items():
+        interval = supremum(quantity, postures, rtol=0.05, seconds=3.0)
+        best = best_sample(quantity, postures, rng)
+        assert best <= interval.upper, name
+        if interval.upper < np.inf:
+            assert interval.lower >= best - 0.06 * abs(interval.upper) - 1e-9, name
+        if interval.reached == "gap":
+            width = interval.upper - interval.lower
+            assert width <= 0.0501 * abs(interval.upper) + 2.0 * quantity.error, name
+        attained = quantity.norm.attained(quantity.function(interval.posture[None]))[0]
+        np.testing.assert_allclose(attained, interval.lower, rtol=1e-9, atol=1e-9)
+        for i, bend in enumerate(quantity.bends):
+            step = np.eye(len(postures.lower))[i] * 1e-3
+            f = [quantity.function(postures.configurations(q + sign * step)) for sign in (-1, 0, 1)]
+            second = np.abs(f[0] - 2.0 * f[1] + f[2]) / 1e-6
+            if name == "reach":  # bounds of lengths
+                second = np.linalg.norm(second, axis=-1, keepdims=True)
+            scale = 1e-6 * (1.0 + np.abs(f[1]).max())
+            assert (second.max(axis=0) <= bend * (1 + 1e-6) + scale).all(), (name, i)
+            if not quantity.depends[i]:
+                assert np.ptp(np.stack(f), axis=0).max() <= scale, (name, i)
+
+
+def test_closed_forms_of_the_planar_arm():
+    first, second, m, M, g = 1.0, 0.8, 0.7, 1.0, 9.81
+    robot = planar_arm(first, second)
+    found = certified.constants(robot, rtol=1e-9, seconds=60.0, frame="fore")
+    a, b = M * first**2 + m * (first**2 + second**2), m * first * second
+
+    def H(c):
+        return np.array([[a + 2 * b * c, m * second**2 + b * c], [m * second**2 + b * c, m * second**2]])
+
+    largest = np.linalg.eigvalsh(H(1.0))[-1]
+    gravity = g * np.hypot((M + m) * first + m * second, m * second)
+    outer = m * second * g
+    slope = np.linalg.norm([[(M + m) * first * g + outer, outer], [outer, outer]], 2)
+    exact = {"lambda_max": largest, "energy": largest / 2, "gravity": gravity, "k_g": slope, "reach": first}
+    exact["condition"] = max(np.linalg.cond(H(c)) for c in np.cos(np.linspace(0, np.pi, 200001)))
+    exact["lambda_min"] = min(np.linalg.eigvalsh(H(c))[0] for c in np.cos(np.linspace(0, np.pi, 200001)))
+    for name, value in exact.items():
+        interval = found[name]
+        slack = 1e-9 * value if name in ("condition", "lambda_min") else 1e-12 * value  # of the scan
+        assert interval.lower - slack <= value <= interval.upper + slack, name
+        assert interval.upper - interval.lower <= 2e-9 * value, name
+    # The reach of the hand is that of both links.
+    assert (
+        0.0 <= certified.constants(robot, only=["reach"], frame="fore", rtol=1e-9)["reach"].upper - 1.0 < 1e-8
+    )
+
+
+def test_an_interval_that_is_shrunk_or_bends_too_little_is_violated():
+    """The control: bounds of half the size are exceeded, and the upper end with them."""
+    robot = planar_arm()
+    quantities, postures = quantities_of(robot)
+    largest = quantities["largest"]
+    rng = np.random.default_rng(0)
+    best = best_sample(largest, postures, rng)
+    assert best > 0.98 * supremum(largest, postures, rtol=1e-6, seconds=10.0).upper
+    step = np.array([0.0, 1e-3])
+    f = [largest.function(postures.configurations(np.array([[0.0, 0.0]]) + s * step)) for s in (-1, 0, 1)]
+    second = np.abs(f[0] - 2.0 * f[1] + f[2])[0, 0, 0] / 1e-6
+    assert second > 0.5 * largest.bends[1, 0, 0]  # at most the factor 2 is lost for one elbow
+
+
+def exact_mass_matrix(robot, q):
+    """H (n, n) of a tree of hinges and slides in sixty digits: sums over bodies of Jacobians."""
+    tree = robot.kinematics.tree
+    mpmath.mp.dps = 60
+    poses, columns = {}, {}
+    total = mpmath.zeros(robot.nv)
+    for body in range(len(tree.parents)):
+        parent = int(tree.parents[body])
+        pose = poses.get(parent, mpmath.eye(4)) * mpmath.matrix(robot.kinematics.placements[body].tolist())
+        own = dict(columns.get(parent, {}))
+        for element in robot.kinematics.chains[body]:
+            axis = [mpmath.mpf(float(x)) for x in element.joint.motion[:, 0]]
+            turns = any(axis[:3])
+            z = mpmath.matrix(axis[:3] if turns else axis[3:])
+            angle = mpmath.mpf(float(q[element.q.start]))
+            world = pose[:3, :3] * z
+            own[element.v.start] = (turns, world, pose[:3, 3])
+            move = mpmath.eye(4)
+            if turns:
+                K = mpmath.matrix([[0, -z[2], z[1]], [z[2], 0, -z[0]], [-z[1], z[0], 0]])
+                R = mpmath.eye(3) + mpmath.sin(angle) * K + (1 - mpmath.cos(angle)) * K * K
+                for i, j in itertools.product(range(3), repeat=2):
+                    move[i, j] = R[i, j]
+            else:
+                for i in range(3):
+                    move[i, 3] = angle * z[i]
+            pose = pose * move
+        poses[body], columns[body] = pose, own
+        inertia = mpmath.matrix(tree.inertias[body].tolist())
+        R, p = pose[:3, :3], pose[:3, 3]
+        twists = {}
+        for component, (turns, z, origin) in own.items():
+            w = z if turns else mpmath.zeros(3, 1)
+            r = p - origin
+            u = mpmath.matrix(
+                [z[1] * r[2] - z[2] * r[1], z[2] * r[0] - z[0] * r[2], z[0] * r[1] - z[1] * r[0]]
+            )
+            top, bottom = R.T * w, R.T * (u if turns else z)
+            twists[component] = mpmath.matrix([*top, *bottom])
+        for row, column in itertools.product(twists, repeat=2):
+            total[row, column] += (twists[row].T * inertia * twists[column])[0]
+    for k in range(robot.nv):
+        total[k, k] += mpmath.mpf(float(tree.armature[k]))
+    return total
+
+
+@pytest.mark.parametrize("number", [0, *(further(number) for number in range(1, 10))])
+def test_round_off_is_within_its_bound(number):
+    """Eigenvalues of H as they are computed, and in sixty digits."""
+    rng = np.random.default_rng(number)
+    kinds = [(mb.Revolute, mb.Prismatic)[int(rng.random() < 0.3)] for _ in range(5)]
+    robot = armed(assemble(rng, kinds, [-1, 0, 1, 2, 3]), rng)
+    limits = {name: (-0.5, 0.5) for name in robot.joint_names}
+    largest = parts.Quantities(Postures.of(robot, limits)).largest()
+    for q in rng.uniform(-0.5, 0.5, (3, robot.nq)):
+        H = exact_mass_matrix(robot, q)
+        exact = max(mpmath.eigsy(H, eigvals_only=True))
+        computed = largest.norm.attained(largest.function(q[None]))[0]
+        power, _ = largest.norm.above(
+            largest.function(q[None])[None], np.zeros((1, 5)), largest.bends, -np.inf
+        )
+        error = max(abs(float(mpmath.mpf(computed) - exact)), float(exact - mpmath.mpf(power[0])))
+        assert error <= largest.error
+        assert largest.error < 1e-9 * float(exact)
+
+
+def test_infinite_where_a_slide_has_no_limits():
+    arm = mb.Mechanism()
+    for name, body in (("turn", "column"), ("rail", "slide"), ("up", "lift")):
+        arm.add_body(body, 1.0, (0.1, 0.0, 0.0), 0.1 * np.eye(3))
+        above = {"turn": "world", "rail": "column", "up": "slide"}[name]
+        kind = mb.Revolute((0, 0, 1)) if name == "turn" else mb.Prismatic((1, 0, 0))
+        arm.add_joint(name, above, body, kind)
+    found = certified.constants(arm.build(), {"up": (0.0, 1.0)}, rtol=0.1, seconds=5.0)
+    assert found["lambda_max"].lower == found["lambda_max"].upper == np.inf
+    assert found["lambda_max"].reached == "unbounded"
+    assert found["reach"].upper == np.inf
+    assert 0.0 <= found["lambda_min"].lower < found["lambda_min"].upper < 1.0
+    # Gravity acts along the axis, and on no slide: it is zero whatever the slide.
+    assert found["gravity"].upper < 1e-9 or found["gravity"].reached == "unbounded"
+    rail = mb.Mechanism()
+    rail.add_body("cart", 2.0)
+    rail.add_joint("rail", "world", "cart", mb.Prismatic((1, 0, 0)))
+    cart = certified.constants(rail.build())
+    assert cart["lambda_max"].lower <= 2.0 <= cart["lambda_max"].upper < 2.0 + 1e-9
+    assert cart.unaffected == ("rail",)
+
+
+def test_results_as_text_and_json():
+    found = certified.constants(planar_arm(), seconds=10.0)
+    assert all(len(line) <= 80 for line in str(found).splitlines())
+    written = json.loads(json.dumps(found.to_dict()))
+    assert written["constants"]["lambda_max"]["upper"] == found["lambda_max"].upper
+    assert found.unaffected == ("shoulder",)
+    assert found["k_g"].upper in found["k_g"]
+    with pytest.raises(KeyError, match="lambda_mox"):
+        found["lambda_mox"]
+    floating = certified.constants(
+        assemble(np.random.default_rng(0), [mb.Free], [-1]), only=["k_g", "gravity"]
+    )
+    with pytest.raises(KeyError, match="rates"):
+        floating["k_g"]
+    mass = floating["gravity"]
+    assert mass.lower <= mass.upper
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "name"),
+    [
+        ({"limits": {"elbow": (1.0, -1.0)}}, ModelError, "elbow"),
+        ({"limits": {"elbow": (np.nan, 1.0)}}, ModelError, "elbow"),
+        ({"limits": {"wrist": (0.0, 1.0)}}, ModelError, "wrist"),
+        ({"limits": ([0.0, 0.0, 0.0], [1.0, 1.0, 1.0])}, ShapeError, "limits"),
+        ({"limits": "wide"}, TypeError, "limits"),
+        ({"rtol": 0.0}, ValueError, "rtol"),
+        ({"rtol": -1.0}, ValueError, "rtol"),
+        ({"rtol": np.nan}, NonFiniteError, "rtol"),
+        ({"seconds": 0.0}, ValueError, "seconds"),
+        ({"seconds": "1"}, TypeError, "seconds"),
+        ({"frame": "nose"}, KeyError, "nose"),
+        ({"only": ["k_q"]}, KeyError, "k_q"),
+    ],
+)
+def test_wrong_arguments_are_named(options, error, name):
+    with pytest.raises(error, match=name):
+        certified.constants(planar_arm(), **options)
+
+
+@pytest.mark.parametrize(
+    ("kinds", "parents", "words"),
+    [([mb.Helical], [-1], "helical"), ([mb.Revolute, mb.Spherical], [-1, 0], "first joint")],
+)
+def test_robots_without_polynomials_are_refused(kinds, parents, words):
+    with pytest.raises(ModelError, match=words):
+        certified.constants(assemble(np.random.default_rng(1), kinds, parents))
+    with pytest.raises(ModelError, match="loops"):
+        certified.constants(mb.example("four_bar"))
+    with pytest.raises(TypeError, match="robot"):
+        certified.constants(None)
+
+
+def test_lengths_are_attained_where_an_arm_is_straight():
+    lengths = Lengths.of(Postures.of(planar_arm()))
+    np.testing.assert_allclose(lengths.levers, [[1.0, 0.0], [1.8, 0.8]], rtol=1e-8)
+    assert lengths.tilts[0, 1] < 1e-12
+
+
+def test_ctrl_c_keeps_what_is_known(monkeypatch):
+    from connections.certified import boxes
+
+    calls = []
+
+    def interrupted(self):
+        calls.append(1)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(boxes._BoxSearch, "cut", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        certified.constants(planar_arm(), rtol=1e-9)
+    known = caught.value.constants["lambda_max"]
+    assert known.reached == "interrupted"
+    assert known.lower < known.upper < np.inf
