@@ -6,8 +6,15 @@
 
 from connections.certified.constants import Constants, constants
 from connections.certified.interval import Interval
+from connections.certified.trilinear import TrilinearNorm, trilinear_norm
 
-__all__ = ["Constants", "Interval", "constants"]
+__all__ = [
+    "Constants",
+    "Interval",
+    "TrilinearNorm",
+    "constants",
+    "trilinear_norm",
+]
 
 #: What rooms above import of this one besides its public names: file -> names.
 _OFFERS: dict[str, str] = {}

@@ -73,3 +73,12 @@ def _by_jacobians_at(model, q, v):
     J, J_rate = jax.jvp(jacobians, (q,), (model.frame.matrix_at(q) @ v,))
     parts = body_coriolis_blocks(inertias, J @ v) @ J + inertias @ J_rate
     return jnp.einsum("nak,naj->kj", J, parts)
+
+
+def largest_of_planar_arm() -> float:
+    """sup |C(v) y| over unit vectors of C(v) v = (-2 v_1 v_2 - v_2^2, v_1^2): two links, 1 m and 1 kg.
+
+    Symmetric bilinear maps attain their norm at v = y, so it is the largest value on a circle.
+    """
+    t = np.linspace(0.0, np.pi, 2_000_001)
+    return float(np.sqrt((np.sin(2 * t) + np.sin(t) ** 2) ** 2 + np.cos(t) ** 4).max())
