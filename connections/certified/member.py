@@ -1,0 +1,153 @@
+"""The member of the contorsion family with the smallest k_C over a box of postures, and how near it is to it.
+
+Members are Gamma* - D with a 3-form D, here the same at all postures. Each posture with unit vectors z, v, y
+gives a plane below the convex function k_C(D):
+
+    k_C(D) >= sign (Gamma*_ijk z_i v_j y_k - D_ijk z_i v_j y_k).
+
+The least maximum of planes is a linear program, and its value is below k_C of **every** D. Planes are added
+where ascent finds the largest values of the best D so far (Kelley's cutting planes, in a region of trust);
+`coriolis_bound` proves the result's upper end.
+
+Source: derived here; J. E. Kelley, J. SIAM 8, 703 (1960).
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+from scipy.optimize import linprog
+
+from connections import multibody as mb
+from connections.certified.coriolis import CoriolisBound, Peaks, Symbols, coriolis_bound, require_positive
+from connections.certified.interval import Interval
+from connections.certified.postures import Postures
+
+_FAR = 4.0  # where |D| entry by entry ends, relative to the first k_C: a D beyond this has a larger k_C
+
+
+@dataclass(frozen=True, eq=False)
+class SmallestCoriolis:
+    """The contorsion whose k_C over a box is the smallest that was found, and what no contorsion goes below.
+
+    Parameters
+    ----------
+    contorsion : D (n, n, n), a 3-form, the same at all postures; C is that of Gamma* - D.
+    smallest : the infimum of k_C over all constant D: its lower end is the linear program's value.
+    bound : k_C of this D.
+    """
+
+    contorsion: np.ndarray
+    smallest: Interval
+    bound: CoriolisBound
+
+
+def smallest_coriolis(
+    robot: mb.Model, limits: Any = None, *, rtol: float = 0.05, seconds: float = 120.0
+) -> SmallestCoriolis:
+    """The member Gamma* - D, D constant in the robot's frame, with the smallest k_C over all postures.
+
+    Parameters
+    ----------
+    robot, limits : as in `coriolis_bound`.
+    rtol : the gap of k_C of the result.
+    seconds : for both, the search of D, which takes half of the time at most, and the proof, s.
+
+    Raises
+    ------
+    ModelError, ValueError : as `coriolis_bound`.
+
+    Source: derived here.
+    """
+    require_positive(rtol=rtol, seconds=seconds)
+    start = time.monotonic()
+    search = _Search(Postures.of(robot, limits))
+    below = search.run(rtol / 10.0, start + seconds / 2.0)
+    D = search.best
+    left = max(0.1, seconds - (time.monotonic() - start))
+    bound = coriolis_bound(robot, limits, contorsion=D, rtol=rtol, seconds=left)
+    smallest = Interval(
+        min(below, bound.interval.upper), bound.interval.upper, reached=bound.interval.reached
+    )
+    return SmallestCoriolis(D, smallest, bound)
+
+
+@dataclass(eq=False)
+class _Search:
+    """Planes below k_C(D), D by its components (p,) of triples i < j < k."""
+
+    postures: Postures
+    slopes: list[np.ndarray] = field(default_factory=list)
+    heights: list[np.ndarray] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.n = self.postures.robot.nv
+        self.triples = np.array(list(combinations(range(self.n), 3)), dtype=int).reshape(-1, 3)
+        self.christoffel = Symbols.of(self.postures, "christoffel")
+        self.best = np.zeros((self.n,) * 3)
+
+    def run(self, rtol: float, deadline: float) -> float:
+        """Find the best D; the value of the linear program, below k_C of every D."""
+        peaks = self.peaks(self.best, None, 0)
+        value, at, trust = peaks.value, np.zeros(len(self.triples)), 0.3
+        first, below = value, 0.0
+        if not len(self.triples):
+            return value
+        for turn in range(1, 200):
+            below = self.program(np.zeros(len(at)), _FAR * first)[1]
+            if value - below <= rtol * value or time.monotonic() > deadline:
+                break
+            new, expected = self.program(at, trust * first)
+            peaks = self.peaks(self.form(new), peaks, turn)
+            if peaks.value < value:
+                trust *= 1.5 if value - peaks.value > 0.5 * (value - expected) else 1.0
+                value, at, self.best = peaks.value, new, self.form(new)
+            else:
+                trust *= 0.6
+        return below * (1.0 - 1e-9)
+
+    def peaks(self, D: np.ndarray, before: Peaks | None, seed: int) -> Peaks:
+        """The largest values of Gamma* - D that ascent finds, which become planes."""
+        symbols = Symbols.of(self.postures, "christoffel", D)
+        peaks = symbols.climbed(600, 12, seed)
+        if before is not None:
+            z, v, y = (vectors[:12] for vectors in before.directions)
+            again = symbols.climbed_from(before.points[:12], before.values[:12], (z, v, y))
+            order = np.argsort(-np.concatenate([peaks.values, again.values]))
+            z, v, y = (
+                np.concatenate(two)[order] for two in zip(peaks.directions, again.directions, strict=True)
+            )
+            points = np.concatenate([peaks.points, again.points])[order]
+            peaks = Peaks(np.concatenate([peaks.values, again.values])[order], points, (z, v, y))
+        z, v, y = peaks.directions
+        heights = np.einsum("pijk,pi,pj,pk->p", self.christoffel.at(peaks.points), z, v, y, optimize=True)
+        i, j, k = self.triples.T
+        slopes = np.linalg.det(np.stack([w[:, [i, j, k]] for w in (z, v, y)], axis=1).transpose(0, 3, 1, 2))
+        signs = np.sign(heights - slopes @ D[i, j, k])
+        self.heights.append(signs * heights)
+        self.slopes.append(signs[:, None] * slopes)
+        return peaks
+
+    def program(self, centre: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
+        """The D within a distance of a centre with the least maximum of all planes, and this maximum."""
+        slopes, heights = np.concatenate(self.slopes), np.concatenate(self.heights)
+        p = len(centre)
+        planes = np.hstack([-slopes, -np.ones((len(slopes), 1))])
+        ends = [(c - radius, c + radius) for c in centre] + [(0.0, None)]
+        found = linprog(np.append(np.zeros(p), 1.0), A_ub=planes, b_ub=-heights, bounds=ends, method="highs")
+        if not found.success:
+            return centre, 0.0
+        return found.x[:p], float(found.x[p])
+
+    def form(self, components: np.ndarray) -> np.ndarray:
+        """D (n, n, n) of its components (p,), antisymmetric to the last bit."""
+        D = np.zeros((self.n,) * 3)
+        i, j, k = self.triples.T
+        for a, b, c in ((i, j, k), (j, k, i), (k, i, j)):
+            D[a, b, c] = components
+            D[a, c, b] = -components
+        return D

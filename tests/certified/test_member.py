@@ -1,0 +1,89 @@
+"""The member with the smallest k_C: Christoffel's in coordinates, another one for a body in body axes."""
+
+import numpy as np
+import pytest
+from cases import further
+from small_chains import chain, hinge
+
+from connections import certified
+from connections import multibody as mb
+from connections.certified.trilinear import attained
+
+
+def three_form(rng, n):
+    D = rng.standard_normal((n, n, n))
+    D = D + D.transpose(1, 2, 0) + D.transpose(2, 0, 1)
+    return D - D.transpose(0, 2, 1)
+
+
+def body(moments, mass=1.0):
+    """A free body whose origin is its centre of mass; `moments` are those of its mass, S = tr J / 2 - J."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("body", mass, inertia=np.diag(np.sum(moments) - np.asarray(moments)))
+    mechanism.add_joint("base", "world", "body", mb.Free())
+    return mechanism.build()
+
+
+@pytest.mark.parametrize("seed", [0, further(1), further(2)])
+def test_no_member_is_below_christoffel_s_in_coordinates(seed, rng):
+    """k_C(Gamma* - D) >= k_C(Gamma*) at each posture, also in the mass matrix's norm; D = 0 is found."""
+    robot = chain(*(hinge(rng) for _ in range(3 + seed)), rng=rng)
+    n = robot.nv
+    for q in rng.uniform(-3, 3, (5, n)):
+        root = np.linalg.inv(np.linalg.cholesky(mb.mass_matrix(robot, q)))
+        for change in (np.eye(n), root):
+            turned = np.einsum("ijk,ai,bj,ck->abc", mb.christoffel_symbols(robot, q), change, change, change)
+            smallest = certified.trilinear_norm(turned)
+            z, v, y = smallest.directions
+            parallel = abs(v @ y)  # the value is attained at v = y, where D adds nothing
+            assert parallel == pytest.approx(1.0, abs=1e-5)
+            for size in (0.1, 1.0):
+                other = turned - size * smallest.lower * three_form(rng, n)
+                assert attained(other[None])[0][0] >= smallest.lower * (1.0 - 1e-9)
+    found = certified.smallest_coriolis(robot, rtol=0.05)
+    christoffel = certified.coriolis_bound(robot, rtol=0.05).interval
+    assert found.smallest.lower > (1.0 - 5e-3) * christoffel.lower
+    assert found.bound.interval.upper <= 1.06 * christoffel.lower
+
+
+def test_the_control_moves_off_christoffel_s(rng):
+    """What is not symmetric in v and y has a smaller norm after a 3-form is subtracted."""
+    D = three_form(rng, 3)
+    assert certified.trilinear_norm(D - D).upper < certified.trilinear_norm(D).lower
+
+
+@pytest.mark.parametrize("moments", [[1e-9] * 3, further([2.5] * 3)])
+def test_a_ball_in_body_axes(moments):
+    """m / 2 is the smallest, of D = m / 2 (omega v v) + (S + m / 2) (omega omega omega), for each round body.
+
+    No member is below: |C v| = m |omega x v|. Christoffel's has max(S_0, m), the least 2 m / 3 or more.
+    """
+    robot, mass = body(moments, 3.0), 3.0
+    epsilon, D = np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(2, 0, 1), np.zeros((6, 6, 6))
+    for a, b, c in ((0, 3, 3), (3, 0, 3), (3, 3, 0)):
+        D[a : a + 3, b : b + 3, c : c + 3] = 0.5 * mass * epsilon
+    D[:3, :3, :3] = (moments[0] + 0.5 * mass) * epsilon
+    proved = certified.coriolis_bound(robot, contorsion=D, rtol=1e-4).interval
+    assert proved.lower <= 0.5 * mass * (1 + 1e-9) and proved.upper <= 0.5 * mass * (1 + 1e-4)
+    wrong = D.copy()
+    wrong[:3, :3, :3] = (moments[0] - 0.5 * mass) * epsilon  # the control: of the other sign
+    assert certified.coriolis_bound(robot, contorsion=wrong, rtol=1e-2).interval.lower > 0.55 * mass
+    found = certified.smallest_coriolis(robot, rtol=0.03, seconds=30.0)
+    assert found.smallest.lower <= 0.5 * mass * (1 + 1e-9) <= found.smallest.upper * (1 + 1e-9)
+    assert found.smallest.gap <= 0.04
+
+
+@pytest.mark.parametrize(
+    "moments, christoffel, least",
+    [
+        ([0.5, 0.5, 0.5], 1.0, 2 / 3),
+        further([0.2, 0.3, 0.5], 1.0, 2 / 3),
+        further([2.5, 2.5, 2.5], 2.5, 2 / 3),
+        ([1.0, 1e-6, 1e-6], 1.0, 5**0.5 / 3),
+    ],
+)
+def test_one_body_from_both_sides(moments, christoffel, least):
+    """max(S_0, m), and 2 m / 3 where |S - tr S / 3| <= m / 3: the ratio 3/2, proved by the ends."""
+    for factor, size in (("christoffel", christoffel), ("least", least)):
+        k_C = certified.coriolis_bound(body(moments), body_factor=factor, rtol=1e-4).interval
+        assert k_C.lower <= size * (1 + 1e-5) and size * (1 - 1e-5) <= k_C.upper and k_C.gap <= 1e-4
