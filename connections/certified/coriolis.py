@@ -121,7 +121,7 @@ def coriolis_bound(
             # Each limb has its share of the time that is left.
             end = time.monotonic() + max(0.1, (deadline - time.monotonic()) / (len(limbs) - number))
             alone = len(limbs) == 1
-            search = _Search(limb, best.value if alone else 0.0, rtol if alone else 0.8 * rtol)
+            search = _SymbolSearch(limb, best.value if alone else 0.0, rtol if alone else 0.8 * rtol)
             try:
                 done = search.run(end, ticks)
             except KeyboardInterrupt as error:
@@ -308,7 +308,7 @@ class _Box:
 
 
 @dataclass(eq=False)
-class _Search:
+class _SymbolSearch:
     """Branch and bound of sup |f| over a limb's coordinates, above `lower`, which is attained."""
 
     limb: _Limb

@@ -65,7 +65,7 @@ def smallest_coriolis(
     """
     require_positive(rtol=rtol, seconds=seconds)
     start = time.monotonic()
-    search = _Search(Postures.of(robot, limits))
+    search = _Planes(Postures.of(robot, limits))
     below = search.run(rtol / 10.0, start + seconds / 2.0)
     D = search.best
     left = max(0.1, seconds - (time.monotonic() - start))
@@ -77,7 +77,7 @@ def smallest_coriolis(
 
 
 @dataclass(eq=False)
-class _Search:
+class _Planes:
     """Planes below k_C(D), D by its components (p,) of triples i < j < k."""
 
     postures: Postures
