@@ -168,11 +168,13 @@ class Symbols:
     postures : the box.
     body_factor : of which member.
     contorsion : (n, n, n) what is subtracted.
+    symmetric : whether the mean of both orders of v and y is meant, which all members share.
     """
 
     postures: Postures
     body_factor: str
     contorsion: np.ndarray
+    symmetric: bool = False
 
     @classmethod
     def of(cls, postures: Postures, body_factor: str, contorsion: Any = None) -> Symbols:
@@ -198,7 +200,7 @@ class Symbols:
         q = self.postures.configurations(points)
         symbols = mb.christoffel_symbols(self.postures.robot, q, body_factor=self.body_factor)
         members: np.ndarray = np.asarray(symbols) - self.contorsion
-        return members
+        return 0.5 * (members + np.swapaxes(members, 2, 3)) if self.symmetric else members
 
     @property
     def depends(self) -> np.ndarray:
@@ -451,7 +453,8 @@ class _SymbolSearch:
 
     def new_gauge(self, tensor: np.ndarray, enough: float) -> Gauge | None:
         """A gauge that bounds a tensor (n, n, n) by `enough`; None if none was found."""
-        gauge, size = best_gauge(tensor, enough)
+        known = self.gauges[-1].N if self.gauges else None
+        gauge, size = best_gauge(tensor, enough, known)
         if gauge is None or size > enough:
             return None
         self.gauges = [*self.gauges[1 - 4 * _GAUGES :], gauge]

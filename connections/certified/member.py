@@ -5,9 +5,10 @@ gives a plane below the convex function k_C(D):
 
     k_C(D) >= sign (Gamma*_ijk z_i v_j y_k - D_ijk z_i v_j y_k).
 
-The least maximum of planes is a linear program, and its value is below k_C of **every** D. Planes are added
-where ascent finds the largest values of the best D so far (Kelley's cutting planes, in a region of trust);
-`coriolis_bound` proves the result's upper end.
+The least maximum of planes is a linear program, and its value is below k_C of **every** D. So is the norm of
+the part of Gamma* that is symmetric in v and y, to which no D adds: |C(v) v| <= k_C |v|^2. In coordinates it
+is Gamma* itself, and D = 0 is the best. Planes are added where ascent finds the largest values (Kelley's
+cutting planes, in a region of trust); `coriolis_bound` proves the result's upper end.
 
 Source: derived here; J. E. Kelley, J. SIAM 8, 703 (1960).
 """
@@ -15,7 +16,7 @@ Source: derived here; J. E. Kelley, J. SIAM 8, 703 (1960).
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -23,10 +24,20 @@ import numpy as np
 from scipy.optimize import linprog
 
 from connections import multibody as mb
-from connections.certified.coriolis import CoriolisBound, Peaks, Symbols, coriolis_bound, require_positive
+from connections.certified.coriolis import (
+    CoriolisBound,
+    Directions,
+    Peaks,
+    Symbols,
+    coriolis_bound,
+    require_positive,
+)
 from connections.certified.interval import Interval
 from connections.certified.postures import Postures
+from connections.certified.trilinear import attained
 
+_OTHERS = 60  # local maxima from random directions, of the best postures together
+_PLANES = 1500  # of the linear program: those that are highest at the last D
 _FAR = 4.0  # where |D| entry by entry ends, relative to the first k_C: a D beyond this has a larger k_C
 
 
@@ -66,7 +77,7 @@ def smallest_coriolis(
     require_positive(rtol=rtol, seconds=seconds)
     start = time.monotonic()
     search = _Planes(Postures.of(robot, limits))
-    below = search.run(rtol / 10.0, start + seconds / 2.0)
+    below = search.run(rtol / 3.0, start + seconds / 2.0)
     D = search.best
     left = max(0.1, seconds - (time.monotonic() - start))
     bound = coriolis_bound(robot, limits, contorsion=D, rtol=rtol, seconds=left)
@@ -81,12 +92,11 @@ class _Planes:
     """Planes below k_C(D), D by its components (p,) of triples i < j < k."""
 
     postures: Postures
-    slopes: list[np.ndarray] = field(default_factory=list)
-    heights: list[np.ndarray] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.n = self.postures.robot.nv
         self.triples = np.array(list(combinations(range(self.n), 3)), dtype=int).reshape(-1, 3)
+        self.heights, self.slopes = np.zeros(0), np.zeros((0, len(self.triples)))
         self.christoffel = Symbols.of(self.postures, "christoffel")
         self.best = np.zeros((self.n,) * 3)
 
@@ -94,11 +104,11 @@ class _Planes:
         """Find the best D; the value of the linear program, below k_C of every D."""
         peaks = self.peaks(self.best, None, 0)
         value, at, trust = peaks.value, np.zeros(len(self.triples)), 0.3
-        first, below = value, 0.0
-        if not len(self.triples):
-            return value
+        floor = replace(self.christoffel, symmetric=True).climbed().value
+        first, below = value, floor
         for turn in range(1, 200):
-            below = self.program(np.zeros(len(at)), _FAR * first)[1]
+            if value - floor > rtol * value:
+                below = max(floor, self.program(np.zeros(len(at)), _FAR * first)[1] * (1.0 - 1e-6))
             if value - below <= rtol * value or time.monotonic() > deadline:
                 break
             new, expected = self.program(at, trust * first)
@@ -111,34 +121,38 @@ class _Planes:
         return below * (1.0 - 1e-9)
 
     def peaks(self, D: np.ndarray, before: Peaks | None, seed: int) -> Peaks:
-        """The largest values of Gamma* - D that ascent finds, which become planes."""
+        """The largest values of Gamma* - D that ascent finds; they and others become planes."""
         symbols = Symbols.of(self.postures, "christoffel", D)
         peaks = symbols.climbed(600, 12, seed)
         if before is not None:
             z, v, y = (vectors[:12] for vectors in before.directions)
-            again = symbols.climbed_from(before.points[:12], before.values[:12], (z, v, y))
-            order = np.argsort(-np.concatenate([peaks.values, again.values]))
-            z, v, y = (
-                np.concatenate(two)[order] for two in zip(peaks.directions, again.directions, strict=True)
-            )
-            points = np.concatenate([peaks.points, again.points])[order]
-            peaks = Peaks(np.concatenate([peaks.values, again.values])[order], points, (z, v, y))
+            peaks = _joined(peaks, symbols.climbed_from(before.points[:12], before.values[:12], (z, v, y)))
+        # Of each posture other local maxima, too.
+        points, rng = (
+            peaks.points[np.resize(np.arange(len(peaks.points)), _OTHERS)],
+            np.random.default_rng(seed),
+        )
+        starts = list(rng.standard_normal((2, _OTHERS, self.n)))
+        peaks = _joined(peaks, Peaks(*_in_order(points, attained(symbols.at(points), 0, 40, given=starts))))
         z, v, y = peaks.directions
         heights = np.einsum("pijk,pi,pj,pk->p", self.christoffel.at(peaks.points), z, v, y, optimize=True)
         i, j, k = self.triples.T
         slopes = np.linalg.det(np.stack([w[:, [i, j, k]] for w in (z, v, y)], axis=1).transpose(0, 3, 1, 2))
         signs = np.sign(heights - slopes @ D[i, j, k])
-        self.heights.append(signs * heights)
-        self.slopes.append(signs[:, None] * slopes)
+        self.heights = np.append(self.heights, signs * heights)
+        self.slopes = np.concatenate([self.slopes, signs[:, None] * slopes])
+        largest = np.argsort(-(self.heights - self.slopes @ D[i, j, k]))[:_PLANES]
+        self.heights, self.slopes = self.heights[largest], self.slopes[largest]
         return peaks
 
     def program(self, centre: np.ndarray, radius: float) -> tuple[np.ndarray, float]:
         """The D within a distance of a centre with the least maximum of all planes, and this maximum."""
-        slopes, heights = np.concatenate(self.slopes), np.concatenate(self.heights)
         p = len(centre)
-        planes = np.hstack([-slopes, -np.ones((len(slopes), 1))])
+        planes = np.hstack([-self.slopes, -np.ones((len(self.slopes), 1))])
         ends = [(c - radius, c + radius) for c in centre] + [(0.0, None)]
-        found = linprog(np.append(np.zeros(p), 1.0), A_ub=planes, b_ub=-heights, bounds=ends, method="highs")
+        found = linprog(
+            np.append(np.zeros(p), 1.0), A_ub=planes, b_ub=-self.heights, bounds=ends, method="highs"
+        )
         if not found.success:
             return centre, 0.0
         return found.x[:p], float(found.x[p])
@@ -151,3 +165,19 @@ class _Planes:
             D[a, b, c] = components
             D[a, c, b] = -components
         return D
+
+
+def _joined(one: Peaks, other: Peaks) -> Peaks:
+    """The peaks of both, largest first."""
+    points = np.concatenate([one.points, other.points])
+    z, v, y = (np.concatenate(two) for two in zip(one.directions, other.directions, strict=True))
+    return Peaks(*_in_order(points, (np.concatenate([one.values, other.values]), (z, v, y))))
+
+
+def _in_order(
+    points: np.ndarray, found: tuple[np.ndarray, Directions]
+) -> tuple[np.ndarray, np.ndarray, Directions]:
+    """Values (P,), points (P, m) and directions, largest value first."""
+    order = np.argsort(-found[0])
+    z, v, y = (vector[order] for vector in found[1])
+    return found[0][order], points[order], (z, v, y)

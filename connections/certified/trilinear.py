@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize
 
-from connections.checks import ShapeError, as_array, as_number, require_finite
+from connections.checks import MetricError, ShapeError, as_array, as_number, require_finite
 
 UNIT = float(np.finfo(float).eps) / 2.0
 _STARTS, _ROUNDS = 12, 60  # of alternating maximization
@@ -49,18 +49,22 @@ class TrilinearNorm:
     directions: tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-def trilinear_norm(T: Any, *, rtol: float = 1e-3) -> TrilinearNorm:
-    """sup |T_ijk z_i x_j y_k| over unit vectors z, x, y: an end that is attained, and a proved one.
+def trilinear_norm(T: Any, *, metric: Any = None, rtol: float = 1e-3) -> TrilinearNorm:
+    """Ends of sup |T_ijk z_i x_j y_k| over unit vectors z, x, y: one that is attained, and a proved one.
 
     Parameters
     ----------
     T : (n_1, n_2, n_3).
+    metric : (n, n) the inner product H in which they are unit vectors; that of components if None. With the
+        mass matrix and Gamma it is k_C in the robot's own norm, |C(v) y|_(H^-1) <= k_C |v|_H |y|_H, which
+        depends on neither units nor coordinates.
     rtol : the search for a better upper end stops where (upper - lower) / lower is at most this. That it gets
         there is not promised, but the ends hold in any case.
 
     Raises
     ------
     ShapeError, NonFiniteError : T is no array of three indices; it is not finite. ValueError : rtol <= 0.
+    MetricError : the metric is not positive definite.
 
     Examples
     --------
@@ -81,15 +85,19 @@ def trilinear_norm(T: Any, *, rtol: float = 1e-3) -> TrilinearNorm:
     require_finite("T", form)
     if as_number("rtol", rtol) <= 0.0:
         raise ValueError(f"rtol must be positive, got {rtol}")
+    basis, error, stretch = np.eye(len(form)), 0.0, 0.0
+    if metric is not None:
+        form, basis, error, stretch = _in_orthonormal_basis(form, metric)
     scale = float(np.abs(form).max())
     if scale == 0.0:
-        return TrilinearNorm(0.0, 0.0, _first_axes(form.shape))
+        return TrilinearNorm(0.0, error, _first_axes(form.shape))
     sizes, vectors = attained(form[None] / scale)
-    unit_form = form / scale
-    _, upper = best_gauge(unit_form, sizes[0] * (1.0 + rtol))
-    lower = sizes[0] - form.size * 4.0 * UNIT * float(np.linalg.norm(unit_form))
-    z, x, y = (vector[0] for vector in vectors)
-    return TrilinearNorm(max(lower, 0.0) * scale, upper * scale * (1.0 + 4.0 * UNIT), (z, x, y))
+    _, upper = best_gauge(form / scale, float(sizes[0]) * (1.0 + rtol))
+    lower = float(sizes[0]) - form.size * 4.0 * UNIT * float(np.linalg.norm(form / scale))
+    z, x, y = (vector[0] if metric is None else basis @ vector[0] for vector in vectors)
+    low = max(0.0, lower * scale - error) / (1.0 + stretch) ** 1.5
+    high = (upper * scale + error) / (1.0 - stretch) ** 1.5
+    return TrilinearNorm(low * (1.0 - 8.0 * UNIT), high * (1.0 + 8.0 * UNIT), (z, x, y))
 
 
 def attained(
@@ -149,7 +157,8 @@ class Gauge:
     """
 
     def __init__(self, N: np.ndarray, shape: tuple[int, int]) -> None:
-        P = np.eye(len(N)) - _exactly_in_gauge(N, *shape)
+        self.N = _exactly_in_gauge(N, *shape)
+        P = np.eye(len(N)) - self.N
         self.root = np.linalg.inv(np.linalg.cholesky(P))  # R with R P R^T close to 1
         self.size = float(np.linalg.norm(self.root))
         # |T P^-1/2|^2 <= |T R^T|^2 / lambda_min(R P R^T)
@@ -183,31 +192,42 @@ def best_gauge(
     """A gauge for the tensor T (n_1, n_2, n_3) and a proved upper end of its norm.
 
     min lambda_max(T^T T + N), smoothed by t log tr exp(. / t) with ever smaller t, until the root is at most
-    `enough`. The gauge has P = 1 - N / c^2, c the larger of `enough` and a little more than the end; None if
-    rounding leaves no definite P.
+    `enough`. `starting` is the N of another gauge, of a tensor nearby. The gauge has P = 1 - N / c^2, c the
+    larger of `enough` and a little more than the end; None if rounding leaves no definite P.
     """
     _, n_2, n_3 = T.shape
     flat = T.reshape(len(T), -1)
     M = flat.T @ flat
-    N = np.zeros_like(M) if starting is None else starting
     scale = float(np.linalg.eigvalsh(M)[-1])
-    least, upper = N, np.sqrt(_largest(M, flat))
-    for temperature in _TEMPERATURES:
+    N, upper, first = np.zeros_like(M), float(np.sqrt(_largest(M, flat))), 0
+    if starting is not None and upper > enough:
+        other = _exactly_in_gauge(starting * enough**2, n_2, n_3)
+        now = float(np.sqrt(_largest(M + other, flat)))
+        if now < upper:
+            N, upper, first = other, now, 1
+    least, last = N, [np.inf]
+    for temperature in _TEMPERATURES[first:]:
         if upper <= enough:
             break
         t = temperature * scale
 
         def smoothed(entries: np.ndarray, t: float = t) -> tuple[float, np.ndarray]:
             values, vectors = np.linalg.eigh(M + _in_gauge(entries.reshape(M.shape), n_2, n_3))
+            last[0] = values[-1]
             weights = np.exp((values - values[-1]) / t)
             slope = (vectors * (weights / weights.sum())) @ vectors.T
             return values[-1] + t * np.log(weights.sum()), _in_gauge(slope, n_2, n_3).ravel()
 
+        def until_enough(_: np.ndarray) -> None:
+            if last[0] < enough**2 * (1.0 - _SLACK):
+                raise StopIteration
+
+        options = {"maxiter": 60, "maxcor": 15}
         result = minimize(
-            smoothed, N.ravel(), jac=True, method="L-BFGS-B", options={"maxiter": 60, "maxcor": 15}
+            smoothed, N.ravel(), jac=True, method="L-BFGS-B", callback=until_enough, options=options
         )
         N = _exactly_in_gauge(result.x.reshape(M.shape), n_2, n_3)
-        now = np.sqrt(_largest(M + N, flat))
+        now = float(np.sqrt(_largest(M + N, flat)))
         if now < upper:
             least, upper = N, now
     squared = max(upper**2 * (1.0 + _SLACK), enough**2)
@@ -218,6 +238,33 @@ def best_gauge(
 
 
 # --- parts --------------------------------------------------------------------------------------------
+
+
+def _in_orthonormal_basis(form: np.ndarray, metric: Any) -> tuple[np.ndarray, np.ndarray, float, float]:
+    """The form in a basis W^T (n, n) that is orthonormal in H; W^T; round-off of the form; |W H W^T - 1|."""
+    n = form.shape[0]
+    H = np.array(as_array("metric", metric, (n, n)), dtype=float)
+    if form.shape != (n, n, n):
+        raise ShapeError("T", "(n, n, n), because a metric is given", form.shape)
+    require_finite("metric", H)
+    H = 0.5 * (H + H.T)
+    try:
+        W = np.linalg.inv(np.linalg.cholesky(H))
+    except np.linalg.LinAlgError:
+        raise MetricError("metric: not positive definite") from None
+    size = np.abs(W)
+    stretch = float(np.linalg.norm(W @ H @ W.T - np.eye(n)))
+    stretch += 2.0 * (n + 2) * UNIT * float(np.linalg.norm(size @ np.abs(H) @ size.T))
+    if not stretch < 0.5:
+        raise MetricError("metric: too close to one that is not definite")
+    error = 4.0 * (n + 2) * UNIT * float(np.linalg.norm(_contracted(np.abs(form), size)))
+    return _contracted(form, W), W.T, error, stretch
+
+
+def _contracted(form: np.ndarray, W: np.ndarray) -> np.ndarray:
+    """W_ai W_bj W_ck T_ijk, (n, n, n)."""
+    turned: np.ndarray = np.einsum("ijk,ai,bj,ck->abc", form, W, W, W, optimize=True)
+    return turned
 
 
 def _largest(A: np.ndarray, flat: np.ndarray) -> float:

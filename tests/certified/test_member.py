@@ -52,6 +52,26 @@ def test_the_control_moves_off_christoffel_s(rng):
     assert certified.trilinear_norm(D - D).upper < certified.trilinear_norm(D).lower
 
 
+def test_a_body_that_is_not_round(rng):
+    """max(m, Delta) / 2 <= k_C <= (m + Delta) / 2, Delta the difference of the moments; D of the proof."""
+    for moments in ([1.0, 0.2, 0.1], [3.0, 0.0, 0.0], [0.3, 0.2, 0.1]):
+        robot, middle = body(moments), (max(moments) + min(moments)) / 2.0
+        smallest, difference = certified.smallest_coriolis(robot, seconds=5.0).smallest, np.ptp(moments)
+        assert smallest.upper >= 0.5 * max(1.0, difference) * (1 - 1e-9)
+        assert smallest.lower <= 0.5 * (1.0 + difference) * (1 + 1e-9)
+        proved = certified.coriolis_bound(robot, contorsion=round_form(middle, 1.0), rtol=1e-3).interval
+        assert proved.upper <= 0.5 * (1.0 + difference) * 1.002 and proved.upper >= smallest.lower
+
+
+def round_form(middle, mass, sign=1.0):
+    """D = m / 2 (omega v v) + (S + m / 2) (omega omega omega)."""
+    epsilon, D = np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(2, 0, 1), np.zeros((6, 6, 6))
+    for a, b, c in ((0, 3, 3), (3, 0, 3), (3, 3, 0)):
+        D[a : a + 3, b : b + 3, c : c + 3] = 0.5 * mass * epsilon
+    D[:3, :3, :3] = (middle + sign * 0.5 * mass) * epsilon
+    return D
+
+
 @pytest.mark.parametrize("moments", [[1e-9] * 3, further([2.5] * 3)])
 def test_a_ball_in_body_axes(moments):
     """m / 2 is the smallest, of D = m / 2 (omega v v) + (S + m / 2) (omega omega omega), for each round body.
@@ -59,15 +79,10 @@ def test_a_ball_in_body_axes(moments):
     No member is below: |C v| = m |omega x v|. Christoffel's has max(S_0, m), the least 2 m / 3 or more.
     """
     robot, mass = body(moments, 3.0), 3.0
-    epsilon, D = np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(2, 0, 1), np.zeros((6, 6, 6))
-    for a, b, c in ((0, 3, 3), (3, 0, 3), (3, 3, 0)):
-        D[a : a + 3, b : b + 3, c : c + 3] = 0.5 * mass * epsilon
-    D[:3, :3, :3] = (moments[0] + 0.5 * mass) * epsilon
-    proved = certified.coriolis_bound(robot, contorsion=D, rtol=1e-4).interval
+    proved = certified.coriolis_bound(robot, contorsion=round_form(moments[0], mass), rtol=1e-4).interval
     assert proved.lower <= 0.5 * mass * (1 + 1e-9) and proved.upper <= 0.5 * mass * (1 + 1e-4)
-    wrong = D.copy()
-    wrong[:3, :3, :3] = (moments[0] - 0.5 * mass) * epsilon  # the control: of the other sign
-    assert certified.coriolis_bound(robot, contorsion=wrong, rtol=1e-2).interval.lower > 0.55 * mass
+    wrong = round_form(moments[0], mass, -1.0)  # the control
+    assert certified.coriolis_bound(robot, contorsion=wrong, rtol=1e-2).interval.lower > 0.7 * mass
     found = certified.smallest_coriolis(robot, rtol=0.03, seconds=30.0)
     assert found.smallest.lower <= 0.5 * mass * (1 + 1e-9) <= found.smallest.upper * (1 + 1e-9)
     assert found.smallest.gap <= 0.04

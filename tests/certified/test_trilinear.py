@@ -7,7 +7,7 @@ from coriolis_oracles import largest_of_planar_arm
 
 from connections import certified
 from connections.certified.trilinear import Gauge, attained, best_gauge
-from connections.checks import NonFiniteError, ShapeError
+from connections.checks import MetricError, NonFiniteError, ShapeError
 
 EPSILON = np.cross(np.eye(3)[:, None], np.eye(3)[None]).transpose(2, 0, 1)
 
@@ -96,7 +96,30 @@ def test_a_matrix_that_is_no_gauge_would_prove_too_little(rng):
     assert np.linalg.norm(T.reshape(4, 16) @ wrong.T, 2) < attained(T[None])[0][0]
 
 
+def test_in_another_inner_product(rng):
+    """Neither units nor coordinates matter; without the metric they do: the control."""
+    T, root, A = rng.standard_normal((4, 4, 4)), rng.standard_normal((4, 4)), rng.standard_normal((4, 4))
+    A = A @ np.diag([1.0, 10.0, 100.0, 0.1])
+    H = root @ root.T + 0.1 * np.eye(4)
+    one = certified.trilinear_norm(T, metric=H)
+    turned = np.einsum("ijk,ia,jb,kc->abc", T, A, A, A)
+    other = certified.trilinear_norm(turned, metric=A.T @ H @ A)
+    assert one.lower == pytest.approx(other.lower, rel=1e-8) and one.upper <= 1.002 * one.lower
+    for vector in one.directions:
+        assert vector @ H @ vector == pytest.approx(1.0)
+    assert np.einsum("ijk,i,j,k->", T, *one.directions) == pytest.approx(one.lower)
+    assert abs(certified.trilinear_norm(turned).lower / certified.trilinear_norm(T).lower - 1.0) > 0.1
+    assert certified.trilinear_norm(T, metric=np.eye(4)).lower == pytest.approx(
+        certified.trilinear_norm(T).lower
+    )
+    x = rng.standard_normal((3, 5000, 4))
+    lengths = np.sqrt(np.einsum("spi,ij,spj->sp", x, H, x)).prod(axis=0)
+    assert (np.abs(np.einsum("ijk,pi,pj,pk->p", T, *x, optimize=True)) <= one.upper * lengths).all()
+
+
 def test_bad_arguments():
+    with pytest.raises(MetricError, match="metric"):
+        certified.trilinear_norm(EPSILON, metric=-np.eye(3))
     with pytest.raises(ShapeError, match="T"):
         certified.trilinear_norm(np.eye(3))
     with pytest.raises(NonFiniteError, match="T"):
