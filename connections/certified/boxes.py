@@ -28,7 +28,7 @@ from connections.certified.norms import Norm
 from connections.certified.postures import Postures
 
 _AT_ONCE = 32  # boxes that are cut in a step: their corners are evaluated in one call
-_LITTLE = 0.1  # of the gap that is asked for, for all angles that have one point
+_LITTLE = 0.5  # of the gap that is asked for, for all angles that have one point
 
 
 @dataclass(frozen=True, eq=False)

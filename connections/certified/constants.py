@@ -20,7 +20,7 @@ from connections.certified.boxes import Quantity, supremum
 from connections.certified.interval import Interval
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
-from connections.checks import html_table, require_duration, require_names
+from connections.checks import as_number, html_table, require_duration, require_names
 from connections.multibody import Model
 
 _COLUMNS = ("constant", "lower end", "upper end", "unit", "gap", "boxes", "stopped by")
@@ -119,6 +119,8 @@ def constants(
     limits: Any = None,
     *,
     frame: str | None = None,
+    speed: float | None = None,
+    acceleration: float | None = None,
     only: Sequence[str] | None = None,
     rtol: float = 0.02,
     seconds: float = 60.0,
@@ -132,6 +134,8 @@ def constants(
     limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each; the model's own where none is
         given. An angle whose limits are not both finite makes whole turns.
     frame : whose reach is bounded; the last of `frame_names` if None.
+    speed, acceleration : of |v| and |vdot|, SI: the largest force of each joint, |(H vdot + C v + g)_i|, is
+        bounded for them; 0 for one of the two that is None.
     only : names of constants that are asked for; all if None.
     rtol : the gap at which a search stops, relative to the upper end.
     seconds : the time for all of them, s; a search that runs out of its share says so, and its ends hold.
@@ -154,8 +158,11 @@ def constants(
     start = time.monotonic()
     postures = Postures.of(robot, limits)
     rtol, seconds = require_duration("rtol", rtol), require_duration("seconds", seconds)
+    moving = (
+        None if speed is None and acceleration is None else _sizes(speed=speed, acceleration=acceleration)
+    )
     quantities = Quantities(postures)
-    searches, reasons = _searches(quantities, frame)
+    searches, reasons = _searches(quantities, frame, moving)
     if only is not None:
         wanted = require_names("only", only)
         for name in wanted:
@@ -179,6 +186,8 @@ def constants(
         for number, (name, search) in enumerate(searches.items()):
             left = max(seconds - (time.monotonic() - start), 0.05) / (len(searches) - number)
             found[name] = search(rtol, left)
+            if name == "lambda_max":
+                found["energy"] = _times(0.5, found[name])
     except KeyboardInterrupt as error:
         if (interval := vars(error).get("interval")) is not None:
             found[name] = interval
@@ -190,7 +199,18 @@ def constants(
 Search = Callable[[float, float], Interval]
 
 
-def _searches(quantities: Quantities, frame: str | None) -> tuple[dict[str, Search], dict[str, str]]:
+def _sizes(**given: float | None) -> tuple[float, ...]:
+    """Numbers that are not negative; 0 for None."""
+    found = [0.0 if value is None else as_number(name, value) for name, value in given.items()]
+    for name, value in zip(given, found, strict=True):
+        if value < 0.0:
+            raise ValueError(f"{name}: expected a number that is not negative, got {value:g}")
+    return tuple(found)
+
+
+def _searches(
+    quantities: Quantities, frame: str | None, moving: tuple[float, ...] | None
+) -> tuple[dict[str, Search], dict[str, str]]:
     """What is computed of a robot, and why some is not."""
     robot = quantities.postures.robot
     inertia, force = _units(robot)
@@ -204,12 +224,10 @@ def _searches(quantities: Quantities, frame: str | None) -> tuple[dict[str, Sear
     frame = frames[-1] if frame is None else frame
     if frame not in frames:
         raise KeyError(no_such("frame", frame, list(frames)))
-    largest = of(quantities.largest(), inertia, "lambda_max")
     searches = {
-        "lambda_max": largest,
+        "lambda_max": of(quantities.largest(), inertia, "lambda_max"),
         "lambda_min": _of_smallest(of(quantities.smallest(), inertia, "lambda_min"), quantities),
         "condition": of(quantities.condition(), "1", "condition"),
-        "energy": lambda rtol, seconds: _times(0.5, largest(rtol, seconds)),
         "gravity": of(quantities.gravity(), force, "gravity"),
         "reach": of(quantities.reach(frame), "m", "reach"),
     }
@@ -218,6 +236,15 @@ def _searches(quantities: Quantities, frame: str | None) -> tuple[dict[str, Sear
         reasons["k_g"] = "the frame's velocities are no rates of coordinates, so that g has no matrix dg/dq"
     else:
         searches["k_g"] = of(quantities.gravity_slope(), f"{force}/rad" if force == "N m" else "SI", "k_g")
+    searches["lipschitz"] = of(quantities.slope(), inertia, "lipschitz")
+    if moving is not None and robot.kinematics.quaternions:
+        reasons["torque"] = "the frame's velocities are no rates of coordinates"
+    elif moving is not None:
+        for element in robot.kinematics.elements:
+            own = robot.velocity_slice(element.name)
+            several = f":{element.v.start - own.start}" * (own.stop - own.start > 1)
+            name = f"torque:{element.name}{several}"
+            searches[name] = of(quantities.torque(element.v.start, *moving), force, name)
     return searches, reasons
 
 

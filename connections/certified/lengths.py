@@ -38,9 +38,10 @@ class Lengths:
     turns : (n,) whether a component turns what it carries.
     carries : (N, n) whether a component moves a body.
     before : (n, n) [k, i] whether k's joint carries i's joint and is another one.
-    tilts : (n, n) [k, i] the largest sine of the angle of two axes of which k is before i.
+    tilts, cosines : (n, n) [k, i] the largest sine and cosine of the angle of two axes, k before i.
     origins : (n, n) m, [k, i], the farthest distance of the origin of i from the axis of k; 1 of a slide.
     heights : (N, n) m, the farthest distance of a body's centre from the plane of the origin across the axis.
+    distances : (N, n) m, the farthest distance of a body's centre from the origin of a joint.
     levers : (N, n) m, L: the farthest distance of a body's centre from the axis of a component; 1 of a slide.
     reach : (N,) m, the farthest distance of a body's centre from the origin of its tree's first joint.
     masses : (N,) kg. moments : (N,) the largest principal moment about the centre, kg m^2.
@@ -51,8 +52,10 @@ class Lengths:
     carries: np.ndarray
     before: np.ndarray
     tilts: np.ndarray
+    cosines: np.ndarray
     origins: np.ndarray
     heights: np.ndarray
+    distances: np.ndarray
     levers: np.ndarray
     reach: np.ndarray
     masses: np.ndarray
@@ -75,6 +78,28 @@ class Lengths:
         """(m, n, n) sup |d^2 H_kl / dq_i^2| for the components i (m,) of v."""
         bends = [self._bend_of_mass_matrix(int(i)) for i in components]
         return np.array(bends).reshape(-1, len(self.turns), len(self.turns))
+
+    def bends_of_slope(self, components: np.ndarray) -> np.ndarray:
+        """(m, m, n, n) [i, j, k, l] sup |d^2 (d H_kl / dq_j) / dq_i^2|.
+
+        Of h of degree d in an angle, |h'| <= d sup |h|, |h''| <= d^2 sup |h| and |h'| <= pi / 2 sup |h''|.
+        Together H is of degree 2 in all slides.
+        """
+        bends, turns = self.bends_of_mass_matrix(components), self.turns[components]
+        inner = self.before[:, components].T.astype(float)
+        degrees = inner[:, :, None] + inner[:, None, :]  # (m, n, n)
+        steep = np.pi / 2.0 * bends  # sup |dH_kl / dq_j|
+        for row, j in enumerate(components):
+            if not self.turns[j]:
+                slid = np.outer(
+                    (self.masses * self.carries[:, j]) @ self._levers, self.before[:, j] & self.turns
+                )
+                steep[row] = ROUND_UP * (slid + slid.T)
+        first = degrees[None] * bends[:, None]
+        other = degrees[:, None] ** 2 * steep[None]
+        ways = turns[:, None, None, None], turns[None, :, None, None]
+        found = np.where(ways[0] & ways[1], np.minimum(first, other), np.where(ways[0], other, first))
+        return np.asarray(ROUND_UP * np.where(ways[0] | ways[1], found, 0.0))
 
     def bends_of_gravity(self, components: np.ndarray) -> np.ndarray:
         """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity, from the outermost lever."""
@@ -124,17 +149,29 @@ class Lengths:
         two = np.outer(turn, turn)
         if not self.turns[i]:
             return np.asarray(ROUND_UP * 2.0 * mass.sum() * two)
-        lever, rho, tilt = self._levers, self._levers[:, i], self.tilts[:, i] * self.turns
-        mixed = np.outer(inner, ~inner)
+        lever, rho = self._levers, self._levers[:, i]
+        tilt, cosine = self.tilts[:, i] * self.turns, self.cosines[:, i] * self.turns
+        height = np.minimum(self.heights[:, i] * rho, self.distances[:, i] ** 2 / 2.0)  # h rho, (N,)
+        # Of degree 1: k < i <= l.
         one = np.einsum("b,bk,bl->kl", mass, lever, lever)
         moments = np.einsum("b,bk,bl->kl", self.moments * self.carries[:, i], moved, moved)
-        one += moments * np.where(mixed, tilt[:, None], tilt) * np.outer(self.turns, self.turns)
-        mean = np.minimum(lever, self.origins[:, i] + self.heights[:, i, None] * tilt)  # |a|, (N, n)
-        circle = np.einsum("b,bk,l->kl", mass * rho, np.where(self.turns, mean, lever), turn)
-        inward = circle + circle.T + 2.0 * (mass * rho**2).sum() * np.outer(tilt, tilt) * two
+        one += moments * tilt[:, None] * self.turns
+        at_axis = mass @ rho * np.where(self.turns, self.origins[:, i], 1.0) + mass @ height * tilt
+        at_axis += (self.spreads * self.carries[:, i]).sum() * tilt / 2.0
+        one[:, i] = np.minimum(one[:, i], at_axis)
+        # Of degree 2: k, l < i.
+        mean = np.where(
+            self.turns, np.minimum(lever, self.origins[:, i] + self.heights[:, i, None] * tilt), 1.0
+        )
+        circle = np.einsum("b,bk,l->kl", mass * rho, mean, turn)
+        apart = mass @ rho * np.outer(np.where(self.turns, self.origins[:, i], 1.0), turn)
+        apart += mass @ height * np.outer(tilt, cosine)
+        inward = np.minimum(circle + circle.T, apart + apart.T)
+        inward += 2.0 * (mass * rho**2).sum() * np.outer(tilt, tilt)
         spread = (self.spreads * self.carries[:, i]).sum()
-        inward += spread * (2.0 * np.outer(tilt, tilt) + (tilt[:, None] + tilt) / 2.0) * two
-        return ROUND_UP * np.where(np.outer(inner, inner), inward, np.where(mixed | mixed.T, one, 0.0))
+        inward += spread * (2.0 * np.outer(tilt, tilt) + (np.outer(tilt, turn) + np.outer(turn, tilt)) / 2.0)
+        mixed = np.where(np.outer(inner, ~inner), one, 0.0)
+        return ROUND_UP * np.where(np.outer(inner, inner), inward, mixed + mixed.T)
 
 
 # --- paths ------------------------------------------------------------------------------------------
@@ -157,26 +194,28 @@ def levers_of(postures: Postures, body: int, point: np.ndarray) -> tuple[np.ndar
     body : its number; -1 for the ground.
     point : (3,) in the frame of the body, m.
     """
-    levers, _, far = _distances(postures, _path(postures, body), point)
+    levers, _, _, far = _distances(postures, _path(postures, body), point)
     return levers, far
 
 
 def _distances(
     postures: Postures, path: list[_PathStep], point: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, float]:
-    """Levers (n,) and heights (n,) of a point behind a path, and its distance from the first origin."""
-    levers, heights, far = np.zeros(postures.robot.nv), np.zeros(postures.robot.nv), 0.0
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    """Levers, heights and distances (n,) of a point behind a path, and its distance from the first origin."""
+    levers, heights, distances = np.zeros((3, postures.robot.nv))
+    far = 0.0
     for step in reversed(path):
         for component, phi in zip(step.at, step.joint.motion.T, strict=True):
             turning = phi[:3].any()
             levers[component] = np.linalg.norm(np.cross(phi[:3], point)) + far if turning else 1.0
             heights[component] = abs(phi[:3] @ point) + far if turning else 0.0
+            distances[component] = np.linalg.norm(point) + far
         ends = [point]
         if step.joint.quaternion is None and not step.joint.turns[0]:
             ends = [point + end * step.joint.motion[3:, 0] for end in _ends(postures, step.at.start)]
         far += max(float(np.linalg.norm(end)) for end in ends)
         point = step.start
-    return levers * ROUND_UP, heights * ROUND_UP, far * ROUND_UP
+    return levers * ROUND_UP, heights * ROUND_UP, distances * ROUND_UP, far * ROUND_UP
 
 
 def _ends(postures: Postures, component: int) -> tuple[float, float]:
@@ -192,45 +231,48 @@ def _lengths(postures: Postures) -> Lengths:
     masses, centres, moments, spreads = _bodies(tree.inertias, tree.body_names)
     turns, before = np.zeros(n, dtype=bool), np.zeros((n, n), dtype=bool)
     carries = np.zeros((len(masses), n), dtype=bool)
-    tilts, origins = np.zeros((n, n)), np.zeros((n, n))
-    levers, heights, reach = np.zeros((len(masses), n)), np.zeros((len(masses), n)), np.zeros(len(masses))
+    tilts, cosines, origins = np.zeros((3, n, n))
+    levers, heights, distances = np.zeros((3, len(masses), n))
+    reach = np.zeros(len(masses))
     for body, centre in enumerate(centres):
         path = _path(postures, body)
-        levers[body], heights[body], reach[body] = _distances(postures, path, centre)
+        levers[body], heights[body], distances[body], reach[body] = _distances(postures, path, centre)
         for number, step in enumerate(path):
             own = list(step.at)
             turns[own], carries[body, own] = step.joint.turns, True
             behind = [component for later in path[number + 1 :] for component in later.at]
             before[np.ix_(own, behind)] = True
             origins[:, own] = _distances(postures, path[:number], step.start)[0][:, None]
-            tilts[:, own] = _tilts(n, path[: number + 1])
-    return Lengths(turns, carries, before, tilts, origins, heights, levers, reach, masses, moments, spreads)
+            tilts[:, own], cosines[:, own] = _tilts(n, path[: number + 1])
+    angles, far = (turns, carries, before, tilts, cosines), (origins, heights, distances, levers, reach)
+    return Lengths(*angles, *far, masses, moments, spreads)
 
 
-def _tilts(n: int, path: list[_PathStep]) -> np.ndarray:
-    """(n, k) the largest sines of the angles of the axes on a path and those of its last joint.
+def _tilts(n: int, path: list[_PathStep]) -> tuple[np.ndarray, np.ndarray]:
+    """The largest sines and cosines (n, k) of the angles of the axes on a path and those of its last joint.
 
     The angle of the lines of two successive turns is fixed, and angles of lines obey the triangle inequality.
     """
     last = path[-1]
-    found = np.zeros((n, len(last.at)))
+    found, cosines = np.zeros((2, n, len(last.at)))
     for column, phi in enumerate(last.joint.motion[:3].T):
         if not phi.any():
             continue
-        axis, rotation, angle = phi, last.rotation, 0.0
+        axis, rotation, angle, fixed = phi, last.rotation, 0.0, True
         for step in reversed(path[:-1]):
             seen = rotation @ axis
             turning = [(c, z) for c, z in zip(step.at, step.joint.motion[:3].T, strict=True) if z.any()]
             for component, z in turning:
                 sine = np.linalg.norm(np.cross(z, seen)) + 1e-15
                 found[component, column] = np.sin(min(angle + np.arctan2(sine, abs(z @ seen)), np.pi / 2.0))
+                cosines[component, column] = abs(z @ seen) + 1e-15 if fixed else 1.0
             if turning:  # of a ball joint nothing is before
-                axis, rotation = turning[-1][1], step.rotation
+                axis, rotation, fixed = turning[-1][1], step.rotation, False
                 sine = np.linalg.norm(np.cross(axis, seen)) + 1e-15
                 angle += float(np.arctan2(sine, abs(axis @ seen)))
             else:
                 axis, rotation = seen, step.rotation
-    return np.minimum(found * ROUND_UP, 1.0)
+    return np.minimum(found * ROUND_UP, 1.0), np.minimum(cosines * ROUND_UP, 1.0)
 
 
 def _path(postures: Postures, body: int) -> list[_PathStep]:

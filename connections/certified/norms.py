@@ -93,22 +93,13 @@ class Symmetric(Norm):
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest eigenvalue of f + diag(R x / x) at the worst corner."""
-        boxes, corners, n = f.shape[:3]
+        index = np.arange(f.shape[-1])
         x = self._direction(f.mean(axis=1), np.tensordot(factors, bends, axes=1))
         pushes = np.einsum("mkl,bl->bmk", bends, x) / x[:, None]  # (B, m, n)
-        diagonal = np.einsum("bm,bmk->bk", factors, pushes)
-        index, at = np.arange(n), np.arange(boxes)
-        ends, shares = np.full(boxes, -np.inf), np.zeros(factors.shape)
-        for sign in (1.0, -1.0) if self.both else (1.0,):
-            moved = sign * f
-            moved[..., index, index] += diagonal[:, None]
-            found = self._largest(moved.reshape(-1, n, n), enough).reshape(boxes, corners)
-            worst = np.argmax(found, axis=1)
-            larger = found[at, worst] > ends
-            ends[larger] = found[at, worst][larger]
-            vector = np.linalg.eigh(moved[at, worst])[1][:, :, -1]
-            shares[larger] = np.einsum("bmk,bk->bm", pushes, vector**2)[larger]
-        return ends, shares
+        moved = np.concatenate([f, -f], axis=1) if self.both else f.copy()
+        moved[..., index, index] += np.einsum("bm,bmk->bk", factors, pushes)[:, None]
+        ends, vectors = _largest(moved, enough)
+        return ends, np.einsum("bmk,bk->bm", pushes, vectors**2)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The spectral norms."""
@@ -129,20 +120,6 @@ class Symmetric(Norm):
             x = np.einsum("bkl,bl->bk", matrix, x)
             x /= np.maximum(x.max(axis=1, keepdims=True), 1e-300)
         return np.asarray(np.maximum(x, 1e-9))
-
-    def _largest(self, f: np.ndarray, enough: float) -> np.ndarray:
-        """(P,) upper ends of the largest eigenvalues: roots of traces of powers, if these are `enough`."""
-        square = f @ f
-        ends = np.einsum("pij,pij->p", square, square) ** 0.25
-        above = np.flatnonzero(ends > enough)
-        if len(above):
-            fourth = square[above] @ square[above]
-            eighth = fourth @ fourth
-            ends[above] = np.minimum(ends[above], np.einsum("pij,pij->p", eighth, eighth) ** (1.0 / 16.0))
-            above = above[ends[above] > enough]
-        if len(above):
-            ends[above] = np.minimum(ends[above], np.linalg.eigvalsh(f[above])[:, -1])
-        return np.asarray(ends)
 
 
 class Smallest(Norm):
@@ -239,21 +216,77 @@ class Radius(Norm):
 
 
 class Spectral(Norm):
-    """The largest singular value of matrices (..., n, k)."""
+    """The largest singular value of matrices (..., k, n) with k <= n."""
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The singular values."""
-        return np.asarray(np.linalg.norm(f, ord=2, axis=(-2, -1)))
+        return np.asarray(np.sqrt(np.maximum(np.linalg.eigvalsh(f @ np.swapaxes(f, -1, -2))[..., -1], 0.0)))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The norm at the worst corner, and those of the errors."""
         sizes = self.sizes(bends)
-        boxes, corners = f.shape[:2]
-        found = self.attained(f.reshape(-1, *f.shape[2:])).reshape(boxes, corners)
-        return found.max(axis=1) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
+        ends, _ = _largest(f @ np.swapaxes(f, -1, -2), -np.inf)
+        return np.sqrt(np.maximum(ends, 0.0)) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The norms."""
         return self.attained(bends) if len(bends) else np.zeros(0)
+
+
+class Torque(Norm):
+    """a |h| + s^2 |S| + |g|: h is a row of H, v^T S v one of C v, g a component of gravity's.
+
+    Arrays are (..., 1 + n + n n), of g, h and S.
+
+    Parameters
+    ----------
+    n : number of velocity components.
+    speed, acceleration : s and a, bounds of |v| and |vdot|.
+    """
+
+    def __init__(self, n: int, speed: float, acceleration: float) -> None:
+        self.n, self.speed, self.acceleration = n, speed, acceleration
+
+    def attained(self, f: np.ndarray) -> np.ndarray:
+        """The sums."""
+        S = f[..., 1 + self.n :].reshape(*f.shape[:-1], self.n, self.n)
+        values = np.linalg.eigvalsh(S)
+        spectral = np.maximum(values[..., -1], -values[..., 0])
+        rows = np.linalg.norm(f[..., 1 : 1 + self.n], axis=-1)
+        return np.asarray(np.abs(f[..., 0]) + self.acceleration * rows + self.speed**2 * spectral)
+
+    def above(
+        self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The sum at the worst corner, and those of the errors."""
+        sizes = self.sizes(bends)
+        return self.attained(f).max(axis=1) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
+
+    def sizes(self, bends: np.ndarray) -> np.ndarray:
+        """The sums."""
+        return self.attained(bends)
+
+
+def _largest(f: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
+    """Upper ends (B,) of the largest eigenvalues of symmetric matrices (B, C, n, n), and eigenvectors (B, n).
+
+    A root of the trace of a power is at least the eigenvalue, and little more: for the others of a box it is
+    enough if one of them is the largest.
+    """
+    boxes, corners, n = f.shape[:3]
+    rows, flat = np.arange(boxes), f.reshape(-1, n, n)
+    ends = np.sqrt(np.einsum("pij,pij->p", flat, flat))
+    above = np.flatnonzero(ends > enough)
+    square = flat[above]
+    for power in (4, 8, 16, 32):
+        square = square @ square
+        ends[above] = np.minimum(ends[above], np.einsum("pij,pij->p", square, square) ** (1.0 / power))
+        kept = ends[above] > enough
+        above, square = above[kept], square[kept]
+    by_box = ends.reshape(boxes, corners)
+    worst = np.argmax(by_box, axis=1)
+    values, vectors = np.linalg.eigh(f[rows, worst])
+    by_box[rows, worst] = np.minimum(by_box[rows, worst], values[:, -1])
+    return by_box.max(axis=1), vectors[:, :, -1]

@@ -10,7 +10,7 @@ from connections import multibody as mb
 from connections.certified import rounding
 from connections.certified.boxes import Quantity
 from connections.certified.lengths import Lengths, levers_of
-from connections.certified.norms import Euclidean, Norm, Radius, Ratio, Smallest, Spectral, Symmetric
+from connections.certified.norms import Euclidean, Norm, Radius, Ratio, Smallest, Spectral, Symmetric, Torque
 from connections.certified.postures import Postures
 
 
@@ -81,6 +81,41 @@ class Quantities:
         depends = slides | bends.any(axis=(1, 2))
         error = rounding.of_gravity(self.lengths, size)
         return Quantity(slope, bends, Symmetric(True), depends, error)
+
+    def slope(self) -> Quantity:
+        """The Frobenius norm of dH/dq along a unit vector, a Lipschitz constant of H over the box."""
+        robot, components, n = self.postures.robot, self.postures.components, self.postures.robot.nv
+
+        def slope(q: np.ndarray) -> np.ndarray:
+            gamma = mb.christoffel_symbols(robot, q)[:, :, components]  # [i, j, k], j the direction
+            along = np.moveaxis(gamma + np.swapaxes(gamma, 1, 3), 2, 1)
+            return np.asarray(along.reshape(len(q), len(components), n * n))
+
+        bends = self.lengths.bends_of_slope(components)
+        depends = self.largest().depends
+        error = 8.0 * n * self.largest().error
+        return Quantity(slope, bends.reshape(len(bends), len(bends), n * n), Spectral(), depends, error)
+
+    def torque(self, component: int, speed: float, acceleration: float) -> Quantity:
+        """|tau_i| of inverse dynamics for |v| <= speed, |vdot| <= acceleration; of robots with v = qdot."""
+        robot, components, n = self.postures.robot, self.postures.components, self.postures.robot.nv
+
+        def parts(q: np.ndarray) -> np.ndarray:
+            gamma = mb.christoffel_symbols(robot, q)[:, component]
+            product = (gamma + np.swapaxes(gamma, 1, 2)) / 2.0
+            row = mb.mass_matrix(robot, q)[:, component]
+            weight = mb.gravity(robot, q)[:, component, None]
+            return np.concatenate([weight, row, product.reshape(len(q), n * n)], axis=1)
+
+        i = int(np.flatnonzero(components == component)[0])
+        slopes = self.lengths.bends_of_slope(components)  # [s, j, k, l]
+        product = (slopes[:, :, component] + np.swapaxes(slopes[:, :, component], 1, 2) + slopes[:, i]) / 2.0
+        weight = self._size_of_gravity * self.lengths.bends_of_gravity(components)[:, component, None]
+        row = self.lengths.bends_of_mass_matrix(components)[:, component]
+        bends = np.concatenate([weight, row, product.reshape(len(components), n * n)], axis=1)
+        error = self.gravity().error + self.largest().error * (acceleration + 8.0 * n * speed**2)
+        depends = self.largest().depends | self.gravity().depends
+        return Quantity(parts, bends, Torque(n, speed, acceleration), depends, error)
 
     def reach(self, frame: str) -> Quantity:
         """The distance of a frame's origin from that of the world, or of the base that floats, m."""

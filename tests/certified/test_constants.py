@@ -83,7 +83,9 @@ def quantities_of(robot, limits=None):
     found = parts.Quantities(postures)
     names = [name for name in NAMES if name != "gravity_slope" or not robot.kinematics.quaternions]
     made = {name: getattr(found, name)() for name in names}
-    return made | {"reach": found.reach(robot.frame_names[-1])}, postures
+    if not robot.kinematics.quaternions:
+        made["torque"] = found.torque(robot.nv - 1, 1.5, 2.0)
+    return made | {"reach": found.reach(robot.frame_names[-1]), "slope": found.slope()}, postures
 
 
 @pytest.mark.parametrize("number", [*range(4), *(further(number) for number in range(4, 50))])
@@ -118,7 +120,8 @@ def test_no_sample_is_outside_and_no_second_difference_above_its_bound(number):
 def test_closed_forms_of_the_planar_arm():
     first, second, m, M, g = 1.0, 0.8, 0.7, 1.0, 9.81
     robot = planar_arm(first, second)
-    found = certified.constants(robot, rtol=1e-9, seconds=60.0, frame="fore")
+    names = ["lambda_max", "gravity", "k_g", "reach", "lipschitz"]
+    found = certified.constants(robot, rtol=1e-9, seconds=60.0, frame="fore", only=names)
     a, b = M * first**2 + m * (first**2 + second**2), m * first * second
 
     def H(c):
@@ -129,13 +132,16 @@ def test_closed_forms_of_the_planar_arm():
     outer = m * second * g
     slope = np.linalg.norm([[(M + m) * first * g + outer, outer], [outer, outer]], 2)
     exact = {"lambda_max": largest, "energy": largest / 2, "gravity": gravity, "k_g": slope, "reach": first}
-    exact["condition"] = max(np.linalg.cond(H(c)) for c in np.cos(np.linspace(0, np.pi, 200001)))
-    exact["lambda_min"] = min(np.linalg.eigvalsh(H(c))[0] for c in np.cos(np.linspace(0, np.pi, 200001)))
+    exact["lipschitz"] = b * np.sqrt(6.0)  # of -b sin q_2 (2, 1; 1, 0)
     for name, value in exact.items():
-        interval = found[name]
-        slack = 1e-9 * value if name in ("condition", "lambda_min") else 1e-12 * value  # of the scan
-        assert interval.lower - slack <= value <= interval.upper + slack, name
-        assert interval.upper - interval.lower <= 2e-9 * value, name
+        assert found[name].lower - 1e-12 * value <= value <= found[name].upper + 1e-12 * value, name
+        assert found[name].upper - found[name].lower <= 2e-9 * value, name
+    found = certified.constants(robot, rtol=1e-3, seconds=20.0, only=["condition", "lambda_min"])
+    scan = [H(c) for c in np.cos(np.linspace(0.0, np.pi, 2001))]
+    exact = {"condition": np.linalg.cond(scan).max(), "lambda_min": np.linalg.eigvalsh(scan)[:, 0].min()}
+    for name, value in exact.items():
+        assert found[name].lower * (1 - 1e-6) <= value <= found[name].upper * (1 + 1e-6), name
+        assert found[name].gap <= 1.001e-3, name
     # The reach of the hand is that of both links.
     assert (
         0.0 <= certified.constants(robot, only=["reach"], frame="fore", rtol=1e-9)["reach"].upper - 1.0 < 1e-8
