@@ -35,8 +35,17 @@ from connections import multibody as mb
 from connections._progress import Ticks
 from connections.affine.contorsion import SYMMETRY_TOLERANCE
 from connections.certified.interval import Interval
+from connections.certified.lengths import Lengths
 from connections.certified.postures import Postures
-from connections.certified.trigonometric import LEBESGUE, along, cells, halves, nodes, to_control
+from connections.certified.trigonometric import (
+    AMPLIFICATION,
+    LEBESGUE,
+    along,
+    cells,
+    halves,
+    nodes,
+    to_control,
+)
 from connections.certified.trilinear import UNIT, Gauge, attained, best_gauge, frobenius
 from connections.checks import ModelError, SymmetryError, as_array, as_number, require_choice, require_finite
 
@@ -44,7 +53,7 @@ LARGEST = 3 * 10**7  # numbers of an array of control values
 _TRIED, _KEPT = 1500, 10  # postures of which the best are climbed from
 _GAUGES = 6  # most recent ones that a box tries before it asks for a new one
 _NEW_GAUGES = 10  # of a box
-_SAMPLING = 1e-13  # round-off of the recursion of Gamma, relative to the norm of the largest Gamma
+_OPERATIONS = 96  # of a joint, for one symbol: three rotations of a composite inertia
 
 Directions = tuple[np.ndarray, np.ndarray, np.ndarray]
 
@@ -225,6 +234,19 @@ class Symbols:
         found = found or [np.zeros(0, dtype=int)]  # a constant tensor
         return [_Limb(self, axes, middle, len(found)) for axes in found]
 
+    @property
+    def error(self) -> float:
+        """The round-off of the norm of a computed Gamma; entries are sums of terms of at most m (reach)^2."""
+        finite = np.isfinite(self.postures.upper - self.postures.lower)
+        ends = [np.where(finite, end, 0.0) for end in (self.postures.lower, self.postures.upper)]
+        lengths = Lengths.of(replace(self.postures, lower=ends[0], upper=ends[1]))
+        size = float(lengths.masses @ (lengths.reach + 1.0) ** 2 + lengths.moments.sum())
+        n = self.postures.robot.nv
+        entry = _OPERATIONS * (n + 1) * 2.0 * UNIT * size + UNIT * float(
+            np.abs(self.contorsion).max(initial=0.0)
+        )
+        return float(n**1.5 * entry)
+
     def middle(self) -> np.ndarray:
         """(m,) the middle of the box; slides without limits have none, and raise an error."""
         low, high = self.postures.lower, self.postures.upper
@@ -238,8 +260,7 @@ class Symbols:
     def interval(self, best: Peaks, top: float, boxes: int, reached: str) -> Interval:
         """The interval of k_C, with the round-off of the samples."""
         q = self.postures.configurations(best.points[:1])
-        scale = float(frobenius(np.asarray(self.at(best.points[:1])))[0])
-        error = _SAMPLING * scale
+        error = self.error
         upper = max(top, best.value) * (1.0 + 1e-12) + error
         return Interval(max(0.0, best.value - error), upper, "", q[0], boxes, reached)
 
@@ -369,6 +390,11 @@ class _SymbolSearch:
             sample = values.reshape(-1, self.n, self.n, self.n)
             sample = sample[np.argsort(-frobenius(sample))[:20]]
             self.lower = max(self.lower, float(attained(sample, 4, 30)[0].max()) * (1.0 - 1e-12))
+        # Of control values: of samples, which a matrix along each axis makes larger, and of its products.
+        largest = float(frobenius(_rows(values, self.n)).max())
+        self.error = AMPLIFICATION ** len(counts) * (
+            2.0 * self.limb.count * self.limb.symbols.error + 60.0 * len(counts) * UNIT * largest
+        )
         spread = [
             frobenius(_rows(np.ptp(values, axis=i, keepdims=True), self.n)).max() for i in range(len(counts))
         ]
@@ -448,7 +474,7 @@ class _SymbolSearch:
             above[live] = np.minimum(above[live], gauge.bounds(rows[live], enough))
             live = live[above[live] > enough]
         at = np.unravel_index(int(np.argmax(above)), box.values.shape[:-3])
-        bound = float(above.max()) * (1.0 + self.rounding()) + box.pad * (1.0 + 1e-9)
+        bound = float(above.max()) + box.pad * (1.0 + 1e-9) + self.error
         return bound, tuple(int(i) for i in at)
 
     def new_gauge(self, tensor: np.ndarray, enough: float) -> Gauge | None:
@@ -459,10 +485,6 @@ class _SymbolSearch:
             return None
         self.gauges = [*self.gauges[1 - 4 * _GAUGES :], gauge]
         return gauge
-
-    def rounding(self) -> float:
-        """The round-off of control values, relative: of the samples, and of a product along each axis."""
-        return 50.0 * (_SAMPLING + 60.0 * len(self.low) * UNIT) * 4.0 ** len(self.low) / 4.0
 
     def steepest(self, box: _Box) -> int | None:
         """The axis along which control values bend most; None if none can be halved."""

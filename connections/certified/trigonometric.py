@@ -23,6 +23,7 @@ import numpy as np
 
 LEBESGUE = 2.0  # at least the largest sum of |Lagrange's polynomials| of five equidistant points: 1.989
 WIDEST = 2.2  # rad, of a box along an angle: the basis is well conditioned there
+AMPLIFICATION = 4.0  # at least the largest sum of sizes in a row of `to_control`, of all such boxes
 
 _ANGLES = 2.0 * np.pi * np.arange(5) / 5.0
 

@@ -4,13 +4,21 @@ import numpy as np
 import pytest
 from cases import always, further
 from coriolis_oracles import largest_of_planar_arm
-from small_chains import chain, hinge
+from small_chains import chain, hinge, two_limbs
 
 from connections import certified
 from connections import multibody as mb
 from connections.certified.coriolis import Symbols
 from connections.certified.postures import Postures
-from connections.certified.trigonometric import LEBESGUE, along, cells, halves, nodes, to_control
+from connections.certified.trigonometric import (
+    AMPLIFICATION,
+    LEBESGUE,
+    along,
+    cells,
+    halves,
+    nodes,
+    to_control,
+)
 from connections.certified.trilinear import attained, frobenius
 from connections.checks import ModelError, SymmetryError
 
@@ -96,6 +104,7 @@ def test_control_values(rng):
 
     samples = f(nodes(False, -np.pi, np.pi))
     for a, b in [*cells(False, -np.pi, np.pi), (0.3, 0.31), (-1.0, 1.1)]:
+        assert np.abs(to_control(False, a, b)).sum(axis=1).max() <= AMPLIFICATION
         control, values = to_control(False, a, b) @ samples, f(np.linspace(a, b, 1000))
         assert control.min() - 1e-13 <= values.min() and values.max() <= control.max() + 1e-13
         np.testing.assert_allclose(control[[0, -1]], [f(np.array(a)), f(np.array(b))], atol=1e-13)
@@ -121,15 +130,7 @@ def test_the_first_joint_moves_all_as_one(rng):
 
 def test_branches_add(rng):
     """Two limbs on a body: the bound holds for both together, and is not far from what is attained."""
-    mechanism = mb.Mechanism()
-    mechanism.add_body("trunk", 3.0, inertia=0.1 * np.eye(3))
-    mechanism.add_joint("base", "world", "trunk", mb.Free())
-    for side in (-1.0, 1.0):
-        placement = np.eye(4)
-        placement[1, 3] = 0.3 * side
-        mechanism.add_body(f"limb {side}", 0.5, (0.3, 0.1, 0.0), 0.01 * np.eye(3))
-        mechanism.add_joint(f"hip {side}", "trunk", f"limb {side}", mb.Revolute((0.0, 1.0, 0.5)), placement)
-    robot = mechanism.build()
+    robot = two_limbs()
     for factor in FACTORS:
         found = certified.coriolis_bound(robot, body_factor=factor, rtol=0.05).interval
         q = np.stack([robot.random(rng) for _ in range(500)])

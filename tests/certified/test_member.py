@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from cases import further
-from small_chains import chain, hinge
+from small_chains import chain, hinge, two_limbs
 
 from connections import certified
 from connections import multibody as mb
@@ -61,6 +61,18 @@ def test_a_body_that_is_not_round(rng):
         assert smallest.lower <= 0.5 * (1.0 + difference) * (1 + 1e-9)
         proved = certified.coriolis_bound(robot, contorsion=round_form(middle, 1.0), rtol=1e-3).interval
         assert proved.upper <= 0.5 * (1.0 + difference) * 1.002 and proved.upper >= smallest.lower
+
+
+def test_a_robot_that_floats():
+    """A constant D of the base: its k_C is proved to be near what no D is below, and below the least's."""
+    robot = two_limbs()
+    found = certified.smallest_coriolis(robot, rtol=0.05, seconds=30.0)
+    least, christoffel = (
+        certified.coriolis_bound(robot, body_factor=factor).interval for factor in ("least", "christoffel")
+    )
+    assert found.smallest.gap < 0.12
+    assert found.smallest.upper < 0.9 * least.lower < 0.7 * christoffel.lower
+    assert not found.contorsion[6:].any() and found.contorsion[:6, :6, :6].any()
 
 
 def round_form(middle, mass, sign=1.0):

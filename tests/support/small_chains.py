@@ -28,3 +28,16 @@ def chain(*joints, base=None, rng=None):
 
 def hinge(rng):
     return mb.Revolute(rng.standard_normal(3))
+
+
+def two_limbs():
+    """A trunk that floats, with a limb on each side."""
+    mechanism = mb.Mechanism()
+    mechanism.add_body("trunk", 3.0, inertia=0.1 * np.eye(3))
+    mechanism.add_joint("base", "world", "trunk", mb.Free())
+    for side in (-1.0, 1.0):
+        placement = np.eye(4)
+        placement[1, 3] = 0.3 * side
+        mechanism.add_body(f"limb {side}", 0.5, (0.3, 0.1, 0.0), 0.01 * np.eye(3))
+        mechanism.add_joint(f"hip {side}", "trunk", f"limb {side}", mb.Revolute((0.0, 1.0, 0.5)), placement)
+    return mechanism.build()
