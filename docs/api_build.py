@@ -43,6 +43,10 @@ ROOMS = {
         "from connections import estimation",
         "Filters and smoothers",
     ),
+    "connections.certified": (
+        "from connections import certified",
+        "Constants at every posture",
+    ),
     "connections.control": (
         "from connections import control",
         "Control, LQR",

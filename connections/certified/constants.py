@@ -17,22 +17,22 @@ import numpy as np
 from connections._shown import shown
 from connections._words import no_such
 from connections.certified.boxes import Quantity, supremum
+from connections.certified.coriolis import coriolis_bound
 from connections.certified.interval import Interval
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
-from connections.checks import as_number, html_table, require_duration, require_names
+from connections.checks import (
+    ModelError,
+    as_number,
+    html_table,
+    require_choice,
+    require_duration,
+    require_names,
+)
 from connections.multibody import Model
 
+FAMILIES = ("christoffel", "force_cross", "least")  #: those whose k_C is bounded
 _COLUMNS = ("constant", "lower end", "upper end", "unit", "gap", "boxes", "stopped by")
-_MEANING = {
-    "lambda_max": "largest eigenvalue of H",
-    "lambda_min": "smallest eigenvalue of H",
-    "condition": "lambda_max / lambda_min at one posture",
-    "energy": "kinetic energy per |v|^2",
-    "gravity": "|g|",
-    "k_g": "|dg/dq|",
-    "lipschitz": "|dH/dq|, Frobenius",
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,8 @@ class Constants:
     ----------
     intervals : {name: interval}. "lambda_max" and "lambda_min" bound the eigenvalues of H, "condition" their
         ratio at one posture, "energy" v^T H v / 2 per |v|^2, "gravity" |g|, "k_g" |dg/dq|, "lipschitz" the
-        Frobenius norm of H(q) - H(p) per |q - p|, "reach" the distance of a frame from the world's origin.
+        Frobenius norm of H(q) - H(p) per |q - p|, "reach" the distance of a frame from the world's origin,
+        "torque:JOINT" the size of a joint's force, "k_C:FAMILY" |C(q, v) y| / (|v| |y|).
     reasons : {name: why there is no such constant of this robot}.
     lower, upper : {joint: ends of its coordinates}, rad and m; infinite for whole turns.
     unaffected : names of joints on which H does not depend.
@@ -118,6 +119,7 @@ def constants(
     robot: Model,
     limits: Any = None,
     *,
+    families: Sequence[str] = FAMILIES,
     frame: str | None = None,
     speed: float | None = None,
     acceleration: float | None = None,
@@ -133,6 +135,7 @@ def constants(
         armature and bodies without mass are included as H includes them.
     limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each; the model's own where none is
         given. An angle whose limits are not both finite makes whole turns.
+    families : whose C has its k_C bounded, as of `coriolis_bound`; that of an unknown one is an error.
     frame : whose reach is bounded; the last of `frame_names` if None.
     speed, acceleration : of |v| and |vdot|, SI: the largest force of each joint, |(H vdot + C v + g)_i|, is
         bounded for them; 0 for one of the two that is None.
@@ -163,6 +166,11 @@ def constants(
     )
     quantities = Quantities(postures)
     searches, reasons = _searches(quantities, frame, moving)
+    for family in require_names("families", families):
+        require_choice("families", family, FAMILIES)
+        searches[f"k_C:{family}"] = _of_coriolis(robot, limits, family)
+    if not robot.kinematics.quaternions and {"k_C:christoffel", "k_C:least"} <= set(searches):
+        del searches["k_C:least"]  # where v = qdot the two are one
     if only is not None:
         wanted = require_names("only", only)
         for name in wanted:
@@ -185,9 +193,14 @@ def constants(
     try:
         for number, (name, search) in enumerate(searches.items()):
             left = max(seconds - (time.monotonic() - start), 0.05) / (len(searches) - number)
-            found[name] = search(rtol, left)
+            try:
+                found[name] = search(rtol, left)
+            except ModelError as error:  # what k_C needs besides
+                reasons[name] = str(error)
             if name == "lambda_max":
                 found["energy"] = _times(0.5, found[name])
+            if name == "k_C:christoffel" and "least" in families and not robot.kinematics.quaternions:
+                found["k_C:least"] = found[name]
     except KeyboardInterrupt as error:
         if (interval := vars(error).get("interval")) is not None:
             found[name] = interval
@@ -246,6 +259,13 @@ def _searches(
             name = f"torque:{element.name}{several}"
             searches[name] = of(quantities.torque(element.v.start, *moving), force, name)
     return searches, reasons
+
+
+def _of_coriolis(robot: Model, limits: Any, family: str) -> Search:
+    def bound(rtol: float, seconds: float) -> Interval:
+        return coriolis_bound(robot, limits, body_factor=family, rtol=rtol, seconds=seconds).interval
+
+    return bound
 
 
 def _of_smallest(search: Search, quantities: Quantities) -> Search:

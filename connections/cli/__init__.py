@@ -21,7 +21,18 @@ from connections._children import kept_from_the_current_folder
 from connections._distribution import version
 from connections._jax import unoptimized
 from connections._shown import shown_lines
-from connections.cli import audit, audit_filter, demo, explore, figures, generate, sweep, verify, warm_up
+from connections.cli import (
+    audit,
+    audit_filter,
+    certify,
+    demo,
+    explore,
+    figures,
+    generate,
+    sweep,
+    verify,
+    warm_up,
+)
 from connections.cli.options import Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
@@ -29,6 +40,7 @@ COMMANDS = (
     verify,
     audit,
     audit_filter,
+    certify,
     explore,
     figures,
     sweep,
@@ -54,6 +66,8 @@ Geometric mechanics of robots: every Coriolis matrix is an affine connection.
       which Coriolis matrix other libraries compute
   connections audit-filter my_filter.py:attitude
       whether a filter's covariances are those of its states
+  connections certify ROBOT.urdf
+      constants that controllers assume, at every posture
   connections explore --beta 0 -5 -10
       what torsion does to a controlled point mass
   connections explore --web ROBOT.urdf

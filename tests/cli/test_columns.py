@@ -13,7 +13,7 @@ import pytest
 from robots import robot_path
 
 ARM = str(robot_path("ur5"))
-NAMES = ("verify", "audit", "audit-filter", "explore", "figures", "sweep", "generate", "warm-up", "demo")
+NAMES = ("verify", "audit", "audit-filter", "certify", "explore", "figures", "sweep", "generate", "warm-up", "demo")
 SWEEPS = ("sweep table", "sweep contorsion", "sweep propositions")
 #: Commands, and the exit status of what `printed_columns` has them find.
 COMMANDS: dict[tuple[str, ...], int] = {
@@ -24,6 +24,7 @@ COMMANDS: dict[tuple[str, ...], int] = {
     ("verify", ARM, "--json", "DIR/r.json"): 1,
     ("audit", ARM): 1,
     ("audit", "--joints", "spherical-zyx", "universal", "--json", "DIR/a.json"): 1,
+    ("certify", ARM, "--seconds", "3", "--json", "DIR/c.json"): 0,
     ("explore", "--output", "DIR"): 0,
     ("figures", "DIR"): 0,
     ("generate", ARM, "--functions", "coriolis_matrix", "--out", "DIR/c"): 0,

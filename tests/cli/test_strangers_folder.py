@@ -26,6 +26,7 @@ COMMANDS = {
     "verify": "verify r.urdf --samples 1",
     "audit": "audit r.urdf --library pinocchio --samples 1",
     "audit of joints": "audit --joints revolute --library pinocchio --samples 1",
+    "certify": "certify r.urdf --seconds 1",
     "generate": "generate r.urdf --functions gravity --out OUT/c",
     "sweep": "sweep table r.urdf --rows 4 --workers 1 --quantity gravity --output OUT/s.zarr",
     "figures": "figures OUT/figures",
