@@ -141,7 +141,7 @@ class _BoxSearch:
         return 1.0 if np.isinf(top) else float((top - self.lower) / abs(top)) if top else np.inf
 
     def interval(self, unit: str, reached: str) -> Interval:
-        """What is known."""
+        """The ends that are known."""
         posture = None if self.best is None else self.postures.configurations(self.best[None])[0]
         error = self.quantity.error
         return Interval(self.lower - error, self.top + error, unit, posture, self.boxes, reached)

@@ -224,7 +224,7 @@ def _sizes(**given: float | None) -> tuple[float, ...]:
 def _searches(
     quantities: Quantities, frame: str | None, moving: tuple[float, ...] | None
 ) -> tuple[dict[str, Search], dict[str, str]]:
-    """What is computed of a robot, and why some is not."""
+    """Searches by the names of constants, and the reasons why some have none."""
     robot = quantities.postures.robot
     inertia, force = _units(robot)
 
