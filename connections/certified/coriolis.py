@@ -350,8 +350,8 @@ class _SymbolSearch:
     heap: list[tuple[float, int, _Box]] = field(default_factory=list)
     gauges: list[Gauge] = field(default_factory=list)
     boxes: int = 0
+    deadline: float = np.inf
     closed: float = 0.0  # the largest bound of boxes that need no cut
-    last: np.ndarray | None = None
 
     def __post_init__(self) -> None:
         postures, axes = self.limb.symbols.postures, self.limb.axes
@@ -370,6 +370,7 @@ class _SymbolSearch:
 
     def run(self, deadline: float, ticks: Callable[[float], Any]) -> str:
         """Cut boxes until none is left that matters, or the time is over; the reason why it stopped."""
+        self.deadline = deadline
         self.begin()
         while self.heap and -self.heap[0][0] > self.enough:
             if time.monotonic() > deadline:
@@ -479,7 +480,7 @@ class _SymbolSearch:
                 if attained(worst[None], 2, 12)[0][0] > enough:
                     break  # no gauge helps: the box has to be cut
             gauge = known[tried] if tried < len(known) else self.new_gauge(worst, enough)
-            if gauge is None:
+            if gauge is None or (tried and time.monotonic() > self.deadline):
                 break
             above[live] = np.minimum(above[live], gauge.bounds(rows[live], enough))
             live = live[above[live] > enough]
@@ -490,7 +491,7 @@ class _SymbolSearch:
     def new_gauge(self, tensor: np.ndarray, enough: float) -> Gauge | None:
         """A gauge that bounds a tensor (n, n, n) by `enough`; None if none was found."""
         known = self.gauges[-1].N if self.gauges else None
-        gauge, size = best_gauge(tensor, enough, known)
+        gauge, size = best_gauge(tensor, enough, known, self.deadline)
         if gauge is None or size > enough:
             return None
         self.gauges = [*self.gauges[1 - 4 * _GAUGES :], gauge]

@@ -18,6 +18,7 @@ and F. M. Spedalieri, Phys. Rev. A 69, 022308 (2004).
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -195,13 +196,14 @@ class Gauge:
 
 
 def best_gauge(
-    T: np.ndarray, enough: float, starting: np.ndarray | None = None
+    T: np.ndarray, enough: float, starting: np.ndarray | None = None, deadline: float = np.inf
 ) -> tuple[Gauge | None, float]:
     """A gauge for the tensor T (n_1, n_2, n_3) and a proved upper end of its norm.
 
     min lambda_max(T^T T + N), smoothed by t log tr exp(. / t) with ever smaller t, until the root is at most
     `enough`. `starting` is the N of another gauge, of a tensor nearby. The gauge has P = 1 - N / c^2, c the
-    larger of `enough` and a little more than the end; None if rounding leaves no definite P.
+    larger of `enough` and a little more than the end; None if rounding leaves no definite P. The search ends
+    at the deadline, a time of `time.monotonic`.
     """
     _, n_2, n_3 = T.shape
     flat = T.reshape(len(T), -1)
@@ -215,7 +217,7 @@ def best_gauge(
             N, upper, first = other, now, 1
     least, last = N, [np.inf]
     for temperature in _TEMPERATURES[first:]:
-        if upper <= enough:
+        if upper <= enough or time.monotonic() > deadline:
             break
         t = temperature * scale
 
@@ -227,7 +229,7 @@ def best_gauge(
             return values[-1] + t * np.log(weights.sum()), _in_gauge(slope, n_2, n_3).ravel()
 
         def until_enough(_: np.ndarray) -> None:
-            if last[0] < enough**2 * (1.0 - _SLACK):
+            if last[0] < enough**2 * (1.0 - _SLACK) or time.monotonic() > deadline:
                 raise StopIteration
 
         options = {"maxiter": 60, "maxcor": 15}

@@ -9,6 +9,7 @@ from small_chains import chain, hinge, two_limbs
 from connections import certified
 from connections import multibody as mb
 from connections.certified.coriolis import Symbols
+from connections.certified.coriolis import _SymbolSearch as SymbolSearch
 from connections.certified.postures import Postures
 from connections.certified.trigonometric import (
     AMPLIFICATION,
@@ -117,6 +118,28 @@ def test_control_values(rng):
     assert np.cos(3 * 1.0) < (to_control(False, 0.9, 1.1) @ third).min()
 
 
+def test_a_box_before_the_lower_end_hides_its_bound(rng):
+    """The bound of a small box is above all samples in it, and near; with fewer control values, too."""
+    robot = chain(*(hinge(rng) for _ in range(4)), rng=rng)
+    centre = rng.uniform(-2.0, 2.0, 4)
+    symbols = Symbols.of(Postures.of(robot, (centre - 0.05, centre + 0.05)), "force_cross")
+    (limb,) = symbols.limbs()
+    search = SymbolSearch(limb, 1e-3, 0.02)
+    search.begin()
+    ((_, _, box),) = search.heap
+    corners = np.stack(np.meshgrid(*np.stack([box.low, box.high], 1), indexing="ij"), -1).reshape(-1, 3)
+    inside = rng.uniform(box.low, box.high, (300, 3))
+    found = attained(limb.at(np.concatenate([inside, corners])), 4, 40)[0].max()
+    near = SymbolSearch(limb, 0.999 * found, 0.02)
+    near.begin()
+    assert not near.heap and found <= near.closed <= 1.02 * found
+    rows = box.values.reshape(-1, 4, 4, 4)
+    thinned = SymbolSearch(limb, 400.0 * found, 0.02).thinned(box)
+    fewer = thinned.values.reshape(-1, 4, 4, 4)
+    assert len(fewer) == 1 and frobenius(rows - fewer).max() <= thinned.pad < found
+    assert attained(fewer)[0].max() < 0.99 * attained(rows)[0].max()  # the control: the distance counts
+
+
 def test_the_first_joint_moves_all_as_one(rng):
     """Symbols do not depend on a coordinate of the first joint; on each of the others they do."""
     for robot in (ROBOTS["hinges"](rng), ROBOTS["a base that floats"](rng), ROBOTS["a slide"](rng)):
@@ -130,12 +153,11 @@ def test_the_first_joint_moves_all_as_one(rng):
 
 def test_branches_add(rng):
     """Two limbs on a body: the bound holds for both together, and is not far from what is attained."""
-    robot = two_limbs()
-    for factor in FACTORS:
+    for factor, robot in zip(FACTORS, (two_limbs(), two_limbs(), two_limbs(0.01)), strict=True):
         found = certified.coriolis_bound(robot, body_factor=factor, rtol=0.05).interval
         q = np.stack([robot.random(rng) for _ in range(500)])
         sizes, _ = attained(mb.christoffel_symbols(robot, q, body_factor=factor), 3, 30)
-        assert sizes.max() <= found.upper <= 1.15 * found.lower
+        assert sizes.max() <= found.upper <= 1.5 * found.lower
 
 
 def test_members_by_their_contorsion(rng):

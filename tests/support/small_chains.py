@@ -30,10 +30,10 @@ def hinge(rng):
     return mb.Revolute(rng.standard_normal(3))
 
 
-def two_limbs():
-    """A trunk that floats, with a limb on each side."""
+def two_limbs(trunk=3.0):
+    """A trunk (kg) that floats, with a limb on each side."""
     mechanism = mb.Mechanism()
-    mechanism.add_body("trunk", 3.0, inertia=0.1 * np.eye(3))
+    mechanism.add_body("trunk", trunk, inertia=0.1 * np.eye(3))
     mechanism.add_joint("base", "world", "trunk", mb.Free())
     for side in (-1.0, 1.0):
         placement = np.eye(4)
