@@ -75,7 +75,7 @@ class Logarithms:
     length: float
     """The length up to which was searched."""
     rays: int
-    """The number of directions in which geodesics left q0."""
+    """The number of even directions in which geodesics left q0; in two dimensions, more left between them."""
     images: int
     """The number of images of q1, by whole periods, at which lines were aimed."""
 
@@ -136,11 +136,12 @@ def logarithms(
 ) -> Logarithms:
     """The geodesics from q0 to q1 that are not longer than `length`, as many as are found.
 
-    Geodesics leave q0 in all directions; where one comes near q1, Newton's method leads it there. One that
-    is met by no ray is not found; more rays find more. Geodesics may pass conjugate points. If q1 itself is
-    conjugate to q0, infinitely many may lead there, of which some are found, or none. Where the frame has
-    periods, geodesics may end at any image of q1, and lines to the nearest images are guesses, too; an angle
-    without a period is taken as it is.
+    Geodesics leave q0 in all directions; where one is as near to q1 as to the next of them, Newton's method
+    leads it there. In two dimensions, the angles between those that may have q1 between them are halved, four
+    times. One that is met by no ray is not found; more rays find more. Geodesics may pass conjugate points.
+    If q1 itself is conjugate to q0, infinitely many may lead there, of which some are found, or none. Where
+    the frame has periods, geodesics may end at any image of q1, and lines to the nearest images are guesses,
+    too; an angle without a period is taken as it is.
 
     Parameters
     ----------

@@ -20,11 +20,13 @@ from connections.affine.logarithms.shooting import ROUGH, Shooting, on
 _TIMES = np.linspace(0.0, 1.0, 65)  # at which rays are compared with q1
 _BEYOND = 1.05  # radius of the fan over the length of the longest straight line
 _APART = 0.3  # guesses that differ by less, relative to the longer one, count as one
+_SLACK = 1.5  # times the distance to the next ray: q1 may be between them, in a cell that is not quite flat
+_WIDE = 0.5  # times half a piece of a ray: rays that are farther apart have others put between them
+_HALVINGS = 4  # of the angle between two rays between which q1 may be, in two dimensions
+_ONE_OF_ALL = 1e-3  # as `_APART`, where all geodesics are sought, relative to the longest
 
 
-def by_fan(
-    chords: Chords, pairs: np.ndarray, rays: int, most: int | None, length: float = 0.0
-) -> tuple[np.ndarray, np.ndarray]:
+def by_fan(chords: Chords, pairs: np.ndarray, rays: int, most: int) -> tuple[np.ndarray, np.ndarray]:
     """Initial velocities of geodesics that pass near q1.
 
     Parameters
@@ -32,8 +34,7 @@ def by_fan(
     chords : the pairs of points.
     pairs : (p,) indices of the pairs that are searched.
     rays : number of directions.
-    most : the largest number of guesses for one pair; None for all.
-    length : the least radius of the fans, if it is longer than the straight lines.
+    most : the largest number of guesses for one pair.
 
     Returns
     -------
@@ -41,20 +42,55 @@ def by_fan(
     """
     _, first, group = np.unique(chords.start.q[pairs], axis=0, return_index=True, return_inverse=True)
     group = group.reshape(-1)
-    radius = np.full(len(first), length)
+    radius = np.zeros(len(first))
     np.maximum.at(radius, group, chords.length[pairs])
     fans = _BEYOND * radius[:, None, None] * directions(chords.shooting.n, rays)
     own = _BEYOND * chords.velocity[pairs]
     sources = np.concatenate([np.repeat(pairs[first], fans.shape[1]), pairs])
     velocities = np.concatenate([fans.reshape(-1, own.shape[1]), own])
-    paths = _paths(chords, sources, velocities)
-    grams = chords.shooting.mapped(_gram_of_rates_at, paths.reshape(-1, paths.shape[2]))
-    grams = grams.reshape(*paths.shape, -1)
+    paths, grams = _measured_paths(chords, sources, velocities)
     found = []
     for index, (pair, here) in enumerate(zip(pairs, group, strict=True)):
         rays_of_pair = np.append(here * fans.shape[1] + np.arange(fans.shape[1]), index - len(pairs))
         found.append(_nearest(chords, pair, *(a[rays_of_pair] for a in (velocities, paths, grams)))[:most])
     return np.repeat(pairs, [len(w) for w in found]), np.concatenate(found)
+
+
+def in_cells(chords: Chords, rays: int, radius: float) -> np.ndarray:
+    """Initial velocities (c, n) of rays that end where q1 of the first pair may be between them and the next.
+
+    That is so where a ray's point nearest to q1 is not farther from it than from the next rays' points. Two
+    geodesics have different guesses, however near to each other they leave. In two dimensions the angles
+    between such rays are halved, several times, because rays part where geodesics diverge.
+
+    Parameters
+    ----------
+    rays : number of even directions. radius : the length of the rays.
+    """
+    n, radius = chords.shooting.n, _BEYOND * radius
+    first, unit = np.zeros(rays, dtype=int), directions(n, rays)
+    paths, grams = _measured_paths(chords, first[: len(unit)], radius * unit)
+    if n != 2:
+        rows, times, _ = _near_points(chords, paths, grams, _neighbours(n, rays))
+        return _distinct(radius * unit[rows] * _TIMES[times, None], radius)
+    angle = 2.0 * np.pi * np.arange(rays) / rays
+    for left in reversed(range(_HALVINGS + 1)):
+        place = np.arange(len(angle))
+        beside = np.stack([np.roll(place, 1), np.roll(place, -1)], axis=1)
+        rows, times, wide = _near_points(chords, paths, grams, beside)
+        if not left or not wide.any():
+            break
+        near = np.zeros(len(angle), dtype=bool)
+        near[rows[wide]] = True
+        open_ = np.flatnonzero(near | np.roll(near, -1))
+        halves = angle[open_] + np.diff(angle, append=angle[0] + 2.0 * np.pi)[open_] / 2.0
+        unit = np.stack([np.cos(halves), np.sin(halves)], axis=1)
+        added = _measured_paths(chords, np.zeros(len(halves), dtype=int), radius * unit)
+        order = np.argsort(np.append(angle, halves))
+        angle = np.append(angle, halves)[order]
+        paths, grams = (np.concatenate(both)[order] for both in zip((paths, grams), added, strict=True))
+    unit = np.stack([np.cos(angle[rows]), np.sin(angle[rows])], axis=1)
+    return _distinct(radius * unit * _TIMES[times, None], radius)
 
 
 @cache
@@ -111,16 +147,66 @@ def _paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> np.ndarray:
     return points
 
 
-def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:
-    """Velocities of the rays w (r, n), scaled to end at the ray's point nearest to q1; the nearest first."""
+def _measured_paths(chords: Chords, pairs: np.ndarray, w: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`_paths`, and the Gram matrices of rates qdot there, (c, 65, nq, nq)."""
+    paths = _paths(chords, pairs, w)
+    grams = chords.shooting.mapped(_gram_of_rates_at, paths.reshape(-1, paths.shape[2]))
+    return paths, grams.reshape(*paths.shape, paths.shape[2])
+
+
+def _neighbours(n: int, count: int) -> np.ndarray:
+    """The 2 n directions next to each of `directions`, (count, k); none on a line."""
+    from scipy.spatial import KDTree
+
+    unit = directions(n, count)
+    found = KDTree(unit).query(unit, min(2 * n + 1, len(unit)))[1] if n > 1 else np.arange(len(unit))
+    beside: np.ndarray = np.asarray(found).reshape(len(unit), -1)[:, 1:]
+    return beside
+
+
+def _near_points(
+    chords: Chords, paths: np.ndarray, grams: np.ndarray, beside: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Points that are as near to q1 as to the rays `beside` (r, k).
+
+    (c,) each: which ray, the place in `_TIMES`, and whether the next ray is far for the length of a piece.
+    """
+    rays, times, miss = _minima(chords, 0, paths, grams)
+    here = paths[rays, times][:, None]
+    across = paths[beside[rays], times[:, None]] - here
+    along = 0.5 * (here - paths[rays, times - 1][:, None])
+    gaps = np.concatenate([across, along], axis=1)
+    lengths = np.sqrt(np.einsum("cka,cab,ckb->ck", gaps, grams[rays, times], gaps))
+    across, along = lengths[:, :-1].max(axis=1, initial=0.0), lengths[:, -1]
+    near = ~(miss > _SLACK * np.hypot(across, along))  # also beside a ray that has ended
+    return rays[near], times[near], ~(across < _WIDE * along)[near]
+
+
+def _distinct(w: np.ndarray, radius: float) -> np.ndarray:
+    """Velocities (c, n), one of each cell of the size `_ONE_OF_ALL` of the radius."""
+    first = np.unique(np.round(w / (_ONE_OF_ALL * radius)), axis=0, return_index=True)[1]
+    distinct: np.ndarray = w[first]
+    return distinct
+
+
+def _minima(
+    chords: Chords, pair: int, paths: np.ndarray, grams: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where rays are nearest to q1: which ray, the place in `_TIMES`, and the distance; (c,) each."""
     measures = (array[pair] for array in chords.end[:4])
     miss = chords.shooting.compiled(_misses_at)(paths, grams, *measures)
     miss = np.nan_to_num(np.asarray(miss), nan=np.inf)
     after = np.pad(miss[:, 2:], ((0, 0), (0, 1)), constant_values=np.inf)
     here = miss[:, 1:]
     rays, times = np.nonzero((here <= miss[:, :-1]) & (here <= after) & np.isfinite(here))
-    order = np.argsort(here[rays, times])
-    velocity = (w[rays] * _TIMES[times + 1, None])[order]
+    return rays, times + 1, here[rays, times]
+
+
+def _nearest(chords: Chords, pair: int, w: np.ndarray, paths: np.ndarray, grams: np.ndarray) -> np.ndarray:
+    """Velocities of the rays w (r, n), scaled to end at the ray's point nearest to q1; the nearest first."""
+    rays, times, miss = _minima(chords, pair, paths, grams)
+    order = np.argsort(miss)
+    velocity: np.ndarray = (w[rays] * _TIMES[times, None])[order]
     size, chosen = np.linalg.norm(velocity, axis=1), []
     free = np.ones(len(size), dtype=bool)
     while free.any():

@@ -22,7 +22,7 @@ from connections.affine.logarithms.broken import SENSITIVE, Broken, by_pieces
 from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import free_of_conjugate_points
 from connections.affine.logarithms.misses import gap_at, position_blur
-from connections.affine.logarithms.ray_guesses import by_fan
+from connections.affine.logarithms.ray_guesses import by_fan, in_cells
 from connections.affine.logarithms.relaxation import Curves, by_relaxation
 from connections.affine.logarithms.shooting import LOOSE, MIDDLE, ROUGH, TIGHT, Ground, Shooting, Shots, on
 from connections.affine.periods import require_periodic
@@ -31,7 +31,10 @@ from connections.checks import ConvergenceError
 LOG_TOLERANCE = 1e-10  # miss at q1, relative to the geodesic's length
 BLURRED = 1e-6  # the largest round-off of a point that is allowed beside it, the same
 _NEAR = 1e-3  # the same, at which the search with loose tolerances ends
-_ONE = 0.01  # velocities that differ by less, relative to their size, belong to one geodesic
+_ONE, _ONE_OF_ALL = (
+    0.01,
+    1e-3,
+)  # velocities that differ by less, relative to their size, belong to one geodesic
 _NEWTON_STEPS, _TIGHT_STEPS = 12, 12
 _LONG = 10.0  # times the miss: longer steps of Newton's method are next to a conjugate point
 _LAST = 1e-6  # relative to the velocity: the effect of a shorter last step need not be looked at
@@ -247,10 +250,9 @@ class _Search:
         radii = [length]
         while radii[-1] > 2.0 * self.chords.length[0] and len(radii) < _RADII:
             radii.append(0.5 * radii[-1])  # nearer points of the rays are compared with q1
-        parts = [by_fan(self.chords, np.zeros(1, dtype=int), rays, None, radius) for radius in radii]
-        lines = self._lines_to_images(length)
-        parts.append((np.zeros(len(lines), dtype=int), lines))
-        guesses = _Guesses(*(np.concatenate(part) for part in zip(*parts, strict=True)))
+        parts = [in_cells(self.chords, rays, radius) for radius in radii]
+        w = np.concatenate([*parts, self.chords.velocity, self._lines_to_images(length)])
+        guesses = _Guesses(np.zeros(len(w), dtype=int), w)
         guesses = guesses[self._newton(guesses, self.end.take(guesses.pair), every=True)]
         exact, blur, arrived, _, inside = self._exact(guesses)
         order = np.flatnonzero(arrived & inside & (exact.length <= length))
@@ -374,7 +376,7 @@ class _Search:
         """
         pair, w, step = guesses.pair, guesses.w, np.zeros_like(guesses.w)
         miss, damping, near = np.full(len(w), np.inf), np.ones(len(w)), np.zeros(len(w), dtype=bool)
-        todo = np.arange(len(w))
+        todo, one = np.arange(len(w)), _ONE_OF_ALL if every else _ONE
         for _ in range(_NEWTON_STEPS):
             if not len(todo):
                 break
@@ -388,11 +390,11 @@ class _Search:
             damping[todo[~better]] /= 3.0
             near = miss <= _NEAR * np.linalg.norm(w, axis=1)
             alive = np.isfinite(miss) & (damping > 0.03) & ~near
-            alive &= ~_follow(pair, w, miss)
+            alive &= ~_follow(pair, w, miss, one)
             if not every:
                 alive &= ~_is_longer(pair, w, step, near)
             todo = todo[alive[todo]]
-        arrived: np.ndarray = near & ~_follow(pair, w, miss)
+        arrived: np.ndarray = near & ~_follow(pair, w, miss, one)
         return arrived
 
     def _followed(self, curves: Curves) -> _Guesses:
@@ -463,10 +465,10 @@ def _chord_at(shooting: Shooting, q0: jax.Array, q1: jax.Array) -> jax.Array:
     return shooting.nabla.chord_at(q0, q1)
 
 
-def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray) -> np.ndarray:
-    """Which velocities (c, n) are next to one of the same pair that has a smaller miss."""
+def _follow(pair: np.ndarray, w: np.ndarray, miss: np.ndarray, one: float) -> np.ndarray:
+    """Which velocities (c, n) are next to one of the same pair with a smaller miss; `one` is relative."""
     gap, size = np.linalg.norm(w[:, None] - w, axis=2), np.linalg.norm(w, axis=1)
-    behind: np.ndarray = ((pair[:, None] == pair) & (gap <= _ONE * size) & (miss[:, None] > miss)).any(axis=1)
+    behind: np.ndarray = ((pair[:, None] == pair) & (gap <= one * size) & (miss[:, None] > miss)).any(axis=1)
     return behind
 
 

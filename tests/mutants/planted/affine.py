@@ -470,6 +470,14 @@ MUTANTS = (
         "points next to a conjugate point are refused, or have a velocity that is not corrected to the end",
     ),
     Mutant(
+        "geodesics-that-leave-together-are-one",
+        "affine/logarithms/ray_guesses.py",
+        "near = ~(miss > _SLACK * np.hypot(across, along))",
+        "near = ~(miss > 0.05 * np.hypot(across, along))",
+        ("affine/test_many_geodesics.py::test_no_geodesic_of_an_embedded_torus_is_missed",),
+        "q1 between two rays is not seen unless one of them passes very close to it",
+    ),
+    Mutant(
         "radius-of-one-mean-twice-as-large",
         "affine/means.py",
         "return None if shortest is None else (0.0, 0.5 * shortest)",
