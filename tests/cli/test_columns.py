@@ -13,7 +13,18 @@ import pytest
 from robots import robot_path
 
 ARM = str(robot_path("ur5"))
-NAMES = ("verify", "audit", "audit-filter", "certify", "explore", "figures", "sweep", "generate", "warm-up", "demo")
+NAMES = (
+    "verify",
+    "audit",
+    "audit-filter",
+    "certify",
+    "explore",
+    "figures",
+    "sweep",
+    "generate",
+    "warm-up",
+    "demo",
+)
 SWEEPS = ("sweep table", "sweep contorsion", "sweep propositions")
 #: Commands, and the exit status of what `printed_columns` has them find.
 COMMANDS: dict[tuple[str, ...], int] = {

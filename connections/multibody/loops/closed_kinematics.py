@@ -265,7 +265,7 @@ class ClosedKinematics(Coordinates):
         least = min(_COMFORTABLE, 0.5 * self._least_sine(derivative(self.reference)))
         for halvings in range(20):
             line = home + (far - home) * 0.5**halvings
-            q = np.where(closed, np.asarray(self.joint_frame.project_at(in_jax(line))), drawn)
+            q: np.ndarray = np.where(closed, np.asarray(self.joint_frame.project_at(in_jax(line))), drawn)
             q_s = follow(q)
             if np.isfinite(q_s).all() and self._least_sine(derivative(q_s)) > least:
                 return q
