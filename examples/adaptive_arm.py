@@ -19,7 +19,7 @@ import numpy as np
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control import AdaptiveController, UnknownInertia, with_payload
+from connections.control import AdaptiveController, UnknownInertia, prepare, with_payload
 from connections.control.tracking_example import zero_crossings
 
 HAND = "panda_link7"
@@ -80,6 +80,7 @@ def simulate(plant, controller, horizon, adapt=True, rtol=1e-9):
         return np.concatenate([v, acceleration, adapt * learning, [(v - v_r) @ (K_D * (v - v_r))]])
 
     times = np.arange(int(horizon * RATE) + 1) / RATE
+    prepare(rates, 0.0, start)  # no call in the loop waits for a compilation
     solution = solve_ivp(
         rates, (0.0, horizon), start, t_eval=times, method="LSODA", rtol=rtol, atol=rtol / 10
     )

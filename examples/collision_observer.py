@@ -23,7 +23,7 @@ from adaptive_arm import HAND, K_D, MIDDLE, panda, reference
 from scipy.integrate import solve_ivp
 
 from connections import multibody as mb
-from connections.control import MomentumObserver, PassivityController, with_payload
+from connections.control import MomentumObserver, PassivityController, prepare, with_payload
 
 # %%
 # The push is half a sine in time, at one point of one link. The arm and its motion are those of the example
@@ -77,6 +77,7 @@ def simulate(plant, controller, observers, force):
 
     times, still = np.arange(int(HORIZON * RATE) + 1) / RATE, np.zeros(n)
     start = np.concatenate([MIDDLE, still, still, *(o.momentum(MIDDLE, still) for o in observers)])
+    prepare(rates, 0.0, start)  # no call in the loop waits for a compilation
     solution = solve_ivp(
         rates, (0.0, HORIZON), start, t_eval=times, method="LSODA", rtol=1e-10, atol=1e-11, max_step=0.01
     )

@@ -144,6 +144,7 @@ for one, other in zip(ours, stiffness_and_damping(arm.connection, traced, q, v),
 def motion(torque, away):
     """q and v of the motion from a start that is off by 0.05 rad and `away`."""
     q_d, v_d, _ = reference(0.0)
+    control.prepare(torque, 0.0, q_d, v_d)  # no call in the loop waits for a compilation
     found = plant.simulate(torque, q_d + 0.05 + away[0], v_d + away[1], DURATION)
     return found.q[steps], found.v[steps]
 

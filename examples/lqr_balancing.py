@@ -132,6 +132,7 @@ def simulate(task, law, scale=1.0, samples=400):
     q0 = mb.displace(model, law.q, scale * task.start[:n])
     times = np.linspace(0.0, task.horizon, samples)
     start = np.concatenate([q0, scale * task.start[n:], [0.0]])
+    control.prepare(rates, 0.0, start)  # no call in the loop waits for a compilation
     found = solve_ivp(rates, times[[0, -1]], start, "DOP853", times, rtol=1e-8, atol=1e-9)
     assert found.success, found.message
     q, v = np.array([project(y) for y in found.y[: model.nq].T]), found.y[model.nq : -1].T

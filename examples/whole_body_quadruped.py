@@ -118,6 +118,7 @@ class Law:
         self.controller = control.WholeBodyController(
             robot, tasks, contacts, coriolis=coriolis, contact_damping=30.0
         )
+        control.prepare(self.controller, start, still, goals)  # no call in the loop waits for a compilation
         self.balance, self.last, self.missing, self.seen = balance, None, 0, []
 
     def __call__(self, t, q, v):

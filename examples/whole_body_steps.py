@@ -111,6 +111,7 @@ class Law:
     def __init__(self, coriolis, script):
         make = control.WholeBodyController
         self.controller = make(robot, tasks, contacts, coriolis=coriolis, contact_damping=30.0, give_way=True)
+        control.prepare(self.controller, start, still, REST)  # no call in the loop waits for a compilation
         self.script, self.last = script, None
 
     def __call__(self, t, q, v):

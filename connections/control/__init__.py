@@ -35,6 +35,7 @@ from connections.control.linear.stabilizability import require_stabilizable
 from connections.control.plants.mujoco import MuJoCoPlant, Push
 from connections.control.plants.mujoco_robots import MuJoCoRobot, SeriesElastic
 from connections.control.plants.shapes import BoxShape, SphereShape
+from connections.control.preparing import prepare
 from connections.control.splines.minimum_effort import minimum_effort_curve
 from connections.control.whole_body.controller import WholeBodyController
 from connections.control.whole_body.task import RobotTask, Target
@@ -87,6 +88,7 @@ __all__ = [
     "identify",
     "lqr",
     "minimum_effort_curve",
+    "prepare",
     "reachable_directions",
     "require_stabilizable",
     "state_names",

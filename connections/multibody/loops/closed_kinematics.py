@@ -260,7 +260,7 @@ class ClosedKinematics(Coordinates):
             return drawn
         units = coordinate_units(self.spanning, self.clusters.of_body, self.clusters.sizes)
         drawn = np.where(closed, units[self.q_columns], 1.0) * drawn
-        home = self.reference[self.q_columns]
+        home: np.ndarray = self.reference[self.q_columns]
         far = np.asarray(self.joint_frame.align_at(in_jax(drawn), in_jax(home)))
         least = min(_COMFORTABLE, 0.5 * self._least_sine(derivative(self.reference)))
         for halvings in range(20):
