@@ -197,6 +197,7 @@ def constants(
                 found[name] = search(rtol, left)
             except ModelError as error:  # what k_C needs besides
                 reasons[name] = str(error)
+                continue
             if name == "lambda_max":
                 found["energy"] = _times(0.5, found[name])
             if name == "k_C:christoffel" and "least" in families and not robot.kinematics.quaternions:

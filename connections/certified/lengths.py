@@ -67,6 +67,18 @@ class Lengths:
         """The lengths of all paths."""
         return _lengths(postures)
 
+    def limbs(self, components: np.ndarray, depends: np.ndarray) -> tuple[tuple[int, ...], ...]:
+        """Indices (of 0 .. m - 1) of coordinates that carry no body together with those of another limb."""
+        found: list[tuple[set[int], np.ndarray]] = []
+        for i in np.flatnonzero(depends):
+            limb, bodies = {int(i)}, self.carries[:, components[i]]
+            apart = [(other, moved) for other, moved in found if not (moved & bodies).any()]
+            for other, moved in found:
+                if (moved & bodies).any():
+                    limb, bodies = limb | other, bodies | moved
+            found = [*apart, (limb, bodies)]
+        return tuple(tuple(sorted(limb)) for limb, _ in found)
+
     def mass_matrix(self) -> np.ndarray:
         """(n, n) sup |H_kl| of what bodies contribute, armature left out."""
         both = self.turns[:, None] & self.turns

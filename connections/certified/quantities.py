@@ -47,7 +47,7 @@ class Quantities:
         bends = self.lengths.bends_of_mass_matrix(self.postures.components)
         error = rounding.of_mass_matrix(self.lengths, robot.kinematics.tree.armature)
         depends = np.asarray(bends.any(axis=(1, 2)))
-        return Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error)
+        return self._summed(Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error))
 
     def gravity(self) -> Quantity:
         """|g|; of a base that floats or is on a ball joint, for every direction of gravity in it."""
@@ -56,15 +56,14 @@ class Quantities:
         bends = size * self.lengths.bends_of_gravity(components)
         depends, error = self.lengths.gravity_depends(components), rounding.of_gravity(self.lengths, size)
         if not robot.kinematics.quaternions:
-            return Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error)
+            return self._summed(Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error))
         along = [dataclasses.replace(robot, gravity=tuple(size * axis)) for axis in np.eye(3)]
-        return Quantity(
-            lambda q: np.stack([mb.gravity(one, q) for one in along], axis=-1),
-            np.repeat(bends[..., None], 3, axis=-1),
-            Spectral(),
-            depends,
-            2.0 * error,
-        )
+
+        def directions(q: np.ndarray) -> np.ndarray:
+            return np.stack([mb.gravity(one, q) for one in along], axis=1)
+
+        bends = np.repeat(bends[:, None], 3, axis=1)
+        return self._summed(Quantity(directions, bends, Spectral(), depends, 2.0 * error))
 
     def gravity_slope(self) -> Quantity:
         """|dg/dq|, of robots with v = qdot."""
@@ -80,7 +79,7 @@ class Quantities:
         slides = ~self.lengths.turns[components] & self.lengths.gravity_depends(components)
         depends = slides | bends.any(axis=(1, 2))
         error = rounding.of_gravity(self.lengths, size)
-        return Quantity(slope, bends, Symmetric(True), depends, error)
+        return self._summed(Quantity(slope, bends, Symmetric(True), depends, error))
 
     def slope(self) -> Quantity:
         """The Frobenius norm of dH/dq along a unit vector, a Lipschitz constant of H over the box."""
@@ -94,7 +93,8 @@ class Quantities:
         bends = self.lengths.bends_of_slope(components)
         depends = self.largest().depends
         error = 8.0 * n * self.largest().error
-        return Quantity(slope, bends.reshape(len(bends), len(bends), n * n), Spectral(), depends, error)
+        bends = bends.reshape(len(bends), len(bends), n * n)
+        return self._summed(Quantity(slope, bends, Spectral(), depends, error))
 
     def torque(self, component: int, speed: float, acceleration: float) -> Quantity:
         """|tau_i| of inverse dynamics for |v| <= speed, |vdot| <= acceleration; of robots with v = qdot."""
@@ -115,7 +115,7 @@ class Quantities:
         bends = np.concatenate([weight, row, product.reshape(len(components), n * n)], axis=1)
         error = self.gravity().error + self.largest().error * (acceleration + 8.0 * n * speed**2)
         depends = self.largest().depends | self.gravity().depends
-        return Quantity(parts, bends, Torque(n, speed, acceleration), depends, error)
+        return self._summed(Quantity(parts, bends, Torque(n, speed, acceleration), depends, error))
 
     def reach(self, frame: str) -> Quantity:
         """The distance of a frame's origin from that of the world, or of the base that floats, m."""
@@ -131,6 +131,11 @@ class Quantities:
             carried & (bends.any(axis=1) | ~self.lengths.turns[components]),
             rounding.of_point(far + float(np.abs(self.postures.kinematics.placements[:, :3, 3]).sum())),
         )
+
+    def _summed(self, quantity: Quantity) -> Quantity:
+        """The quantity, which is a sum over bodies, with its limbs."""
+        limbs = self.lengths.limbs(self.postures.components, quantity.depends)
+        return dataclasses.replace(quantity, limbs=limbs)
 
     @property
     def _size_of_gravity(self) -> float:
