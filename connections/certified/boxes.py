@@ -150,7 +150,8 @@ class _BoxSearch:
         """The ends that are known."""
         posture = None if self.best is None else self.postures.configurations(self.best[None])[0]
         error = self.quantity.error
-        return Interval(self.lower - error, self.top + error, unit, posture, self.boxes, reached)
+        lower = max(self.lower - error, 0.0) if self.quantity.norm.grows else self.lower - error
+        return Interval(lower, self.top + error, unit, posture, self.boxes, reached)
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """F at points (P, m)."""

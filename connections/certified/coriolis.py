@@ -265,7 +265,7 @@ class Symbols:
                 raise ModelError(
                     f"component {self.postures.components[i]} of v is a slide without limits: C has no bound"
                 )
-        return np.where(np.isfinite(low) & np.isfinite(high), (low + high) / 2.0, 0.0)
+        return self.postures.held(np.zeros(len(low), dtype=bool)).lower
 
     def interval(self, best: Peaks, top: float, boxes: int, reached: str) -> Interval:
         """The interval of k_C, with the round-off of the samples."""
