@@ -51,6 +51,7 @@ from connections.checks import ModelError, SymmetryError, as_array, as_number, r
 
 LARGEST = 3 * 10**7  # numbers of an array of control values
 _TRIED, _KEPT = 1500, 10  # postures of which the best are climbed from
+_REMEMBERED = 2**19  # numbers of an array that a box keeps
 _GAUGES = 6  # most recent ones that a box tries before it asks for a new one
 _NEW_GAUGES = 10  # of a box
 _OPERATIONS = 96  # of a joint, for one symbol: three rotations of a composite inertia
@@ -335,9 +336,11 @@ class _Box:
 
     low: np.ndarray
     high: np.ndarray
-    values: np.ndarray
+    values: np.ndarray  # empty: too large to be kept, and computed again
     pad: float
     worst: tuple[int, ...] | None = None  # of the control values
+    means: tuple[int, ...] = ()  # axes of whole turns that were replaced by their means
+    of_means: float = 0.0  # what this has added to `pad`
 
 
 @dataclass(eq=False)
@@ -376,6 +379,7 @@ class _SymbolSearch:
             if time.monotonic() > deadline:
                 return "time"
             _, _, box = heapq.heappop(self.heap)
+            box = self.remembered(box)
             axis = self.steepest(box)
             if axis is None:
                 self.closed = max(self.closed, self.bound(box)[0])
@@ -401,6 +405,7 @@ class _SymbolSearch:
             sample = values.reshape(-1, self.n, self.n, self.n)
             sample = sample[np.argsort(-frobenius(sample))[:20]]
             self.lower = max(self.lower, float(attained(sample, 4, 30)[0].max()) * (1.0 - 1e-12))
+        self.places, self.samples = places, values
         # Of control values: of samples, which a matrix along each axis makes larger, and of its products.
         largest = float(frobenius(_rows(values, self.n)).max())
         self.error = AMPLIFICATION ** len(counts) * (
@@ -413,6 +418,10 @@ class _SymbolSearch:
 
     def spread_out(self, box: _Box, left: list[int]) -> None:
         """Cut the axes `left`, whose values are still samples of whole turns, unless they are negligible."""
+        if time.monotonic() > self.deadline:  # what is known without a cut
+            largest = float(frobenius(_rows(box.values, self.n)).max()) * LEBESGUE ** len(left)
+            self.closed = max(self.closed, largest + box.pad + self.error)
+            return
         means = box.values
         pad = 0.0
         for axis in left:
@@ -422,7 +431,7 @@ class _SymbolSearch:
             if self.slides[axis] or pad > self.budget * len(left):
                 break
         else:
-            self.push(_Box(box.low, box.high, means, box.pad + pad))
+            self.push(_Box(box.low, box.high, means, pad, means=tuple(left), of_means=pad))
             return
         axis = left[0]
         for a, b in cells(bool(self.slides[axis]), self.low[axis], self.high[axis]):
@@ -438,14 +447,26 @@ class _SymbolSearch:
 
     def push(self, box: _Box) -> None:
         """Bound a box, and keep it if it has to be cut."""
-        box = self.thinned(box)
-        bound, worst = self.bound(box)
+        thinned = self.thinned(box)
+        bound, worst = self.bound(thinned)
         self.boxes += 1
-        box = replace(box, worst=worst)
         if bound > self.enough:
-            heapq.heappush(self.heap, (-bound, self.boxes, box))
+            kept = thinned if thinned.values.size <= _REMEMBERED else replace(box, values=np.zeros(0))
+            heapq.heappush(self.heap, (-bound, self.boxes, replace(kept, worst=worst)))
         else:
             self.closed = max(self.closed, bound)
+
+    def remembered(self, box: _Box) -> _Box:
+        """The box with its control values."""
+        if box.values.size:
+            return box
+        values = self.samples
+        for axis in box.means:
+            values = values.mean(axis=axis, keepdims=True)
+        for axis in set(range(len(self.low))) - set(box.means):
+            ends = box.low[axis], box.high[axis]
+            values = along(to_control(bool(self.slides[axis]), *ends, self.places[axis]), values, axis)
+        return self.thinned(replace(box, values=values, pad=box.of_means))
 
     def thinned(self, box: _Box) -> _Box:
         """The box with fewer control values along axes where all are close to the middle one, or a line."""
@@ -464,7 +485,7 @@ class _SymbolSearch:
                 if far <= self.budget:
                     values, pad = ends, pad + far
                     break
-        return _Box(box.low, box.high, values, pad)
+        return replace(box, values=values, pad=pad)
 
     def bound(self, box: _Box) -> tuple[float, tuple[int, ...]]:
         """A proved upper end of |f| over the box, not sharp below `enough`; the index of the worst value."""
@@ -518,8 +539,8 @@ class _SymbolSearch:
         middle = (a + b) / 2.0
         first, second = halves(bool(self.slides[axis]), b - a)
         return [
-            _Box(box.low, _with(box.high, axis, middle), along(first, box.values, axis), box.pad),
-            _Box(_with(box.low, axis, middle), box.high, along(second, box.values, axis), box.pad),
+            replace(box, high=_with(box.high, axis, middle), values=along(first, box.values, axis)),
+            replace(box, low=_with(box.low, axis, middle), values=along(second, box.values, axis)),
         ]
 
     def look(self, point: np.ndarray) -> None:
@@ -537,7 +558,9 @@ def _rows(values: np.ndarray, n: int) -> np.ndarray:
 
 def _line(values: np.ndarray, axis: int, through: tuple[int, ...] | None = None) -> np.ndarray:
     """(k, n, n, n) the values along an axis through an index, or through the middle of the others."""
-    at: list[Any] = list(through or (k // 2 for k in values.shape[:-3]))
+    at: list[Any] = [k // 2 for k in values.shape[:-3]]
+    if through is not None:  # of an array whose axes may have been longer
+        at = [min(i, k - 1) for i, k in zip(through, values.shape[:-3], strict=True)]
     at[axis] = slice(None)
     line: np.ndarray = values[tuple(at)]
     return line

@@ -40,10 +40,16 @@ def cells(slide: bool, lower: float, upper: float) -> list[tuple[float, float]]:
     return list(zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True))
 
 
-def to_control(slide: bool, a: float, b: float) -> np.ndarray:
-    """(5, 5) or (3, 3): samples at `nodes` -> control values over [a, b], of a slide over all of it."""
+def to_control(slide: bool, a: float, b: float, at: np.ndarray | None = None) -> np.ndarray:
+    """(5, 5) or (3, 3): samples at `nodes` -> control values over [a, b]; nodes of a slide are `at`."""
     if slide:
-        return np.array([[1.0, 0.0, 0.0], [-0.5, 2.0, -0.5], [0.0, 0.0, 1.0]])
+        low, middle, high = nodes(True, a, b) if at is None else at
+        q = np.array([a, (a + b) / 2.0, b])
+        half = max((high - low) / 2.0, 1e-300)
+        x = (q - middle) / half
+        ends = np.stack([x * (x - 1.0) / 2.0, 1.0 - x * x, x * (x + 1.0) / 2.0], axis=-1)
+        inner = 2.0 * ends[1] - (ends[0] + ends[2]) / 2.0  # Bernstein's middle coefficient
+        return np.stack([ends[0], inner, ends[2]])
     if b == a:
         return _lagrange(np.array([a])).repeat(5, axis=0)
     within = (a + b) / 2.0 - (b - a) / 2.0 * np.cos(np.pi * (np.arange(5) + 0.5) / 5.0)

@@ -140,6 +140,19 @@ def test_a_box_before_the_lower_end_hides_its_bound(rng):
     assert attained(fewer)[0].max() < 0.99 * attained(rows)[0].max()  # the control: the distance counts
 
 
+def test_boxes_whose_arrays_are_computed_again(rng, monkeypatch):
+    """The same interval if no box keeps its control values; slides, too."""
+    robot = ROBOTS["a slide"](rng)
+    kept = certified.coriolis_bound(robot, rtol=1e-3).interval
+    monkeypatch.setattr("connections.certified.coriolis._REMEMBERED", 0)
+    again = certified.coriolis_bound(robot, rtol=1e-3).interval
+    assert again.upper == pytest.approx(kept.upper, rel=1e-4) and again.boxes > 4
+    slide = [to_control(True, a, b, nodes(True, -1.0, 3.0)) for a, b in ((-1.0, 3.0), (0.0, 1.0))]
+    f = np.array([1.0, 1.0, 9.0])  # q^2
+    np.testing.assert_allclose(slide[0] @ f, [1.0, -3.0, 9.0], atol=1e-12)
+    np.testing.assert_allclose(slide[1] @ f, [0.0, 0.0, 1.0], atol=1e-12)
+
+
 def test_the_first_joint_moves_all_as_one(rng):
     """Symbols do not depend on a coordinate of the first joint; on each of the others they do."""
     for robot in (ROBOTS["hinges"](rng), ROBOTS["a base that floats"](rng), ROBOTS["a slide"](rng)):
