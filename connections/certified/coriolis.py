@@ -72,12 +72,12 @@ class CoriolisBound:
     Examples
     --------
     >>> from connections import certified, multibody as mb
-    >>> rod = mb.Mechanism()
-    >>> rod.add_body("rod", 1.0, (1.0, 0.0, 0.0))
-    >>> rod.add_joint("hinge", "world", "rod", mb.Revolute((0, 0, 1)))
-    >>> bound = certified.coriolis_bound(rod.build())  # one hinge: C = 0
-    >>> bound.interval.upper < 1e-9, len(bound.directions)
-    (True, 3)
+    >>> arm = mb.example("arm")
+    >>> bound = certified.coriolis_bound(arm, ([-0.05] * 6, [0.05] * 6))
+    >>> z, v, y = bound.directions
+    >>> C = mb.coriolis_matrix(arm, bound.interval.posture, v)
+    >>> round(float(z @ C @ y) / bound.interval.lower, 6)
+    1.0
     """
 
     interval: Interval

@@ -53,13 +53,18 @@ class SmallestCoriolis:
 
     Examples
     --------
+    The C of the result, of a ball of 2 kg, at a velocity.
+
+    >>> import numpy as np
     >>> from connections import certified, multibody as mb
-    >>> rod = mb.Mechanism()
-    >>> rod.add_body("rod", 1.0, (1.0, 0.0, 0.0))
-    >>> rod.add_joint("hinge", "world", "rod", mb.Revolute((0, 0, 1)))
-    >>> least = certified.smallest_coriolis(rod.build(), seconds=2.0)  # one hinge: D = 0
-    >>> least.contorsion.shape, least.bound.interval.upper < 1e-9
-    ((1, 1, 1), True)
+    >>> ball = mb.Mechanism()
+    >>> ball.add_body("ball", 2.0, inertia=0.01 * np.eye(3))
+    >>> ball.add_joint("base", "world", "ball", mb.Free())
+    >>> robot, v = ball.build(), [0.0, 0.0, 3.0, 1.0, 0.0, 0.0]
+    >>> D = certified.smallest_coriolis(robot).contorsion
+    >>> C = mb.coriolis_matrix(robot, robot.neutral(), v) - np.einsum("ijk,j->ik", D, v)
+    >>> np.round(C @ v, 2) + 0.0
+    array([0., 0., 0., 0., 6., 0.])
     """
 
     contorsion: np.ndarray
@@ -87,12 +92,16 @@ def smallest_coriolis(
 
     Examples
     --------
+    A small ball: half of its mass, where Christoffel's matrix has its mass, 2 kg.
+
+    >>> import numpy as np
     >>> from connections import certified, multibody as mb
-    >>> rod = mb.Mechanism()
-    >>> rod.add_body("rod", 1.0, (1.0, 0.0, 0.0))
-    >>> rod.add_joint("hinge", "world", "rod", mb.Revolute((0, 0, 1)))
-    >>> certified.smallest_coriolis(rod.build(), seconds=2.0).smallest.upper < 1e-9
-    True
+    >>> ball = mb.Mechanism()
+    >>> ball.add_body("ball", 2.0, inertia=0.01 * np.eye(3))
+    >>> ball.add_joint("base", "world", "ball", mb.Free())
+    >>> smallest = certified.smallest_coriolis(ball.build()).smallest
+    >>> round(smallest.lower, 3), smallest.upper < 1.06
+    (1.0, True)
 
     Source: derived here.
     """
