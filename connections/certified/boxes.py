@@ -46,6 +46,7 @@ class Quantity:
     norm : |.|.
     depends : (m,) whether f depends on a coordinate; on an angle without bends it does not.
     error : how far the ends that `norm` computes may be from those of f: rounding.
+    shift : the same of their inverses, for norms of inverse matrices.
     limbs : indices of coordinates, if f is a sum of functions of these alone: corners of limbs are enough.
     """
 
@@ -54,6 +55,7 @@ class Quantity:
     norm: Norm
     depends: np.ndarray
     error: float = 0.0
+    shift: float = 0.0
     limbs: tuple[tuple[int, ...], ...] = ()
 
 
@@ -130,8 +132,10 @@ class _BoxSearch:
         unlimited = ~np.isfinite(self.postures.upper - self.postures.lower)
         values = self.see(middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))]))
         changes = np.abs(values[1:] - values[0]).max(initial=0.0) > 1e-6 * np.abs(values).max(initial=0.0)
-        lower = np.inf if changes and self.quantity.norm.grows else self.lower - self.quantity.error
-        return replace(self.interval(unit, "unbounded"), lower=lower, upper=np.inf)
+        known = self.interval(unit, "unbounded")
+        return replace(
+            known, lower=np.inf if changes and self.quantity.norm.grows else known.lower, upper=np.inf
+        )
 
     @property
     def top(self) -> float:
@@ -149,9 +153,11 @@ class _BoxSearch:
     def interval(self, unit: str, reached: str) -> Interval:
         """The ends that are known."""
         posture = None if self.best is None else self.postures.configurations(self.best[None])[0]
-        error = self.quantity.error
-        lower = max(self.lower - error, 0.0) if self.quantity.norm.grows else self.lower - error
-        return Interval(lower, self.top + error, unit, posture, self.boxes, reached)
+        error, shift, top = self.quantity.error, self.quantity.shift, self.top
+        lower, upper = max(self.lower / (1.0 + shift * self.lower) - error, 0.0), np.inf
+        if shift * top < 0.5:
+            upper = top / (1.0 - shift * top) + error
+        return Interval(lower, upper, unit, posture, self.boxes, reached)
 
     def values(self, points: np.ndarray) -> np.ndarray:
         """F at points (P, m)."""

@@ -21,6 +21,7 @@ from connections.certified.coriolis import coriolis_bound
 from connections.certified.interval import Interval
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
+from connections.certified.windows import windows
 from connections.checks import (
     ModelError,
     as_number,
@@ -198,6 +199,8 @@ def constants(
             except ModelError as error:  # what k_C needs besides
                 reasons[name] = str(error)
                 continue
+            if name == "condition" and {"lambda_max", "lambda_min"} <= set(found):
+                found[name] = _of_ends(found[name], found["lambda_max"], found["lambda_min"])
             if name == "lambda_max":
                 found["energy"] = _times(0.5, found[name])
             if name == "k_C:christoffel" and "least" in families and not robot.kinematics.quaternions:
@@ -240,7 +243,7 @@ def _searches(
         raise KeyError(no_such("frame", frame, list(frames)))
     searches = {
         "lambda_max": of(quantities.largest(), inertia, "lambda_max"),
-        "lambda_min": _of_smallest(of(quantities.smallest(), inertia, "lambda_min"), quantities),
+        "lambda_min": _of_smallest(quantities, inertia),
         "condition": of(quantities.condition(), "1", "condition"),
         "gravity": of(quantities.gravity(), force, "gravity"),
         "reach": of(quantities.reach(frame), "m", "reach"),
@@ -269,15 +272,44 @@ def _of_coriolis(robot: Model, limits: Any, family: str) -> Search:
     return bound
 
 
-def _of_smallest(search: Search, quantities: Quantities) -> Search:
-    """lambda_min(H) from the supremum of its negative; H is at least the armature."""
+def _of_smallest(quantities: Quantities, unit: str) -> Search:
+    """lambda_min(H), an infimum: the inverse of the supremum of |H^-1|; H is at least the armature.
+
+    H^-1 is at most the sum of its blocks of groups of joints, 1 / lambda_min <= sum_G |(H^-1)_GG|, and each
+    block at most what it is with the body that carries the group set free, and without the bodies behind it.
+    """
 
     def smallest(rtol: float, seconds: float) -> Interval:
-        found = search(rtol, seconds)
+        start = time.monotonic()
         floor = max(0.0, float(quantities.postures.robot.kinematics.tree.armature.min(initial=math.inf)))
-        return replace(found, lower=max(-found.upper, floor), upper=-found.lower)
+        groups = list(windows(quantities.postures))
+
+        def bounded(part: Quantities, block: np.ndarray | None, share: float) -> Interval:
+            left = max(0.05, share * (seconds - (time.monotonic() - start)))
+            return supremum(part.inverse(block), part.postures, rtol=rtol, seconds=left, name="lambda_min")
+
+        whole = bounded(quantities, None, 0.3 if groups else 1.0)
+        total = 0.0 if groups else math.inf
+        count = sum(map(len, groups))
+        for parts in groups:
+            ends = []
+            for part, block in parts:
+                ends.append(bounded(part, block, 1.0 / count).upper)
+                count -= 1
+            total += min(ends)
+        upper = min(whole.upper, total)
+        reached = whole.reached if upper == whole.upper else "parts"
+        lower = max(1.0 / upper if upper else math.inf, floor) * (1.0 - 1e-15)
+        largest = 1.0 / whole.lower if whole.lower else math.inf
+        return replace(whole, lower=min(lower, largest), upper=largest, unit=unit, reached=reached)
 
     return smallest
+
+
+def _of_ends(found: Interval, largest: Interval, smallest: Interval) -> Interval:
+    """A condition number, which is at most the ratio of the ends of both eigenvalues."""
+    ratio = largest.upper / smallest.lower * (1.0 + 1e-15) if smallest.lower > 0.0 else math.inf
+    return found if found.upper <= ratio else replace(found, upper=ratio, reached="parts")
 
 
 def _times(factor: float, interval: Interval) -> Interval:

@@ -122,22 +122,30 @@ class Symmetric(Norm):
         return np.asarray(np.maximum(x, 1e-9))
 
 
-class Smallest(Norm):
-    """The smallest eigenvalue of symmetric positive matrices (..., n, n), negative: its supremum is sought.
+class Inverse(Norm):
+    """The largest eigenvalue of a diagonal block of the inverse of positive matrices (..., n, n).
 
-    Errors are compared with a matrix L L^T of the box: |L^-1 E L^-T| <= |L^-1| R |L^-T|, entry by entry.
+    It is a convex function of them. Errors are compared with a matrix L L^T of the box, |L^-1 E L^-T| <=
+    |L^-1| R |L^-T|, entry by entry. Where f - L diag(R x / x) L^T is not positive, there is no end.
+
+    Parameters
+    ----------
+    block : indices of the rows; all if None.
     """
 
     grows = False
 
+    def __init__(self, block: np.ndarray | None = None) -> None:
+        self.block = block
+
     def attained(self, f: np.ndarray) -> np.ndarray:
-        """Less the eigenvalues."""
-        return -np.linalg.eigvalsh(f)[:, 0]
+        """The eigenvalues."""
+        return np.asarray(np.linalg.eigvalsh(self._of_block(np.linalg.inv(f)))[..., -1])
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Less the smallest eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
+        """The eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
         boxes, corners, n = f.shape[:3]
         middle = f.mean(axis=1)
         L = np.linalg.cholesky(middle)
@@ -147,23 +155,39 @@ class Smallest(Norm):
         pushes = np.einsum("bmkl,bl->bmk", scaled, x) / x[:, None]
         less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
         moved, at = f - less[:, None], np.arange(boxes)
-        found = -np.linalg.eigvalsh(moved.reshape(-1, n, n))[:, 0].reshape(boxes, corners)
-        worst = np.argmax(found, axis=1)
-        vector = np.linalg.eigh(moved[at, worst])[1][:, :, 0]
-        return found[at, worst], np.einsum("bmk,bk->bm", pushes, np.einsum("bik,bi->bk", L, vector) ** 2)
+        values, vectors = np.linalg.eigh(moved)
+        positive = values[..., 0] > 1e-13 * values[..., -1]
+        safe = np.where(positive[..., None, None], moved, np.eye(n))
+        found = np.where(positive, self.attained(safe), np.inf)
+        worst = np.where(positive.all(axis=1), np.argmax(found, axis=1), np.argmin(values[..., 0], axis=1))
+        ends = found.max(axis=1)
+        vector = np.where(
+            positive.all(axis=1)[:, None], self._vector(safe[at, worst]), vectors[at, worst, :, 0]
+        )
+        return ends, np.einsum("bmk,bk->bm", pushes, np.einsum("bik,bi->bk", L, vector) ** 2)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """Infinite ones: along every angle with bends there are corners."""
         return np.where(bends.any(axis=(1, 2)), np.inf, 0.0)
 
+    def _of_block(self, f: np.ndarray) -> np.ndarray:
+        return f if self.block is None else f[..., self.block[:, None], self.block]
+
+    def _vector(self, f: np.ndarray) -> np.ndarray:
+        """(B, n) f^-1 u of the eigenvector u in the block."""
+        inverse = np.linalg.inv(f)
+        u = np.linalg.eigh(self._of_block(inverse))[1][..., -1]
+        columns = inverse if self.block is None else inverse[..., self.block]
+        return np.asarray(np.einsum("bik,bk->bi", columns, u))
+
     def _direction(self, f: np.ndarray, L: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(B, n) a positive x for which L diag(R x / x) L^T takes little from the eigenvalue."""
-        vector = np.abs(np.einsum("bik,bi->bk", L, np.linalg.eigh(f)[1][:, :, 0]))
+        """(B, n) a positive x for which L diag(R x / x) L^T changes the eigenvalue little."""
+        vector = np.abs(np.einsum("bik,bi->bk", L, self._vector(f)))
         vector /= vector.max(axis=1, keepdims=True)
         x = vector
         for _ in range(6):  # the other components take more of what is left out
             x = np.maximum(vector, np.minimum(3.0 * np.einsum("bkl,bl->bk", rest, x), 1.0))
-        return np.asarray(np.maximum(x, 1e-9))
+        return np.maximum(x, 1e-9)
 
 
 class Ratio(Norm):
@@ -172,7 +196,7 @@ class Ratio(Norm):
     grows = False
 
     def __init__(self) -> None:
-        self._largest, self._smallest = Symmetric(False), Smallest()
+        self._largest, self._inverse = Symmetric(False), Inverse()
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The ratios."""
@@ -182,18 +206,14 @@ class Ratio(Norm):
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The ratio of the ends; infinite where the smaller end is not positive."""
+        """The product of the ends of H and of its inverse."""
         large, shares = self._largest.above(f, factors, bends, -np.inf)
-        less, others = self._smallest.above(f, factors, bends, -np.inf)
-        small = np.maximum(-less, 0.0)
-        with np.errstate(divide="ignore"):
-            ends = large / small
-        floor = np.maximum(small, 1e-3 * np.abs(less))[:, None]
-        return ends, shares / large[:, None] + others / np.maximum(floor, 1e-300)
+        inverse, others = self._inverse.above(f, factors, bends, -np.inf)
+        return large * inverse, shares / large[:, None] + others * self._inverse.attained(f[:, 0])[:, None]
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """Infinite ones: along every angle with bends there are corners."""
-        return self._smallest.sizes(bends)
+        return self._inverse.sizes(bends)
 
 
 class Radius(Norm):

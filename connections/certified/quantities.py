@@ -10,7 +10,7 @@ from connections import multibody as mb
 from connections.certified import rounding
 from connections.certified.boxes import Quantity
 from connections.certified.lengths import Lengths, levers_of
-from connections.certified.norms import Euclidean, Norm, Radius, Ratio, Smallest, Spectral, Symmetric, Torque
+from connections.certified.norms import Euclidean, Inverse, Norm, Radius, Ratio, Spectral, Symmetric, Torque
 from connections.certified.postures import Postures
 
 
@@ -34,13 +34,19 @@ class Quantities:
         """lambda_max(H)."""
         return self._of_mass_matrix(Symmetric(False))
 
-    def smallest(self) -> Quantity:
-        """-lambda_min(H)."""
-        return self._of_mass_matrix(Smallest())
+    def inverse(self, block: np.ndarray | None = None) -> Quantity:
+        """1 / lambda_min(H), or the largest eigenvalue of a diagonal block of H^-1."""
+        quantity = self._of_mass_matrix(Inverse(block))
+        return dataclasses.replace(quantity, shift=2.0 * quantity.error, error=0.0)
 
     def condition(self) -> Quantity:
         """lambda_max(H) / lambda_min(H)."""
-        return self._of_mass_matrix(Ratio())
+        quantity = self._of_mass_matrix(Ratio())
+        middle = self.postures.held(np.zeros(len(quantity.depends), dtype=bool)).lower
+        H = quantity.function(self.postures.configurations(middle[None]))
+        still = ~quantity.bends.any(axis=0).diagonal()  # of a leaf, at least: lambda_max is never below these
+        least = float(H[0].diagonal()[still].max())
+        return dataclasses.replace(quantity, shift=2.0 * quantity.error / least, error=0.0)
 
     def _of_mass_matrix(self, norm: Norm) -> Quantity:
         robot = self.postures.robot

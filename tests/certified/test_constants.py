@@ -16,11 +16,12 @@ from connections.certified import quantities as parts
 from connections.certified.boxes import supremum
 from connections.certified.lengths import Lengths
 from connections.certified.postures import Postures
+from connections.certified.windows import windows
 from connections.checks import ModelError, NonFiniteError, ShapeError
 
 SINGLE = (mb.Revolute, mb.Revolute, mb.Revolute, mb.Prismatic, mb.Universal, mb.Cylindrical, mb.Planar)
 BASES = (None, None, mb.Spherical, mb.Free)
-NAMES = ("largest", "smallest", "condition", "gravity", "gravity_slope")
+NAMES = ("largest", "inverse", "condition", "gravity", "gravity_slope")
 
 
 def random_robot(rng, coordinates=3):
@@ -301,6 +302,33 @@ def test_robots_without_polynomials_are_refused(kinds, parents, words):
         certified.constants(mb.example("four_bar"))
     with pytest.raises(TypeError, match="robot"):
         certified.constants(None)
+
+
+@pytest.mark.parametrize("number", [0, *(further(number) for number in range(1, 8))])
+def test_parts_of_a_chain_bound_the_blocks_of_the_inverse(number):
+    """Block by block, posture by posture; where the carrying body is held, the part is stiffer and no bound."""
+    rng = np.random.default_rng(number)
+    kinds = [(mb.Revolute, mb.Prismatic)[int(rng.random() < 0.2)] for _ in range(5)]
+    robot = armed(assemble(rng, kinds, [-1, 0, 1, 2, 3]), rng)
+    postures = Postures.of(robot, {name: (-1.0, 1.0) for name in robot.joint_names})
+    groups, q = list(windows(postures)), rng.uniform(-1.0, 1.0, (50, robot.nq))
+    inverse, last = np.linalg.inv(mb.mass_matrix(robot, q)), robot.nv
+    stiff = []
+    for parts_of_group in groups:
+        for part, rows in parts_of_group:
+            own = slice(last - len(rows), last)
+            names = [name for name in part.postures.robot.joint_names if name in robot.joint_names]
+            free = part.postures.robot.nv - part.postures.robot.nq != 0
+            at = [robot.joint_names.index(name) for name in names[int(free) :]]
+            H = part.inverse(rows).function(part.postures.configurations(q[:, at]))
+            more = np.linalg.inv(H)[:, rows[:, None], rows] - inverse[:, own, own]
+            assert np.linalg.eigvalsh(more).min() > -1e-9 * np.abs(inverse).max()
+            if free:
+                less = np.linalg.inv(H[:, 6:, 6:])[:, rows[:, None] - 6, rows - 6] - inverse[:, own, own]
+                stiff.append(np.linalg.eigvalsh(less).min())
+        last -= len(rows)
+    assert last == 0
+    assert min(stiff) < 0.0
 
 
 def test_lengths_are_attained_where_an_arm_is_straight():
