@@ -1,9 +1,9 @@
 """Parts of a chain by which the smallest eigenvalue of H is bounded: groups of joints with few coordinates.
 
-Let G be some of the components of v. Then 1 / (u^T (H^-1)_GG u) is the least energy v^T H v of all v with v_G
-in the direction u. It does not grow if bodies are left out, or if a body that carries the group is set free, so
-that what is before it does not matter: (H^-1)_GG is at most that block of the part's own H^-1. A part of two
-joints and the body that carries them, on a free joint, depends on two coordinates.
+Let G be some of the components of v. Then 1 / (u^T (H^-1)_GG u) is the least energy v^T H v of all v with
+v_G in the direction u. It does not grow if bodies are left out, or if a body that carries the group is set
+free, so that what is before it does not matter: (H^-1)_GG is at most that block of the part's own H^-1. A
+part of two joints and the body that carries them, on a free joint, depends on two coordinates.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _GROUP = 2  # joints
 
 
 def windows(postures: Postures) -> Iterator[list[tuple[Quantities, np.ndarray]]]:
-    """For each group of a chain, parts whose H^-1 bounds its block, and the rows of the group in them.
+    """Parts whose H^-1 bounds the block of a group of a chain, and the rows of the group in them, by groups.
 
     Nothing comes of a tree, of a base that floats or of a chain that is no longer than a part.
     """

@@ -306,7 +306,7 @@ def test_robots_without_polynomials_are_refused(kinds, parents, words):
 
 @pytest.mark.parametrize("number", [0, *(further(number) for number in range(1, 8))])
 def test_parts_of_a_chain_bound_the_blocks_of_the_inverse(number):
-    """Block by block, posture by posture; where the carrying body is held, the part is stiffer and no bound."""
+    """Block by block, posture by posture; with the carrying body held, the part is no bound."""
     rng = np.random.default_rng(number)
     kinds = [(mb.Revolute, mb.Prismatic)[int(rng.random() < 0.2)] for _ in range(5)]
     robot = armed(assemble(rng, kinds, [-1, 0, 1, 2, 3]), rng)
