@@ -218,8 +218,16 @@ class _BoxSearch:
 
         An upper end (B,) of what they were cut from is known.
         """
-        quantity, width = self.quantity, high - low
         self.see((low + high) / 2.0)
+        bounds, shares = self.bounded(low, high)
+        for bound, *box in zip(np.minimum(bounds, known), low, high, shares, strict=True):
+            self.boxes += 1
+            if bound > self.lower:
+                heapq.heappush(self.heap, (-float(bound), self.boxes, *box))
+
+    def bounded(self, low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Upper ends (B,) over boxes (B, m), and what coordinates add to them, (B, m)."""
+        quantity, width = self.quantity, high - low
         one_point = np.minimum(np.pi * width / 4.0, np.pi**2 / 4.0)
         little = one_point * self.sizes <= _LITTLE * self.rtol * max(self.lower, 0.0) / max(
             1, len(quantity.bends)
@@ -233,10 +241,7 @@ class _BoxSearch:
         for number, pattern in enumerate(patterns):
             rows = np.flatnonzero(of_box.reshape(-1) == number)
             bounds[rows], shares[rows] = self.bounds(low[rows], high[rows], pattern, factors[rows])
-        for bound, *box in zip(np.minimum(bounds, known), low, high, shares * factors, strict=True):
-            self.boxes += 1
-            if bound > self.lower:
-                heapq.heappush(self.heap, (-float(bound), self.boxes, *box))
+        return bounds, shares * factors
 
     def bounds(
         self, low: np.ndarray, high: np.ndarray, point: np.ndarray, factors: np.ndarray

@@ -147,11 +147,10 @@ class Inverse(Norm):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
         boxes, corners, n = f.shape[:3]
-        middle = f.mean(axis=1)
-        L = np.linalg.cholesky(middle)
+        L = _root(f.mean(axis=1))
         inverse = np.abs(np.linalg.inv(L))
         scaled = np.einsum("bik,mkl,bjl->bmij", inverse, bends, inverse, optimize=True)
-        x = self._direction(middle, L, np.einsum("bm,bmij->bij", factors, scaled))
+        x = self._direction(L @ np.swapaxes(L, 1, 2), L, np.einsum("bm,bmij->bij", factors, scaled))
         pushes = np.einsum("bmkl,bl->bmk", scaled, x) / x[:, None]
         less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
         moved, at = f - less[:, None], np.arange(boxes)
@@ -287,6 +286,16 @@ class Torque(Norm):
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The sums."""
         return self.attained(bends)
+
+
+def _root(f: np.ndarray) -> np.ndarray:
+    """L (B, n, n), invertible, with L L^T = f where f is positive, and near it otherwise."""
+    try:
+        return np.linalg.cholesky(f)
+    except np.linalg.LinAlgError:  # means of the corners of limbs need not be positive
+        values, vectors = np.linalg.eigh(f)
+        floor = 1e-6 * np.abs(values).max(axis=1, keepdims=True)
+        return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None])
 
 
 def _largest(f: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:

@@ -12,6 +12,7 @@ from scipy.optimize import minimize
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified import boxes
 from connections.certified import quantities as parts
 from connections.certified.boxes import supremum
 from connections.certified.lengths import Lengths
@@ -116,6 +117,52 @@ def test_no_sample_is_outside_and_no_second_difference_above_its_bound(number):
             assert (second.max(axis=0) <= bend * (1 + 1e-6) + scale).all(), (name, i)
             if not quantity.depends[i]:
                 assert np.ptp(np.stack(f), axis=0).max() <= scale, (name, i)
+
+
+@pytest.mark.parametrize("number", [*range(5), *(further(number) for number in range(5, 40))])
+def test_no_posture_of_a_box_is_above_its_end(number, monkeypatch):
+    """Box by box, whatever the search has found; where every angle has one point and no corners, too."""
+    rng = np.random.default_rng(1000 + number)
+    robot, limits = random_robot(rng, coordinates=3)
+    quantities, postures = quantities_of(robot, limits)
+    for name, quantity in quantities.items():
+        moving = postures.held(quantity.depends)
+        monkeypatch.setattr(boxes, "_LITTLE", 1e9 if rng.random() < 0.3 else 0.0)
+        search = boxes._BoxSearch(quantity, moving, 0.05)
+        ends = np.sort(points_of(moving, rng, 24).reshape(2, 12, -1), axis=0)
+        size = rng.choice([0.05, 0.4, 1.0], (12, 1))
+        low, high = ends[0], ends[0] + size * (ends[1] - ends[0])
+        low[0], high[0] = moving.lower, moving.upper
+        search.lower = 1.0
+        above, _ = search.bounded(low, high)
+        for box in range(12):
+            points = rng.uniform(low[box], high[box], (300, len(low[box])))
+            points[:100] = np.where(rng.random((100, len(low[box]))) < 0.5, low[box], high[box])
+            found = quantity.norm.attained(quantity.function(moving.configurations(points))).max()
+            assert found <= above[box] * (1 + 1e-9) + quantity.error, (name, box)
+
+
+@pytest.mark.parametrize(
+    ("axis", "centre", "inertia", "share"),
+    [
+        ((0, 0, 1), (0.8, 0.0, 0.0), (0.0, 0.0, 0.0), 1.0),  # a planar arm: 2 L rho
+        ((1, 0, 0), (0.0, 0.8, 0.0), (0.0, 0.0, 0.0), 1.0),  # axes that cross: 2 rho^2
+        ((1, 0, 0), (0.0, 0.0, 0.0), (0.2, 0.1, 0.3), 0.66),  # a body about its centre: 2 of 3 (I_3 - I_2)
+    ],
+)
+def test_bounds_of_second_derivatives_are_attained(axis, centre, inertia, share):
+    arm, elbow = mb.Mechanism(), np.eye(4)
+    elbow[0, 3] = 1.0 if axis == (0, 0, 1) else 0.0
+    arm.add_body("upper", 1.0, (0.3, 0.0, 0.0), 0.1 * np.eye(3))
+    arm.add_body("fore", 0.7, centre, np.diag(inertia))
+    arm.add_joint("shoulder", "world", "upper", mb.Revolute((0, 0, 1)))
+    arm.add_joint("elbow", "upper", "fore", mb.Revolute(axis), elbow)
+    quantities, _ = quantities_of(arm.build())
+    q = np.stack([np.zeros(400), np.linspace(-np.pi, np.pi, 400)], axis=1)
+    H = [mb.mass_matrix(arm.build(), q + [0.0, step]) for step in (-1e-3, 0.0, 1e-3)]
+    second = np.abs(H[0] - 2.0 * H[1] + H[2])[:, 0, 0].max() / 1e-6
+    bend = quantities["largest"].bends[1, 0, 0]
+    assert share * bend * 0.999 <= second <= bend * 1.0001
 
 
 def test_closed_forms_of_the_planar_arm():
@@ -338,12 +385,7 @@ def test_lengths_are_attained_where_an_arm_is_straight():
 
 
 def test_ctrl_c_keeps_what_is_known(monkeypatch):
-    from connections.certified import boxes
-
-    calls = []
-
     def interrupted(self):
-        calls.append(1)
         raise KeyboardInterrupt
 
     monkeypatch.setattr(boxes._BoxSearch, "cut", interrupted)
