@@ -6,6 +6,7 @@ Signs, transposes, factors, dropped terms, swapped indices, wrong thresholds, ti
 from tests.mutants.mutant import Mutant
 from tests.mutants.planted import (
     affine,
+    certified,
     control,
     coriolis,
     estimation,
@@ -16,5 +17,16 @@ from tests.mutants.planted import (
     referee,
 )
 
-_FILES = (geometry, affine, coriolis, multibody, kernels, control, estimation, further_rooms, referee)
+_FILES = (
+    geometry,
+    affine,
+    coriolis,
+    multibody,
+    kernels,
+    certified,
+    control,
+    estimation,
+    further_rooms,
+    referee,
+)
 MUTANTS: tuple[Mutant, ...] = tuple(mutant for file in _FILES for mutant in file.MUTANTS)

@@ -1,0 +1,81 @@
+"""Faults in `certified/`."""
+
+from tests.mutants.mutant import Mutant
+
+_BOXES = "certified/test_constants.py::test_no_posture_of_a_box_is_above_its_end"
+_SECOND = "certified/test_constants.py::test_no_sample_is_outside_and_no_second_difference_above_its_bound"
+
+MUTANTS = (
+    Mutant(
+        "certified-degree-one",
+        "certified/lengths.py",
+        "inward += 2.0 * (mass * rho**2).sum() * np.outer(tilt, tilt)",
+        "inward += 0.5 * (mass * rho**2).sum() * np.outer(tilt, tilt)",
+        ("certified/test_constants.py::test_bounds_of_second_derivatives_are_attained", _SECOND),
+        "H counts as a polynomial of degree 1 in the sines and cosines of axes that cross",
+    ),
+    Mutant(
+        "certified-circle",
+        "certified/lengths.py",
+        "inward = np.minimum(circle + circle.T, apart + apart.T)",
+        "inward = np.minimum(circle, apart)",
+        ("certified/test_constants.py::test_bounds_of_second_derivatives_are_attained", _SECOND),
+        "only one of two columns sees the circle of a body",
+    ),
+    Mutant(
+        "certified-remainder",
+        "certified/boxes.py",
+        "np.where(point, one_point, width**2 / 8.0)",
+        "np.where(point, one_point, width**2 / 16.0)",
+        (_BOXES,),
+        "what corners leave out is counted by half",
+    ),
+    Mutant(
+        "certified-limbs",
+        "certified/boxes.py",
+        "corners = rest + len(self.quantity.limbs) * (corners - rest)",
+        "corners = rest + (corners - rest)",
+        (_BOXES,),
+        "of limbs that move together only one moves",
+    ),
+    Mutant(
+        "certified-diagonal",
+        "certified/norms.py",
+        'moved[..., index, index] += np.einsum("bm,bmk->bk", factors, pushes)[:, None]',
+        'moved[..., index, index] -= np.einsum("bm,bmk->bk", factors, pushes)[:, None]',
+        (_BOXES,),
+        "errors lower the largest eigenvalue",
+    ),
+    Mutant(
+        "certified-inverse",
+        "certified/norms.py",
+        "moved, at = f - less[:, None], np.arange(boxes)",
+        "moved, at = f + less[:, None], np.arange(boxes)",
+        (_BOXES,),
+        "errors lower the eigenvalues of the inverse",
+    ),
+    Mutant(
+        "certified-outermost",
+        "certified/lengths.py",
+        "outer = max(one, key=lambda k: self.before[:, k].sum())",
+        "outer = max(one, key=lambda k: self.before[k].sum())",
+        (_SECOND,),
+        "gravity's lever is that of the innermost joint",
+    ),
+    Mutant(
+        "certified-part-held",
+        "certified/windows.py",
+        "free = [] if base < 0 else [Free()]",
+        "free: list[Free] = []",
+        ("certified/test_constants.py::test_parts_of_a_chain_bound_the_blocks_of_the_inverse",),
+        "the body that carries a part is held, not free",
+    ),
+    Mutant(
+        "certified-rounding",
+        "certified/rounding.py",
+        "return n * entry + 4.0 * n**2 * EPS * norm",
+        "return 0.0 * entry",
+        ("certified/test_constants.py::test_round_off_is_within_its_bound",),
+        "no round-off is added",
+    ),
+)
