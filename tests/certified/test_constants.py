@@ -142,6 +142,31 @@ def test_no_posture_of_a_box_is_above_its_end(number, monkeypatch):
             assert found <= above[box] * (1 + 1e-9) + quantity.error, (name, box)
 
 
+def test_bounds_of_gravity_are_attained():
+    """A hinge, and a slide of 2 kg that it carries: m g along the slide, m g (1 + 0.5) m about the hinge."""
+    crane = mb.Mechanism()
+    crane.add_body("boom", 0.0)
+    crane.add_body("load", 2.0, (0.5, 0.0, 0.0))
+    crane.add_joint("luff", "world", "boom", mb.Revolute((0, 1, 0)))
+    crane.add_joint("reach", "boom", "load", mb.Prismatic((1, 0, 0)))
+    quantities, _ = quantities_of(crane.build(), {"reach": (0.0, 1.0)})
+    weight = 2.0 * 9.81
+    bends = np.array([[1.5 * weight, weight], [0.0, 0.0]])
+    np.testing.assert_allclose(quantities["gravity"].bends, bends, rtol=1e-6)
+
+
+@pytest.mark.parametrize("width", [0.3, 0.8])
+def test_the_end_of_a_box_about_a_straight_arm(width):
+    """Nothing can be spared: what corners leave out is there in the middle."""
+    quantities, postures = quantities_of(planar_arm())
+    largest = quantities["largest"]
+    search = boxes._BoxSearch(largest, postures.held(largest.depends), 1e-9)
+    search.lower = 1e-9
+    above, _ = search.bounded(np.array([[0.0, -width / 2.0]]), np.array([[0.0, width / 2.0]]))
+    straight = largest.norm.attained(mb.mass_matrix(planar_arm(), np.zeros((1, 2))))[0]
+    assert straight <= above[0] <= straight * (1.0 + 0.02 * width**2)
+
+
 @pytest.mark.parametrize(
     ("axis", "centre", "inertia", "share"),
     [

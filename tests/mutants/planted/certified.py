@@ -27,7 +27,7 @@ MUTANTS = (
         "certified/boxes.py",
         "np.where(point, one_point, width**2 / 8.0)",
         "np.where(point, one_point, width**2 / 16.0)",
-        (_BOXES,),
+        ("certified/test_constants.py::test_the_end_of_a_box_about_a_straight_arm",),
         "what corners leave out is counted by half",
     ),
     Mutant(
@@ -57,10 +57,10 @@ MUTANTS = (
     Mutant(
         "certified-outermost",
         "certified/lengths.py",
-        "outer = max(one, key=lambda k: self.before[:, k].sum())",
-        "outer = max(one, key=lambda k: self.before[k].sum())",
-        (_SECOND,),
-        "gravity's lever is that of the innermost joint",
+        "if all(self.turns[k] for k in inner):",
+        "if all(self.turns[k] for k in one):",
+        ("certified/test_constants.py::test_bounds_of_gravity_are_attained",),
+        "gravity along a slide does not change as the joints before it turn",
     ),
     Mutant(
         "certified-part-held",
