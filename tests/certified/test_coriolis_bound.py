@@ -166,6 +166,11 @@ def test_the_first_joint_moves_all_as_one(rng):
 
 def test_branches_add(rng):
     """Two limbs on a body: the bound holds for both together, and is not far from what is attained."""
+    symbols = Symbols.of(Postures.of(two_limbs()), "force_cross")
+    points, limbs = rng.uniform(-3, 3, (20, 2)), symbols.limbs()
+    terms = [limb.at(points[:, limb.axes]) for limb in limbs]
+    assert len(limbs) == 2
+    np.testing.assert_allclose(np.mean(terms, axis=0), symbols.at(points), atol=1e-12)
     for factor, robot in zip(FACTORS, (two_limbs(), two_limbs(), two_limbs(0.01)), strict=True):
         found = certified.coriolis_bound(robot, body_factor=factor, rtol=0.05).interval
         q = np.stack([robot.random(rng) for _ in range(500)])
