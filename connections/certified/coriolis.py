@@ -339,6 +339,7 @@ class _Box:
     values: np.ndarray  # empty: too large to be kept, and computed again
     pad: float
     worst: tuple[int, ...] | None = None  # of the control values
+    tried: bool = False  # whether gauges were sought for its control values
     means: tuple[int, ...] = ()  # axes of whole turns that were replaced by their means
     of_means: float = 0.0  # what this has added to `pad`
 
@@ -353,6 +354,7 @@ class _SymbolSearch:
     heap: list[tuple[float, int, _Box]] = field(default_factory=list)
     gauges: list[Gauge] = field(default_factory=list)
     boxes: int = 0
+    pushed: int = 0
     deadline: float = np.inf
     closed: float = 0.0  # the largest bound of boxes that need no cut
 
@@ -380,6 +382,9 @@ class _SymbolSearch:
                 return "time"
             _, _, box = heapq.heappop(self.heap)
             box = self.remembered(box)
+            if not box.tried:
+                self.push(replace(box, tried=True))
+                continue
             axis = self.steepest(box)
             if axis is None:
                 self.closed = max(self.closed, self.bound(box)[0])
@@ -446,13 +451,14 @@ class _SymbolSearch:
         return 0.15 * self.rtol * self.lower / max(1, len(self.low))
 
     def push(self, box: _Box) -> None:
-        """Bound a box, and keep it if it has to be cut."""
+        """Bound a box, by known gauges or, if it is `tried`, by new ones; keep it if it has to be cut."""
         thinned = self.thinned(box)
         bound, worst = self.bound(thinned)
-        self.boxes += 1
+        self.boxes += not box.tried
         if bound > self.enough:
             kept = thinned if thinned.values.size <= _REMEMBERED else replace(box, values=np.zeros(0))
-            heapq.heappush(self.heap, (-bound, self.boxes, replace(kept, worst=worst)))
+            self.pushed += 1
+            heapq.heappush(self.heap, (-bound, self.pushed, replace(kept, worst=worst)))
         else:
             self.closed = max(self.closed, bound)
 
@@ -493,10 +499,10 @@ class _SymbolSearch:
         above, enough = frobenius(rows), self.enough - box.pad
         live = np.flatnonzero(above > enough)
         known = self.gauges[: -_GAUGES - 1 : -1] or [Gauge(np.zeros((self.n**2,) * 2), (self.n, self.n))]
-        for tried in range(len(known) + _NEW_GAUGES):
+        for tried in range(len(known) + _NEW_GAUGES * box.tried):
             if not len(live):
                 break
-            if tried >= len(known) or tried == 1:
+            if tried >= len(known) or (tried == 1 and box.tried):
                 worst = rows[live[np.argmax(above[live])]]
                 if attained(worst[None], 2, 12)[0][0] > enough:
                     break  # no gauge helps: the box has to be cut
@@ -539,8 +545,12 @@ class _SymbolSearch:
         middle = (a + b) / 2.0
         first, second = halves(bool(self.slides[axis]), b - a)
         return [
-            replace(box, high=_with(box.high, axis, middle), values=along(first, box.values, axis)),
-            replace(box, low=_with(box.low, axis, middle), values=along(second, box.values, axis)),
+            replace(
+                box, tried=False, high=_with(box.high, axis, middle), values=along(first, box.values, axis)
+            ),
+            replace(
+                box, tried=False, low=_with(box.low, axis, middle), values=along(second, box.values, axis)
+            ),
         ]
 
     def look(self, point: np.ndarray) -> None:

@@ -131,7 +131,7 @@ def test_a_box_before_the_lower_end_hides_its_bound(rng):
     inside = rng.uniform(box.low, box.high, (300, 3))
     found = attained(limb.at(np.concatenate([inside, corners])), 4, 40)[0].max()
     near = SymbolSearch(limb, 0.999 * found, 0.02)
-    near.begin()
+    near.run(np.inf, lambda part: None)
     assert not near.heap and found <= near.closed <= 1.02 * found
     rows = box.values.reshape(-1, 4, 4, 4)
     thinned = SymbolSearch(limb, 400.0 * found, 0.02).thinned(box)
