@@ -393,7 +393,7 @@ class _SymbolSearch:
             for half in self.halved(box, axis):
                 self.push(half)
             ticks(min(1.0, self.lower * self.rtol / max(self.top - self.lower, 1e-300)))
-        return "gap"
+        return "time" if self.closed > self.enough else "gap"
 
     def begin(self) -> None:
         """Sample f, and cut the first boxes, axes that matter most first, until the rest is small."""
