@@ -3,7 +3,7 @@
 Members are Gamma* - D with a 3-form D, here the same at all postures. Each posture with unit vectors z, v, y
 gives a plane below the convex function k_C(D):
 
-    k_C(D) >= sign (Gamma*_ijk z_i v_j y_k - D_ijk z_i v_j y_k).
+    k_C(D) >= Gamma*_ijk z_i v_j y_k - D_ijk z_i v_j y_k.
 
 The least maximum of planes is a linear program, and its value is below k_C of **every** D. So is the norm of
 the part of Gamma* that is symmetric in v and y, to which no D adds: |C(v) v| <= k_C |v|^2. In coordinates it
@@ -176,9 +176,8 @@ class _Planes:
         heights = np.einsum("pijk,pi,pj,pk->p", self.christoffel.at(peaks.points), z, v, y, optimize=True)
         i, j, k = self.triples.T
         slopes = np.linalg.det(np.stack([w[:, [i, j, k]] for w in (z, v, y)], axis=1).transpose(0, 3, 1, 2))
-        signs = np.sign(heights - slopes @ D[i, j, k])
-        self.heights = np.append(self.heights, signs * heights)
-        self.slopes = np.concatenate([self.slopes, signs[:, None] * slopes])
+        self.heights = np.append(self.heights, heights)
+        self.slopes = np.concatenate([self.slopes, slopes])
         largest = np.argsort(-(self.heights - self.slopes @ D[i, j, k]))[:_PLANES]
         self.heights, self.slopes = self.heights[largest], self.slopes[largest]
         return peaks

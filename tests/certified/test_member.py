@@ -7,6 +7,8 @@ from small_chains import chain, hinge, two_limbs
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified.member import _of_one_body as of_one_body
+from connections.certified.postures import Postures
 from connections.certified.trilinear import attained
 
 
@@ -73,6 +75,21 @@ def test_a_robot_that_floats():
     assert found.smallest.gap < 0.12
     assert found.smallest.upper < 0.9 * least.lower < 0.7 * christoffel.lower
     assert not found.contorsion[6:].any() and found.contorsion[:6, :6, :6].any()
+
+
+def test_the_start_of_a_robot_that_floats():
+    """Half the mass in the inner product of the centre's own velocity, which is v + omega x c."""
+    mechanism, centre = mb.Mechanism(), np.array([0.3, -0.2, 0.5])
+    mechanism.add_body("body", 4.0, centre)
+    mechanism.add_joint("base", "world", "body", mb.Free())
+    robot, to_centre = mechanism.build(), np.eye(6)
+    to_centre[3:, :3] = np.stack([np.cross(axis, centre) for axis in np.eye(3)], axis=1)
+    for sign, largest in ((1.0, 2.0), (-1.0, np.inf)):
+        D = of_one_body(Postures.of(robot))
+        D[:3, :3, 3:] *= sign  # the control: the moments of the other sign
+        rest = mb.christoffel_symbols(robot, robot.neutral()) - D
+        found = certified.trilinear_norm(rest, metric=to_centre.T @ to_centre)
+        assert (found.upper <= 1.002 * largest) and (sign > 0.0 or found.lower > 2.1)
 
 
 def round_form(middle, mass, sign=1.0):
