@@ -1,4 +1,4 @@
-"""What a controller calls, compiled or loaded before its loop begins."""
+"""Preparation of controllers: what they call is compiled or loaded before a loop begins."""
 
 from __future__ import annotations
 
