@@ -155,7 +155,7 @@ class Inverse(Norm):
         less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
         moved, at = f - less[:, None], np.arange(boxes)
         values, vectors = np.linalg.eigh(moved)
-        positive = values[..., 0] > 1e-13 * values[..., -1]
+        positive = np.asarray(values[..., 0] > 1e-13 * values[..., -1])
         safe = np.where(positive[..., None, None], moved, np.eye(n))
         found = np.where(positive, self.attained(safe), np.inf)
         worst = np.where(positive.all(axis=1), np.argmax(found, axis=1), np.argmin(values[..., 0], axis=1))
@@ -186,7 +186,7 @@ class Inverse(Norm):
         x = vector
         for _ in range(6):  # the other components take more of what is left out
             x = np.maximum(vector, np.minimum(3.0 * np.einsum("bkl,bl->bk", rest, x), 1.0))
-        return np.maximum(x, 1e-9)
+        return np.asarray(np.maximum(x, 1e-9))
 
 
 class Ratio(Norm):

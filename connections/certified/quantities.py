@@ -44,7 +44,9 @@ class Quantities:
         quantity = self._of_mass_matrix(Ratio())
         middle = self.postures.held(np.zeros(len(quantity.depends), dtype=bool)).lower
         H = quantity.function(self.postures.configurations(middle[None]))
-        still = ~quantity.bends.any(axis=0).diagonal()  # of a leaf, at least: lambda_max is never below these
+        still = ~np.diagonal(
+            quantity.bends.any(axis=0)
+        )  # of a leaf, at least: lambda_max is never below these
         least = float(H[0].diagonal()[still].max())
         return dataclasses.replace(quantity, shift=2.0 * quantity.error / least, error=0.0)
 

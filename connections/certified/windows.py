@@ -17,63 +17,69 @@ from connections.certified.quantities import Quantities
 from connections.multibody import Model
 from connections.multibody.definition.kinematics import Kinematics
 from connections.multibody.graph import Tree
-from connections.multibody.joints import Free
+from connections.multibody.joints import Free, Joint
 from connections.multibody.joints.limits import Limits
 
 _GROUP = 2  # joints
 
 
 def windows(postures: Postures) -> Iterator[list[tuple[Quantities, np.ndarray]]]:
-    """Parts whose H^-1 bounds the block of a group of a chain, and the rows of the group in them, by groups.
+    """Parts whose H^-1 bounds the block of a group of joints, and the rows of the group in them, by groups.
 
-    Nothing comes of a tree, of a base that floats or of a chain that is no longer than a part.
+    The groups are paths of at most two bodies, which have all joints together; there are none of robots that
+    are no larger than a part.
     """
-    tree = postures.kinematics.tree
-    count = len(tree.parents)
-    if (tree.parents != np.arange(-1, count - 1)).any() or postures.robot.kinematics.quaternions:
-        return
-    last = count
-    while last > 0 and count > _GROUP + 1:
-        first = max(last - _GROUP, 0)
-        inner = first - 1 if first else -1
-        ends = dict.fromkeys([(inner, last), (max(inner - 1, -1), last), (inner, min(last + 1, count))])
-        yield [_window(postures, base, first, last, end) for base, end in ends]
-        last = first
+    parents = [int(parent) for parent in postures.kinematics.tree.parents]
+    left = set(range(len(parents))) if len(parents) > _GROUP + 1 else set()
+    while left:
+        group = [max(left)]
+        while len(group) < _GROUP and parents[group[0]] in left and parents[parents[group[0]]] >= 0:
+            group.insert(0, parents[group[0]])
+        left -= set(group)
+        carrying = [body for body in (parents[group[0]],) if body >= 0]
+        before = [parents[body] for body in carrying if parents[body] >= 0]
+        behind = [body for body, parent in enumerate(parents) if parent == group[-1]]
+        paths = {(*carrying, *group): bool(carrying), (*before, *carrying, *group): bool(before)}
+        if len(behind) == 1:
+            paths[(*carrying, *group, *behind)] = bool(carrying)
+        yield [_window(postures, path, free, group) for path, free in paths.items()]
 
 
-def _window(postures: Postures, base: int, first: int, last: int, end: int) -> tuple[Quantities, np.ndarray]:
-    """Bodies base, ..., end - 1, the first of them on a free joint, from the ground if base is -1.
-
-    The rows are those of the joints first, ..., last - 1.
-    """
+def _window(
+    postures: Postures, path: tuple[int, ...], free: bool, group: list[int]
+) -> tuple[Quantities, np.ndarray]:
+    """A path of bodies, the first of them on a free joint or on its own, and the rows of a group in it."""
     kinematics = postures.kinematics
-    tree, starts = kinematics.tree, kinematics.v_starts
-    bodies = slice(max(base, 0), end)
-    free = [] if base < 0 else [Free()]
-    joints = (*free, *tree.joints[bodies][len(free) :])
-    own = tree.armature[starts[bodies.start + len(free)] : starts[end]]
-    places = [np.array(tree.quaternions[bodies]), np.array(tree.positions[bodies])]
+    tree, bodies = kinematics.tree, list(path)
+    joints: list[Joint] = [tree.joints[body] for body in bodies]
+    armature = [tree.armature[kinematics.v_starts[body] : kinematics.v_starts[body + 1]] for body in bodies]
+    quaternions, positions = np.array(tree.quaternions[bodies]), np.array(tree.positions[bodies])
     if free:
-        places[0][0], places[1][0] = (0.0, 0.0, 0.0, 1.0), 0.0
+        joints[0], armature[0] = Free(), np.zeros(6)
+        quaternions[0], positions[0] = (0.0, 0.0, 0.0, 1.0), 0.0
+    names = tuple(tree.joint_names[body] for body in bodies)
     part = Tree(
-        body_names=tree.body_names[bodies],
-        joint_names=tree.joint_names[bodies],
-        joints=joints,
-        links=tree.links[bodies],
-        parents=np.arange(-1, len(joints) - 1),
-        quaternions=places[0],
-        positions=places[1],
+        body_names=tuple(tree.body_names[body] for body in bodies),
+        joint_names=names,
+        joints=tuple(joints),
+        links=tuple(tree.links[body] for body in bodies),
+        parents=np.arange(-1, len(bodies) - 1),
+        quaternions=quaternions,
+        positions=positions,
         inertias=tree.inertias[bodies],
         placements={},
-        limits=(*[Limits().for_joint("base", joint) for joint in free], *tree.limits[bodies][len(free) :]),
-        armature=np.concatenate([np.zeros(6 * len(free)), own]),
+        limits=tuple(Limits().for_joint(*pair) for pair in zip(names, joints, strict=True)),
+        armature=np.concatenate(armature),
         actuated=tree.actuated[bodies],
     )
     model = Model.of(Kinematics(part))
     limits = {}
-    for name in model.joint_names[len(free) :]:
-        at = postures.robot.configuration_slice(name)
-        of = (postures.places >= at.start) & (postures.places < at.stop)
-        limits[name] = postures.lower[of], postures.upper[of]
-    before = 6 * len(free) - int(starts[bodies.start + len(free)])
-    return Quantities(Postures.of(model, limits)), np.arange(starts[first], starts[last]) + before
+    for name, joint in zip(names, joints, strict=True):
+        if joint.chain[0].quaternion is None:
+            at = postures.robot.configuration_slice(name)
+            of = (postures.places >= at.start) & (postures.places < at.stop)
+            limits[name] = postures.lower[of], postures.upper[of]
+    rows = [
+        np.arange(*model.kinematics.v_starts[[k, k + 1]]) for k, body in enumerate(bodies) if body in group
+    ]
+    return Quantities(Postures.of(model, limits)), np.concatenate(rows)

@@ -376,31 +376,39 @@ def test_robots_without_polynomials_are_refused(kinds, parents, words):
         certified.constants(None)
 
 
-@pytest.mark.parametrize("number", [0, *(further(number) for number in range(1, 8))])
-def test_parts_of_a_chain_bound_the_blocks_of_the_inverse(number):
+@pytest.mark.parametrize("number", [-1, 0, *(further(number) for number in range(1, 8))])
+def test_parts_of_a_robot_bound_the_blocks_of_the_inverse(number):
     """Block by block, posture by posture; with the carrying body held, the part is no bound."""
-    rng = np.random.default_rng(number)
+    rng = np.random.default_rng(abs(number))
     kinds = [(mb.Revolute, mb.Prismatic)[int(rng.random() < 0.2)] for _ in range(5)]
-    robot = armed(assemble(rng, kinds, [-1, 0, 1, 2, 3]), rng)
-    postures = Postures.of(robot, {name: (-1.0, 1.0) for name in robot.joint_names})
-    groups, q = list(windows(postures)), rng.uniform(-1.0, 1.0, (50, robot.nq))
-    inverse, last = np.linalg.inv(mb.mass_matrix(robot, q)), robot.nv
-    stiff = []
-    for parts_of_group in groups:
-        for part, rows in parts_of_group:
-            own = slice(last - len(rows), last)
-            names = [name for name in part.postures.robot.joint_names if name in robot.joint_names]
-            free = part.postures.robot.nv - part.postures.robot.nq != 0
-            at = [robot.joint_names.index(name) for name in names[int(free) :]]
-            H = part.inverse(rows).function(part.postures.configurations(q[:, at]))
-            more = np.linalg.inv(H)[:, rows[:, None], rows] - inverse[:, own, own]
+    robot = armed(assemble(rng, kinds, [-1, 0, 1, 2, 3]), rng) if number >= 0 else mb.example("quadruped")
+    postures = Postures.of(robot, {name: (-1.0, 1.0) for name in robot.joint_names} if number >= 0 else None)
+    q = postures.configurations(points_of(postures, rng, 50))
+    inverse = np.linalg.inv(mb.mass_matrix(robot, q))
+    stiff, seen = [], []
+    for group in windows(postures):
+        for part, rows in group:
+            model = part.postures.robot
+            moving = list(model.joint_names)
+            single = [name for name in moving if np.ptp(_ends(model.configuration_slice(name))) == 1]
+            at = [robot.configuration_slice(name).start for name in single]
+            own = [name for name in moving if model.velocity_slice(name).start in rows]
+            places = np.concatenate([np.arange(*_ends(robot.velocity_slice(name))) for name in own])
+            block = inverse[:, places[:, None], places]
+            here = part.postures.configurations(q[:, at])
+            H = mb.mass_matrix(model, here)
+            more = np.linalg.inv(H)[:, rows[:, None], rows] - block
             assert np.linalg.eigvalsh(more).min() > -1e-9 * np.abs(inverse).max()
-            if free:
-                less = np.linalg.inv(H[:, 6:, 6:])[:, rows[:, None] - 6, rows - 6] - inverse[:, own, own]
+            if rows[0] >= 6:
+                less = np.linalg.inv(H[:, 6:, 6:])[:, rows[:, None] - 6, rows - 6] - block
                 stiff.append(np.linalg.eigvalsh(less).min())
-        last -= len(rows)
-    assert last == 0
+        seen += places.tolist()
+    assert sorted(seen) == list(range(robot.nv))
     assert min(stiff) < 0.0
+
+
+def _ends(place):
+    return place.start, place.stop
 
 
 def test_lengths_are_attained_where_an_arm_is_straight():

@@ -65,10 +65,10 @@ MUTANTS = (
     Mutant(
         "certified-part-held",
         "certified/windows.py",
-        "free = [] if base < 0 else [Free()]",
-        "free: list[Free] = []",
-        ("certified/test_constants.py::test_parts_of_a_chain_bound_the_blocks_of_the_inverse",),
-        "the body that carries a part is held, not free",
+        "paths = {(*carrying, *group): bool(carrying), (*before,",
+        "paths = {(*carrying, *group): False, (*before,",
+        ("certified/test_constants.py::test_parts_of_a_robot_bound_the_blocks_of_the_inverse",),
+        "the body that carries a part is on its joint to the ground, not free",
     ),
     Mutant(
         "certified-rounding",
