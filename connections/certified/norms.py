@@ -158,11 +158,10 @@ class Inverse(Norm):
         positive = np.asarray(values[..., 0] > 1e-13 * values[..., -1])
         safe = np.where(positive[..., None, None], moved, np.eye(n))
         found = np.where(positive, self.attained(safe), np.inf)
-        worst = np.where(positive.all(axis=1), np.argmax(found, axis=1), np.argmin(values[..., 0], axis=1))
-        ends = found.max(axis=1)
-        vector = np.where(
-            positive.all(axis=1)[:, None], self._vector(safe[at, worst]), vectors[at, worst, :, 0]
-        )
+        whole = np.asarray(positive.all(axis=1))
+        worst = np.where(whole, np.argmax(found, axis=1), np.argmin(values[..., 0], axis=1))
+        ends, found_vectors = found.max(axis=1), self._vector(safe[at, worst])
+        vector = np.where(whole[:, None], found_vectors, vectors[at, worst, :, 0])
         return ends, np.einsum("bmk,bk->bm", pushes, np.einsum("bik,bi->bk", L, vector) ** 2)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
