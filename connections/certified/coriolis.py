@@ -416,6 +416,9 @@ class _SymbolSearch:
         self.error = AMPLIFICATION ** len(counts) * (
             2.0 * self.limb.count * self.limb.symbols.error + 60.0 * len(counts) * UNIT * largest
         )
+        # A gauge of the largest sample bounds the first boxes.
+        rows = _rows(values, self.n)
+        self.new_gauge(rows[np.argmax(frobenius(rows))], self.enough)
         spread = [
             frobenius(_rows(np.ptp(values, axis=i, keepdims=True), self.n)).max() for i in range(len(counts))
         ]
