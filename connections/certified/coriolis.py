@@ -416,9 +416,11 @@ class _SymbolSearch:
         self.error = AMPLIFICATION ** len(counts) * (
             2.0 * self.limb.count * self.limb.symbols.error + 60.0 * len(counts) * UNIT * largest
         )
-        # A gauge of the largest sample bounds the first boxes.
-        rows = _rows(values, self.n)
-        self.new_gauge(rows[np.argmax(frobenius(rows))], self.enough)
+        # A gauge of the largest sample bounds the first boxes, even if it is not the best one.
+        rows, now = _rows(values, self.n), time.monotonic()
+        worst = rows[np.argmax(frobenius(rows))]
+        gauge, _ = best_gauge(worst, self.enough, None, now + 0.2 * (self.deadline - now))
+        self.gauges = self.gauges if gauge is None else [gauge]
         spread = [
             frobenius(_rows(np.ptp(values, axis=i, keepdims=True), self.n)).max() for i in range(len(counts))
         ]
