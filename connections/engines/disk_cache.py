@@ -203,8 +203,8 @@ def _python(function: Any) -> Any:
 
 
 def _types(sig: Any) -> Any:
-    """The types of arguments, which stand alone for a function that Python calls, with the result's for C."""
-    return sig[0] if sig and isinstance(sig[0], tuple) else tuple(sig)
+    """The types of arguments, which stand alone for a function that Python calls, in a signature for C."""
+    return sig if isinstance(sig, tuple) else sig.args
 
 
 @functools.cache

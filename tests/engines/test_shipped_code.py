@@ -16,7 +16,7 @@ from connections.control.whole_body.shipping import ship
 from connections.engines import disk_cache, shipped_code
 from connections.engines.inlined.simd import compiled_entry
 from connections.engines.internals import processor
-from connections.engines.internals.numba_names import set_cache
+from connections.engines.internals.numba_names import c_function, set_cache
 
 TEXT = "def double(x):\n    return x + x\n"
 
@@ -183,3 +183,25 @@ def test_all_registries_are_shipped() -> None:
 
 def made_in(path: Path) -> bool:
     return "= Registry(" in path.read_text()
+
+
+def test_what_c_calls_is_found_too(shipped: Shipped, monkeypatch: pytest.MonkeyPatch) -> None:
+    """XLA's handlers are functions for C, whose types Numba gives its cache in another form."""
+    monkeypatch.setattr(shipped_code, "_archive", lambda: None)
+
+    def process() -> int:
+        spec = importlib.util.spec_from_file_location("functions", shipped.file)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        cache = disk_cache.cache_of(module.double)
+        made = c_function(module.double, numba.float64, [numba.float64], cache)
+        assert made.ctypes(2.0) == 4.0
+        return made.cache_hits
+
+    assert process() == 0
+    (built,) = Path(numba.config.CACHE_DIR).rglob("*.1.nbc")
+    shipped_code.write_archive(shipped.archive, {built.name.removesuffix(".1.nbc"): built.read_bytes()})
+    monkeypatch.setattr(shipped_code, "_archive", lambda: shipped.archive)
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(shipped.folder / "another"))
+    process()
+    assert not list((shipped.folder / "another").rglob("*.nbc"))

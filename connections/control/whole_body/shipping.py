@@ -1,5 +1,7 @@
 """Machine code for a wheel: recursions and the whole-body law for levels of processors (`shipped_code`).
 
+Also what XLA calls for recursions inside of JAX, without which the first call there takes 5 s.
+
 It is in this room, because no other one above it knows all functions that Numba compiles.
 
 ``python -m connections.control.whole_body.shipping FOLDER LEVEL ...`` writes an archive for each level, and
@@ -13,12 +15,22 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
+
+import jax
+import numpy as np
 
 from connections._children import environment, python_command
 from connections.control.whole_body.compiled import compiled as law
 from connections.engines.shipped_code import LEVELS, write_archive
+from connections.multibody import functions as recursions
+from connections.multibody.description.examples import example
 from connections.multibody.program import warm_up
+from connections.multibody.program.table import RECURSIONS
+from connections.multibody.variational_steps import variational_step
+
+_WITH_DERIVATIVES = ("inverse_dynamics", "forward_dynamics")
 
 
 def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> list[Path]:
@@ -59,7 +71,32 @@ def _compile() -> None:
     warm_up.warm_up(*map(int, sys.argv[1:]))
     for name in law.names:
         law.require(name)
+    _compile_handlers()
     print(warm_up.cache_folder())
+
+
+def _compile_handlers() -> None:
+    """Compile what XLA calls for recursions and variational steps of a tree and of a closed chain.
+
+    Handlers are compiled where JAX lowers a call, for one configuration or for batches; they are the same
+    for all trees, and for all closed chains.
+    """
+    for name in ("arm", "four_bar"):
+        model = example(name)
+        q, zero = model.random(0), np.zeros(model.nv)
+        for each, row in RECURSIONS.items():
+            if not hasattr(recursions, each) or (model.closed and row.closed is None):
+                continue
+            frame = {"frame": model.body_names[-1]} if row.choice and "frame" in row.choice.arguments else {}
+            call = partial(getattr(recursions, each), model, **frame)
+            given = [q, *[zero] * len(row.vectors)]
+            jax.jit(call).lower(*given)
+            jax.jit(call).lower(*(np.stack([x, x]) for x in given))
+            if each in _WITH_DERIVATIVES:
+                jax.jit(jax.jacfwd(call, range(len(given)))).lower(*given)
+        step = partial(variational_step, model)
+        jax.jit(step).lower(q, zero, 0.01)
+        jax.jit(jax.jacfwd(step, (0, 1))).lower(q, zero, 0.01)
 
 
 def main() -> None:
