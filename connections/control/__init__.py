@@ -20,8 +20,9 @@ from connections.control.laws.attractors import (
     task_reference,
     trajectory_reference,
 )
+from connections.control.laws.certified_gains import CertifiedGains, gains_from
 from connections.control.laws.closed_loop import ClosedLoop
-from connections.control.laws.gains import gain_matrix
+from connections.control.laws.gains import CertifiedGain, gain_matrix
 from connections.control.laws.law import ControlLaw, FunctionLaw
 from connections.control.laws.observer import MomentumObserver
 from connections.control.laws.parametrization import LinearlyParametrizedSystem
@@ -56,6 +57,8 @@ __all__ = [
     "BoxShape",
     "CenterOfMassTask",
     "CentroidalCoordinates",
+    "CertifiedGain",
+    "CertifiedGains",
     "ClosedLoop",
     "Contacts",
     "ControlLaw",
@@ -85,6 +88,7 @@ __all__ = [
     "contraction_rates",
     "exciting_motion",
     "gain_matrix",
+    "gains_from",
     "identify",
     "lqr",
     "minimum_effort_curve",

@@ -29,7 +29,7 @@ from connections.checks import (
     require_type,
 )
 from connections.control.laws.adaptation import Adaptation, ConstantAdaptation
-from connections.control.laws.gains import GainError, finite, gain_matrix, one_vector, sliding
+from connections.control.laws.gains import Certifiable, GainError, finite, gain_matrix, one_vector, sliding
 from connections.control.laws.loop_base import ControlLoop
 from connections.control.laws.natural import OPTIONS, natural_adaptation
 from connections.control.laws.parametrization import ParametrizedPlant
@@ -42,13 +42,14 @@ from connections.integration.solver import Options
 
 
 @dataclass(frozen=True, eq=False)
-class AdaptiveController(Parametrized):
+class AdaptiveController(Certifiable, Parametrized):
     """tau = known force + Y pihat - K_D s; pihat_dot = -P Y^T s, or the natural gradient -gamma G^-1 Y^T s.
 
     Parameters
     ----------
     family : what is known and what is not: a `LinearlyParametrizedSystem`, or `UnknownInertia` of a robot.
-    gain : K_D, scalar, (n,) or (n, n), positive definite.
+    gain : K_D, scalar, (n,) or (n, n), positive definite; it, a scalar `adaptation` and `rate` may be those
+        of `gains_from`, and are printed with their proofs.
     adaptation : P, scalar, (p,) or (p, p), symmetric positive definite; or ``"natural"``, for
         `UnknownInertia`: Phat' = -gamma Phat S Phat of the total pseudo-inertia Phat of each body, S the dual
         of Y^T s. Phat stays positive definite, and neither the body's frame nor the unit of length changes
@@ -95,6 +96,7 @@ class AdaptiveController(Parametrized):
         require_type(
             "family", self.family, ParametrizedPlant, "write AdaptiveController(family, gain, adaptation)"
         )
+        self._keep_certificates("gain", "adaptation", "rate")
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
         options = {name: getattr(self, name) for name in OPTIONS}
         if isinstance(self.adaptation, str):

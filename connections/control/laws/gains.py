@@ -5,6 +5,7 @@ Every gain becomes an (n, n) float64 matrix; a scalar k means k 1, a vector mean
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import isfinite
 from typing import Any
 
@@ -39,6 +40,70 @@ class GainError(ValueError):
     connections.control.laws.gains.GainError: K_D must be positive definite: smallest eigenvalue of
     its symmetric part -2.000e+00
     """
+
+
+@dataclass(frozen=True)
+class CertifiedGain:
+    """A gain k 1 with the condition that it satisfies. Laws take it as their gain, and print it.
+
+    Attributes
+    ----------
+    name : K_P, K_D, K or gamma.
+    value : k.
+    unit : text.
+    condition : the inequality, of the constants in `uses`.
+    uses : name -> the certified end that the condition needs.
+    where : the postures for which it is proved.
+
+    Examples
+    --------
+    >>> from connections import certified, control
+    >>> from connections import multibody as mb
+    >>> arm = certified.constants(mb.example("arm"), only=["lambda_max"], rtol=0.2)
+    >>> gain = control.gains_from(arm).tracking(rate=2.0)
+    >>> gain.condition
+    'K_D >= rho lambda_max(H)'
+    >>> control.PassivityController(mb.example("arm").system(), gain).certificate.splitlines()[-1].strip()
+    'at every posture'
+    """
+
+    name: str
+    value: float
+    unit: str
+    condition: str
+    uses: dict[str, float]
+    where: str
+
+    def __float__(self) -> float:
+        return self.value
+
+    def __str__(self) -> str:
+        used = ", ".join(f"{name} = {value:.4g}" for name, value in self.uses.items())
+        lines = (f"{self.name} = {self.value:.6g} {self.unit}", f"since {self.condition}", f"with {used}")
+        return "\n  ".join((*lines, f"at {self.where}"))
+
+
+class Certifiable:
+    """A law that prints what its gains are proved for."""
+
+    _certificate = ""
+
+    @property
+    def certificate(self) -> str:
+        """The proofs of the law's gains, as text; empty if they are numbers."""
+        return self._certificate
+
+    def _keep_certificates(self, *names: str) -> None:
+        """Replace gains that are certified by their numbers, and keep what is said of them."""
+        gains = {name: getattr(self, name) for name in names}
+        proved = {name: gain for name, gain in gains.items() if isinstance(gain, CertifiedGain)}
+        for name, gain in proved.items():
+            object.__setattr__(self, name, float(gain))
+        if proved:
+            object.__setattr__(self, "_certificate", "\n".join(map(str, proved.values())))
+
+    def __str__(self) -> str:
+        return "\n".join(filter(None, (repr(self), self.certificate)))
 
 
 def gain_matrix(name: str, gain: Any, dim: int, symmetric: bool = False) -> Any:

@@ -21,7 +21,7 @@ from connections.affine import AffineConnection
 from connections.affine.motions.flow import Flow, Record, Trajectories
 from connections.affine.motions.units import motion_units
 from connections.checks import as_array, require_function, require_same_frame, require_shape, require_type
-from connections.control.laws.gains import finite, gain_matrix
+from connections.control.laws.gains import Certifiable, finite, gain_matrix
 from connections.control.laws.results import ObservedMotion
 from connections.coriolis import MechanicalSystem
 from connections.coriolis.system import FORCES, terms_beside
@@ -33,13 +33,13 @@ from connections.integration.solver import Options, Solver
 
 
 @dataclass(frozen=True, eq=False)
-class MomentumObserver(Parametrized):
+class MomentumObserver(Certifiable, Parametrized):
     """r = K (p - z), zdot = tau + C^T v - g + r, with z starting at p.
 
     Parameters
     ----------
     model : the observer's estimate of the plant, such as ``robot.system()``; its `forces` are known.
-    gain : K, scalar, (n,) or (n, n), positive definite, 1/s.
+    gain : K, scalar, (n,) or (n, n), positive definite, 1/s; one of `gains_from` is printed with its proof.
     connection : the connection whose C^T v is used; None takes the model's.
 
     Raises
@@ -71,6 +71,7 @@ class MomentumObserver(Parametrized):
         require_type("model", self.model, MechanicalSystem, "write MomentumObserver(system, gain)")
         if self.connection is not None:
             object.__setattr__(self, "model", self.model.with_connection(self.connection))
+        self._keep_certificates("gain")
         object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.frame.dim))
         object.__setattr__(self, "connection", self.model.connection)
 

@@ -21,14 +21,14 @@ import jax
 from connections._jax import Array, ArrayLike
 from connections.affine import AffineConnection
 from connections.checks import require_type
-from connections.control.laws.gains import gain_matrix, sliding
+from connections.control.laws.gains import Certifiable, gain_matrix, sliding
 from connections.control.laws.law import ControlLaw
 from connections.coriolis import MechanicalSystem
 from connections.geometry import FrameField
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class PassivityController(ControlLaw):
+class PassivityController(Certifiable, ControlLaw):
     """tau = Hhat vdot_r + Chat v_r + ghat - K_D (v - v_r).
 
     Parameters
@@ -36,6 +36,7 @@ class PassivityController(ControlLaw):
     model : the estimate of the plant, such as ``robot.system()``. Its `forces` are not compensated, because
         the law has no term for them.
     gain : K_D, scalar, (n,) or (n, n), positive definite; units of a generalized force over a velocity.
+        One of `gains_from` is printed with what it is proved for.
     connection : the connection whose Coriolis matrix is used; None takes the model's. The Lyapunov argument
         needs one that is compatible with the plant's metric up to the parameter error.
 
@@ -65,6 +66,7 @@ class PassivityController(ControlLaw):
         require_type("model", self.model, MechanicalSystem, "write PassivityController(system, gain)")
         if self.connection is not None:
             object.__setattr__(self, "model", self.model.with_connection(self.connection))
+        self._keep_certificates("gain")
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.frame.dim))
         object.__setattr__(self, "connection", self.model.connection)
 
