@@ -19,6 +19,7 @@ from connections._jax import Array, ArrayLike
 from connections.affine.conjugate_times import conjugate_times
 from connections.affine.connection import AffineConnection
 from connections.affine.levi_civita import LeviCivita
+from connections.affine.logarithms.closed import distances_in_closed_form
 from connections.affine.logarithms.logarithm import logarithm, velocities_between
 from connections.affine.logarithms.search import IMAGES, TIED, geodesics_between
 from connections.checks import (
@@ -33,6 +34,7 @@ from connections.checks import (
 )
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import require_admissible
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.metrics import Metric, require_definite
 
 _RAYS = {1: 2, 2: 256}  # directions; of more dimensions 1,024
@@ -229,7 +231,8 @@ def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
 
     Raises
     ------
-    The errors of `logarithm`, except for points that are conjugate; where JAX traces, it is NaN there.
+    The errors of `logarithm`, except for points that are conjugate; where JAX traces, it is NaN there, unless
+    the metric has distances in closed form (`ClosedFormMetric.distance_at`).
 
     Examples
     --------
@@ -240,6 +243,8 @@ def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
     1.0
     """
     require_definite("metric", metric)
+    if isinstance(metric, ClosedFormMetric):
+        return distances_in_closed_form(LeviCivita(metric), metric, q0, q1)
     if not trace_state_clean() or is_traced(q0, q1, metric):
         v = logarithm(LeviCivita(metric), q0, q1)
     else:

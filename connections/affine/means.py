@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import ArrayLike
@@ -21,13 +23,16 @@ from connections.affine.logarithms.logarithm import velocities_between
 from connections.affine.motions.geodesics import exponential
 from connections.checks import (
     ConvergenceError,
+    MetricError,
     ShapeError,
     as_array,
     as_number,
+    raise_at,
     require_finite,
     require_untraced,
 )
 from connections.evaluation.boundary import require_admissible
+from connections.evaluation.compilation import compiled
 from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.lattices import nearby
@@ -187,18 +192,28 @@ class _MeanSearch:
 
     def __init__(self, metric: Metric, nabla: AffineConnection, q: np.ndarray, w: np.ndarray) -> None:
         self._metric, self._nabla, self._q, self._w, self.steps = metric, nabla, q, w, 0
+        lengths = np.asarray(compiled(_lengths_of_digits, metric)(q))
+        self._given = float(np.max(lengths, where=np.isfinite(lengths), initial=0.0))
 
     def squares(self, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """d(x, q_i)^2 (..., N) and -grad F (..., n) at points x (..., nq)."""
         v = self._velocities(x)
-        squares = np.einsum(
-            "...ij,...jk,...ik->...i", v, np.asarray(self._metric.matrix(x)), v, optimize=True
-        )
+        squares = np.einsum("...ij,...jk,...ik->...i", v, self._matrix(x), v, optimize=True)
         return squares, self._downhill(v)
 
     def _velocities(self, x: np.ndarray) -> np.ndarray:
         """log_x(q_i), (..., N, n)."""
         return np.asarray(velocities_between(self._nabla, x[..., None, :], self._q, name="mean"))
+
+    def _matrix(self, x: np.ndarray) -> np.ndarray:
+        """H (..., n, n) at x (..., nq); where floats have no digits for it, all lengths would be zero."""
+        H = np.asarray(self._metric.matrix(x))
+        least = np.diagonal(H, axis1=-2, axis2=-1).min(axis=-1)
+        if not (least >= np.finfo(float).tiny).all():
+            row = np.unravel_index(np.argmin(least), least.shape)
+            what = f"the metric has an entry of {least[row]:.3g}, below the range of floats: take other units"
+            raise_at(MetricError, f"mean: {what},", x[row])
+        return H
 
     def _downhill(self, v: np.ndarray) -> np.ndarray:
         """-grad F (..., n), the mean of log_x(q_i)."""
@@ -206,10 +221,13 @@ class _MeanSearch:
         return mean
 
     def _round_off(self, x: np.ndarray) -> float:
-        """The length at x of a few units in the last place of the coordinates."""
-        digits = _LAST_PLACES * np.finfo(float).eps * np.abs(np.vstack([x, self._q])).max(axis=0)
-        moved = np.linalg.pinv(np.asarray(self._metric.frame.matrix(x))) * digits
-        return float(np.sqrt(np.trace(moved.T @ np.asarray(self._metric.matrix(x)) @ moved)))
+        """The length of some last places of the coordinates of x or of a point, each measured where it is.
+
+        The logarithm of a point is as wrong as the point, and not as its coordinates would be at x. The frame
+        may be singular at points.
+        """
+        own = float(np.asarray(compiled(_lengths_of_digits, self._metric)(x[None]))[0])
+        return max(own, self._given)
 
     def descended(self, x: np.ndarray) -> np.ndarray:
         """The critical point to which steps along -grad F lead, each of them downhill (Armijo's rule).
@@ -233,7 +251,7 @@ class _MeanSearch:
             else:
                 break
             step, change = length * ahead, ahead - onward
-            H = np.asarray(self._metric.matrix(new))
+            H = self._matrix(new)
             bend = step @ H @ change
             length = float(np.clip(step @ H @ step / bend, 0.1, 10.0)) if bend > 0.0 else 1.0
             x, cost, ahead, self.steps = new, now, onward, self.steps + 1
@@ -248,7 +266,7 @@ class _MeanSearch:
         spread = float(np.sqrt(self._w @ squares))
         if _FLAT * _DIFFERENCE * spread <= self._round_off(x):
             return None  # differences are round-off
-        basis = np.linalg.inv(np.linalg.cholesky(np.asarray(self._metric.matrix(x)))).T  # columns
+        basis = np.linalg.inv(np.linalg.cholesky(self._matrix(x))).T  # columns
         steps = _DIFFERENCE * spread * np.concatenate([basis.T, -basis.T])
         ahead = self._downhill(self._velocities(np.asarray(exponential(self._nabla, x, steps))))
         after, before = np.split(ahead, 2)
@@ -259,6 +277,17 @@ class _MeanSearch:
         away = np.stack([1.0, -1.0])[:, None] * (_AWAY * spread * basis @ vectors[:, 0])
         tried = np.asarray(exponential(self._nabla, x, away))
         return np.asarray(tried[int(np.argmin(self.squares(tried)[0] @ self._w))])
+
+
+def _lengths_of_digits(metric: Metric, q: jax.Array) -> jax.Array:
+    """The lengths (k,) of a few units in the last place of the coordinates of points (k, nq)."""
+
+    def at(q: jax.Array) -> jax.Array:
+        moved = jnp.linalg.pinv(metric.frame.matrix_at(q)) * (_LAST_PLACES * np.finfo(float).eps * jnp.abs(q))
+        squares = jax.vmap(lambda v: metric.inner_at(q, v, v), in_axes=1)(moved)
+        return jnp.sqrt(jnp.sum(squares))
+
+    return jax.vmap(at)(q)
 
 
 # --- bounds ------------------------------------------------------------------------------------------------

@@ -25,7 +25,7 @@ import numpy as np
 from connections._jax import Array, ArrayLike, solve
 from connections.checks import MetricError, PointError, ShapeError, as_array, raise_at, require_finite
 from connections.evaluation.boundary import Argument, as_given, evaluate
-from connections.geometry.closed_forms import ClosedFormMetric
+from connections.geometry.closed_forms import ClosedFormMetric, norm_of
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.numerics.definite import is_definite
 from connections.geometry.numerics.positive_definite import (
@@ -34,6 +34,7 @@ from connections.geometry.numerics.positive_definite import (
     exponential_in_factor,
     inner_products,
     logarithm,
+    symmetric_logarithm,
     whitened,
 )
 
@@ -112,6 +113,12 @@ class AffineInvariantMetric(ClosedFormMetric):
         H: jax.Array = inner_products(self.matrices_at(q), self.basis)
         return H
 
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """tr(P^-1 A P^-1 B), a scalar, also where entries of H are no floats."""
+        P = self.matrices_at(q)
+        A, B = (whitened(P, self.matrices_at(velocity)) for velocity in (v, w))
+        return jnp.sum(A * B)
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether P is positive definite, one boolean."""
         return is_definite(self.matrices_at(q))
@@ -137,9 +144,8 @@ class AffineInvariantMetric(ClosedFormMetric):
 
     def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """|log eig(P^-1 Q)|, a scalar."""
-        eigenvalues = jnp.linalg.eigvalsh(whitened(self.matrices_at(p), self.matrices_at(q)))
-        length: jax.Array = jnp.linalg.norm(jnp.log(eigenvalues))
-        return length
+        X = symmetric_logarithm(whitened(self.matrices_at(p), self.matrices_at(q)))
+        return norm_of(X.reshape(-1))
 
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """Where the geodesic from q with velocity v (p,) is at time 1, (p,)."""

@@ -8,7 +8,9 @@ from __future__ import annotations
 import abc
 
 import jax
+import jax.numpy as jnp
 
+from connections._jax import ArrayLike
 from connections.geometry.metrics import Metric
 
 
@@ -43,3 +45,32 @@ class ClosedFormMetric(Metric):
     @abc.abstractmethod
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """The velocity (n,) at p (nq,) of the shortest geodesic that is at q at time 1; NaN if none is."""
+
+    def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """The length of that geodesic, |log_p q|, a scalar; NaN where it is not known."""
+        v = self.logarithm_at(p, q)
+        scale = _scale_of(v)
+        length = scale * jnp.sqrt(self.inner_at(p, v / scale, v / scale))
+        # Where H is not a float any more, a length of zero would be no error.
+        return jnp.where((length > 0.0) | jnp.all(v == 0.0), length, jnp.nan)
+
+    def reached_at(self, q: jax.Array) -> jax.Array:
+        """Whether logarithms and distances lead to q (nq,), one boolean; the frame may be singular there."""
+        return self.valid_at(q)
+
+    def explain_end(self, q: ArrayLike) -> None:
+        """Raise the error that says why `q` (nq,) is not reached."""
+        self.explain(q)
+
+
+def norm_of(v: jax.Array) -> jax.Array:
+    """|v| of a vector (n,), whose squares need not be floats."""
+    scale = _scale_of(v)
+    length: jax.Array = scale * jnp.linalg.norm(v / scale)
+    return length
+
+
+def _scale_of(v: jax.Array) -> jax.Array:
+    """The largest entry, as a constant, or one."""
+    largest = jax.lax.stop_gradient(jnp.max(jnp.abs(v), initial=0.0))
+    return jnp.where(largest > 0.0, largest, 1.0)

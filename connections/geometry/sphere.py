@@ -22,7 +22,7 @@ import numpy as np
 
 from connections._jax import ArrayLike
 from connections.checks import FrameError, PointError, as_array, raise_at, require_finite, require_type
-from connections.geometry.closed_forms import ClosedFormMetric
+from connections.geometry.closed_forms import ClosedFormMetric, norm_of
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.rotations import turn_coefficients
@@ -115,7 +115,8 @@ class SphereFrame(FrameField):
         """Raise `PointError` off the sphere, `FrameError` at the pole."""
         require_finite("q", q)
         if not np.linalg.norm(self.require_near("q", q) + self._first) > AT_POLE:
-            raise_at(FrameError, "the frame of the sphere is singular at its pole: choose another pole", q)
+            advice = "choose another pole, by pole= of cn.SphereFrame or of spaces.sphere"
+            raise_at(FrameError, f"the frame of the sphere is singular at its pole: {advice},", q)
 
     def _flat_at(self, q: jax.Array) -> jax.Array:
         """Stereographic coordinates w, (n,)."""
@@ -159,6 +160,19 @@ class RoundMetric(ClosedFormMetric):
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """The velocity (n,) at p of the great circle to q; NaN for opposite points."""
         return logarithm_on_sphere(self.frame, p, q)
+
+    def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """The angle 2 atan(|q - p| / |q + p|) between the points (n + 1,), without a frame."""
+        return 2.0 * jnp.arctan2(norm_of(q - p), norm_of(q + p))
+
+    def reached_at(self, q: jax.Array) -> jax.Array:
+        """Whether q is on the sphere; it may be the pole."""
+        return self.frame.near_at(q)
+
+    def explain_end(self, q: ArrayLike) -> None:
+        """Raise `PointError` off the sphere."""
+        require_finite("q", q)
+        self.frame.require_near("q", q)
 
 
 def exponential_on_sphere(frame: SphereFrame, q: jax.Array, e: jax.Array) -> tuple[jax.Array, jax.Array]:

@@ -140,6 +140,11 @@ class NormalMetric(ClosedFormMetric):
         """diag(1, 2) / q_1^2."""
         return jnp.diag(2.0 / _STRETCH**2) / q[1] ** 2
 
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """Twice the half plane's, a scalar."""
+        product: jax.Array = 2.0 * HALF_PLANE.inner_at(q, v / _STRETCH, w / _STRETCH)
+        return product
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the standard deviation is positive."""
         return q[1] > 0.0
@@ -157,6 +162,11 @@ class NormalMetric(ClosedFormMetric):
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """The half plane's velocity, stretched, (2,)."""
         return HALF_PLANE.logarithm_at(p / _STRETCH, q / _STRETCH) * _STRETCH
+
+    def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """The square root of two times the half plane's, a scalar."""
+        length: jax.Array = 2.0**0.5 * HALF_PLANE.distance_at(p / _STRETCH, q / _STRETCH)
+        return length
 
 
 HALF_PLANE, _STRETCH = HalfSpaceMetric(2), np.array([2.0**0.5, 1.0])

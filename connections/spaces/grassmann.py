@@ -85,6 +85,12 @@ class GrassmannMetric(ClosedFormMetric):
         inverses = [solve(jnp.eye(len(A)) + A @ A.T, jnp.eye(len(A))) for A in (Z, Z.T)]
         return jnp.kron(*inverses)
 
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """tr(A^T B) of K^-1 V L^-T, a scalar."""
+        L, K, _, _ = self._bases_at(q)
+        A, B = (solve(K, solve(L, self._matrix(velocity).T).T) for velocity in (v, w))
+        return jnp.sum(A * B)
+
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """Z of the geodesic at time 1; NaN where it is not in the chart."""
         L, K, Y, N = self._bases_at(q)

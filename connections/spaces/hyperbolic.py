@@ -8,8 +8,14 @@ sinh^2(d / 2) of the distance d,
       = |q - p|^2 / ((1 - |p|^2) (1 - |q|^2))             ball
       = -(<p, q> + 1) / 2                                 hyperboloid, <p, p> = -p_0^2 + p_1^2 + ... = -1
 
-so that points close together lose no digits. Source: J. G. Ratcliffe, Foundations of Hyperbolic Manifolds
-(2019), chapters 3 and 4; Moebius' addition as in A. A. Ungar, Analytic Hyperbolic Geometry (2005), chapter 3.
+so that points close together lose no digits. In the half space, with the differences x across and y of
+the heights, g = |(x, y)| and G = |(x, p_n + q_n)|,
+
+    tanh(d / 2) = g / G,      log_p q = d p_n / (g G) (2 p_n x, |x|^2 + y (p_n + q_n)),
+
+d by the logarithm of sinh(d / 2) = g / (2 (p_n q_n)^(1/2)) where points are far apart, so that no height
+overflows. Source: J. G. Ratcliffe, Foundations of Hyperbolic Manifolds (2019), chapters 3 and 4; Moebius'
+addition as in A. A. Ungar, Analytic Hyperbolic Geometry (2005), chapter 3.
 """
 
 from __future__ import annotations
@@ -25,7 +31,7 @@ from connections._jax import Array, ArrayLike
 from connections.checks import PointError, raise_at, require_choice, require_positive_int
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
-from connections.geometry.closed_forms import ClosedFormMetric
+from connections.geometry.closed_forms import ClosedFormMetric, norm_of
 from connections.geometry.coordinate_frame import CoordinateFrame
 from connections.geometry.frames import FrameField
 from connections.spaces.even_functions import asinhc, cosh, sinhc, tanhc
@@ -130,6 +136,10 @@ class HalfSpaceMetric(_Hyperbolic):
         """H(q), (n, n)."""
         return jnp.eye(self.n) / q[-1] ** 2
 
+    def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
+        """(v / q_n) . (w / q_n), a scalar, also where 1 / q_n^2 is no float."""
+        return (v / q[-1]) @ (w / q[-1])
+
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether the last coordinate is positive."""
         return q[-1] > 0.0
@@ -152,13 +162,37 @@ class HalfSpaceMetric(_Hyperbolic):
         return jnp.concatenate([q[:-1] + q[-1] * S / D * w[:-1], q[-1:] / D])
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
-        """d / sinh d times (x, (|x|^2 + y^2 - 1) / 2) / y, for the way from (0, 1) to (x, y)."""
-        x, y = (q[:-1] - p[:-1]) / p[-1], q[-1] / p[-1]
-        square, rise = x @ x, (q[-1] - p[-1]) / p[-1]
-        h = (square + rise**2) / (4.0 * y)
-        way = jnp.concatenate([x, (square + rise * (y + 1.0))[None] / 2.0])
-        v: jax.Array = asinhc(h) / jnp.sqrt(1.0 + h) * (p[-1] / y) * way
-        return jnp.where(y > 0.0, v, jnp.nan)
+        """The last formula of the text of the module, with d / g by its series where points are close."""
+        x, y, low, high, near, distance = self._way_at(p, q)
+        square, total = x @ x, low + high
+        gap = jnp.sqrt(jnp.where(near, 1.0, square + y**2))
+        root = jnp.sqrt(jnp.where(near, low * high, 1.0))
+        h = jnp.where(near, (square + y**2) / (2.0 * root) ** 2, 0.0)
+        by_gap = jnp.where(near, asinhc(h) / root, distance / gap)
+        way = jnp.concatenate([2.0 * low * x, (square + y * total)[None]])
+        v: jax.Array = p[-1] * (by_gap / jnp.sqrt(square + total**2) * way)
+        return jnp.where(q[-1] > 0.0, v, jnp.nan)
+
+    def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """2 asinh(g / (2 (p_n q_n)^(1/2))), a scalar."""
+        x, y, low, high, near, distance = self._way_at(p, q)
+        half = norm_of(jnp.append(x, y)) / (2.0 * jnp.sqrt(jnp.where(near, low * high, 1.0)))
+        close = 2.0 * jnp.arcsinh(jnp.where(near, half, 0.0))
+        return jnp.where(q[-1] > 0.0, jnp.where(near, close, distance), jnp.nan)
+
+    def _way_at(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, ...]:
+        """x, y, p_n and q_n over the largest of them; whether h <= 1; and d if not."""
+        way = q - p
+        scale = jax.lax.stop_gradient(jnp.maximum(jnp.max(jnp.abs(way)), jnp.maximum(p[-1], q[-1])))
+        x, y, low, high = way[:-1] / scale, way[-1] / scale, p[-1] / scale, q[-1] / scale
+        square = x @ x + y**2
+        far = square > 4.0 * low * high
+        gap = jnp.sqrt(jnp.where(far, square, 1.0))
+        # log sinh(d / 2), to which log(1 + coth(d / 2)) is added; of roots, because quotients may vanish.
+        roots = [jnp.sqrt(jnp.where(far, r, 1.0)) / jnp.sqrt(scale) for r in (p[-1], q[-1])]
+        sinh = jnp.log(gap / 2.0) - jnp.log(roots[0]) - jnp.log(roots[1])
+        inverse = 2.0 * roots[0] * roots[1] / gap
+        return x, y, low, high, ~far, 2.0 * (sinh + jnp.log1p(jnp.sqrt(1.0 + inverse**2)))
 
     def to_hyperboloid_at(self, q: jax.Array) -> jax.Array:
         """(|q|^2 + 1, 2 q_i, |q|^2 - 1) / (2 q_n), (n + 1,)."""

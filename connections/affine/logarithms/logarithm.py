@@ -20,14 +20,14 @@ import numpy as np
 
 from connections._jax import Array
 from connections.affine.connection import AffineConnection
+from connections.affine.logarithms.closed import velocities_in_closed_form
 from connections.affine.logarithms.search import logarithms, shortest_geodesics
 from connections.affine.logarithms.shooting import Shooting
 from connections.affine.motions.geodesics import exponential
-from connections.checks import ConvergenceError, as_array, is_traced, require_type
+from connections.checks import as_array, is_traced, require_type
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import Argument, admit_at, as_given, batch_of, evaluate, projected_point
 from connections.evaluation.compilation import TreeKey, compiled, flattened
-from connections.geometry.closed_forms import ClosedFormMetric
 
 _MISSED = 1e-5  # of its length: a geodesic that ends farther from q1 has no derivative
 
@@ -76,14 +76,15 @@ def logarithm(nabla: AffineConnection, q0: Any, q1: Any) -> Array:
     array([2., 1.])
     """
     require_type("nabla", nabla, AffineConnection)
-    size, closed = (nabla.frame.ambient_dim,), nabla.closed_form
+    if nabla.closed_form is not None:
+        return velocities_in_closed_form(nabla, nabla.closed_form, q0, q1)
+    size = (nabla.frame.ambient_dim,)
     if not trace_state_clean() or is_traced(q0, q1, nabla):
         q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
         batch = batch_of((Argument("q0", q0, size), Argument("q1", q1, size)), (q0, q1))
         rows = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for q in (q0, q1)]
         admitted = compiled(_admitted_at, nabla)(*rows)
-        found = partial(_logarithm, *flattened(nabla)) if closed is None else closed.logarithm_at
-        return jax.vmap(found)(*admitted).reshape(batch + (nabla.frame.dim,))
+        return jax.vmap(partial(_logarithm, *flattened(nabla)))(*admitted).reshape(batch + (nabla.frame.dim,))
     return velocities_between(nabla, q0, q1)
 
 
@@ -95,36 +96,16 @@ def velocities_between(nabla: AffineConnection, q0: Any, q1: Any, name: str | No
     name : the function, in errors, for which lengths matter only: one of several velocities is good, also if
         q1 is conjugate to q0, and there is no warning. None for `logarithm`.
     """
-    size, closed = (nabla.frame.ambient_dim,), nabla.closed_form
+    if nabla.closed_form is not None:
+        return velocities_in_closed_form(nabla, nabla.closed_form, q0, q1, name)
+    size = (nabla.frame.ambient_dim,)
     q0, q1 = as_array("q0", q0, size), as_array("q1", q1, size)
     arguments = Argument("q0", q0, size), Argument("q1", q1, size)
     batch = batch_of(arguments, (q0, q1))
     points = [evaluate(nabla, projected_point, argument) for argument in arguments]
     start, end = (np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points)
-    if closed is None:
-        rows = logarithms(nabla, start, end, name)
-    elif name is None:
-        rows = _in_closed_form(closed, start, end)
-    else:
-        rows = np.array(compiled(_rows_in_closed_form, closed)(start, end))
-        cut = np.isnan(rows).any(axis=1)  # where one of several velocities is good
-        if cut.any():
-            rows[cut] = logarithms(nabla, start[cut], end[cut], name)
-    v: np.ndarray = rows.reshape(batch + (nabla.frame.dim,))
+    v: np.ndarray = logarithms(nabla, start, end, name).reshape(batch + (nabla.frame.dim,))
     return as_given(v, q0, q1)
-
-
-def _in_closed_form(closed: ClosedFormMetric, q0: np.ndarray, q1: np.ndarray) -> np.ndarray:
-    """The velocities (m, n) from points (m, nq) to (m, nq), or the error of the first pair without one."""
-    v = np.asarray(compiled(_rows_in_closed_form, closed)(q0, q1))
-    for row in np.flatnonzero(~np.isfinite(v).all(axis=1)):
-        start, end = (np.array2string(q[row], precision=4, threshold=8) for q in (q0, q1))
-        raise ConvergenceError(f"logarithm: no shortest geodesic leads from {start} to {end}, a cut point")
-    return v
-
-
-def _rows_in_closed_form(closed: ClosedFormMetric, q0: jax.Array, q1: jax.Array) -> jax.Array:
-    return jax.vmap(closed.logarithm_at)(q0, q1)
 
 
 # --- where JAX traces --------------------------------------------------------------------------------------

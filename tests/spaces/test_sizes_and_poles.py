@@ -1,0 +1,177 @@
+"""Closed forms between points of very different sizes, and at the pole of a sphere's frame."""
+
+import jax
+import jax.numpy as jnp
+import mpmath as mp
+import numpy as np
+import pytest
+
+import connections as cn
+from connections import spaces
+from connections.affine.logarithms import closed
+from connections.checks import (
+    ConvergenceError,
+    FrameError,
+    MetricError,
+    NonFiniteError,
+    PointError,
+    ShapeError,
+)
+
+SIZES = 1e-200, 3e-13, 1.0, 2.0, 1e9, 1e200
+POLE = np.array([0.0, 0.0, -1.0])
+
+
+def of_half_plane(p, q):
+    """The distance, and the velocity at p by the circle through both points, in sixty digits."""
+    with mp.workdps(60):
+        (a, b), (c, d) = ([mp.mpf(float(x)) for x in point] for point in (p, q))
+        h = ((c - a) ** 2 + (d - b) ** 2) / (4 * b * d)
+        length = 2 * mp.asinh(mp.sqrt(h))
+        if a == c:
+            return length, [mp.mpf(0), length * b * mp.sign(d - b)]
+        center = ((c**2 - a**2) + (d**2 - b**2)) / (2 * (c - a))
+        radius = mp.hypot(a - center, b)
+        way = mp.sign(c - a)
+        return length, [length * b * way * b / radius, length * b * way * (center - a) / radius]
+
+
+def test_the_half_plane_at_all_sizes(monkeypatch):
+    """In sixty digits, on both sides of h = 1, without a search; derivatives of distances are unit vectors."""
+    monkeypatch.setattr(closed, "logarithms", None)
+    plane = spaces.hyperbolic(2)
+    pairs = [((0.3, b), (0.3 + x, d)) for b in SIZES for d in SIZES for x in (0.0, 1e-13, -3.0, 1e150)]
+    pairs += [((0.0, 1.0), (x, 1.0)) for x in (1e-300, 1e-9, 1.999999, 2.0, 2.000001)]
+    p, q = np.array(pairs).swapaxes(0, 1)
+    apart = (p != q).any(axis=1)
+    p, q = p[apart], q[apart]
+    lengths, v = cn.distance(plane, p, q), cn.logarithm(cn.LeviCivita(plane), p, q)
+    back = cn.logarithm(cn.LeviCivita(plane), q, p)
+    slopes = jax.vmap(jax.grad(lambda q, p: cn.distance(plane, p, q)))(jnp.array(q), jnp.array(p))
+    for start, end, length, u, w, slope in zip(p, q, lengths, v, back, np.asarray(slopes), strict=True):
+        known, velocity = of_half_plane(start, end)
+        assert abs(length / known - 1) < 1e-14
+        error = [
+            float((mp.mpf(float(x)) - y) / mp.mpf(float(start[1]))) for x, y in zip(u, velocity, strict=True)
+        ]
+        assert np.abs(error).max() < 1e-13 * length
+        turned = [
+            float((mp.mpf(float(x)) + y) / mp.mpf(float(start[1]))) for x, y in zip(u, velocity, strict=True)
+        ]
+        assert np.abs(turned).max() > 0.1 * length
+        np.testing.assert_allclose(slope * end[1], -w / end[1] / length, atol=1e-12)
+    np.testing.assert_allclose(plane.inner(p, v, v), lengths**2, rtol=1e-13)
+    assert not np.isfinite(np.asarray(jax.vmap(plane.matrix_at)(jnp.array(p)))).all()
+
+
+@pytest.mark.parametrize("size", [1e-200, 1e-160, 1e160, 1e200])
+def test_densities_and_matrices_at_all_sizes(size, monkeypatch):
+    """In both directions; H overflows, or vanishes, so that v^T H v would be wrong."""
+    monkeypatch.setattr(closed, "logarithms", None)
+    normal, matrices, far = spaces.normal(), spaces.positive_definite(2), abs(np.log(size))
+    for pair in ([[0.0, 1.0], [0.0, size]], [[0.0, size], [0.0, 1.0]]):
+        np.testing.assert_allclose(cn.distance(normal, *pair), 2.0**0.5 * far, rtol=1e-14)
+    one, other = [1.0, 0.0, 1.0], [size, 0.0, 2.0 * size]
+    length = np.hypot(np.log(size), np.log(2.0 * size))
+    np.testing.assert_allclose(cn.distance(matrices, one, other), length, rtol=1e-14)
+    np.testing.assert_allclose(cn.distance(matrices, other, one), length, rtol=1e-14)
+    v = cn.logarithm(cn.LeviCivita(matrices), other, one)
+    np.testing.assert_allclose(matrices.inner(other, v, v), length**2, rtol=1e-13)
+    H = np.asarray(matrices.matrix_at(jnp.array(other)))
+    assert not (np.isfinite(H).all() and np.diagonal(H).all())
+
+
+def test_what_is_no_float_is_refused_at_once(monkeypatch):
+    """No search follows, and no mean is the first point."""
+    monkeypatch.setattr(closed, "logarithms", None)
+    matrices, plane = spaces.positive_definite(2), spaces.hyperbolic(2)
+    ends = [1e-200, 0.0, 1e-200], [1e200, 0.0, 1e200]
+    for call in (cn.distance, lambda metric, *pair: cn.logarithm(cn.LeviCivita(metric), *pair)):
+        with pytest.raises(ConvergenceError, match=r"range of floats \(coordinates of 1e-200 to 1e\+200\)"):
+            call(matrices, *ends)
+    assert np.isnan(jax.jit(lambda p, q: cn.distance(matrices, p, q))(*map(jnp.array, ends)))
+    with pytest.raises(MetricError, match="mean: .* below the range"):
+        cn.mean(matrices, [[1e200, 0.0, 1e200], [4e200, 0.0, 4e200]])
+    with pytest.raises(NonFiniteError, match="matrix"):
+        cn.mean(plane, [[0.0, 1e-200], [0.0, 4e-200]])
+
+
+@pytest.mark.parametrize("size", [1e6, 1e10, 1e100])
+def test_means_of_points_of_different_sizes(size):
+    """The geometric mean, and neither of the points, whatever the last digits of one were at the other."""
+    found = cn.mean(spaces.hyperbolic(2), [[0.0, 1.0 / size], [0.0, 4.0 * size]])
+    np.testing.assert_allclose(found.q, [0.0, 2.0], rtol=1e-9)
+    np.testing.assert_allclose(found.distances, np.log(2.0 * size), rtol=1e-9)
+
+
+# --- the pole of a sphere's frame -------------------------------------------------------------------------
+
+
+def test_geodesics_lead_to_the_pole():
+    """Logarithms, exponentials, distances and their derivatives, as from the frame of another pole."""
+    sphere, other = spaces.sphere(2), spaces.sphere(2, pole=[1.0, 0.0, 0.0])
+    q = np.array([0.6, 0.48, -0.64])
+    ways = []
+    for metric in (sphere, other):
+        nabla = cn.LeviCivita(metric)
+        v = cn.logarithm(nabla, q, POLE)
+        np.testing.assert_allclose(cn.exponential(nabla, q, v), POLE, atol=1e-15)
+        ways.append(metric.frame.matrix(q) @ v)
+        traced = jax.jit(lambda p, q, nabla=nabla: cn.logarithm(nabla, p, q))(jnp.array(q), jnp.array(POLE))
+        np.testing.assert_allclose(traced, v, rtol=1e-14)
+        lengths = cn.distance(metric, [q, POLE, POLE, POLE], [POLE, q, -POLE, POLE])
+        np.testing.assert_allclose(lengths, [np.arccos(0.64)] * 2 + [np.pi, 0.0], rtol=1e-14)
+        slope = jax.grad(lambda p, metric=metric: cn.distance(metric, p, POLE))(jnp.array(q))
+        np.testing.assert_allclose(slope, -ways[-1] / lengths[0], atol=1e-14)
+    np.testing.assert_allclose(*ways, atol=1e-14)
+    near = [1e-200, 0.0, 1.0]
+    np.testing.assert_allclose(cn.distance(sphere, near, [0.0, 0.0, 1.0]), 1e-200, rtol=1e-14)
+    for end in (POLE, -2.0 * POLE):
+        with pytest.raises(PointError, match="q1"):
+            cn.logarithm(cn.LeviCivita(sphere), q, 1.1 * end)
+
+
+def test_nothing_begins_at_the_pole_and_another_one_can_be_given():
+    """The advice of the error is what helps; the search of a cut pair does not begin."""
+    sphere, x = spaces.sphere(2), np.array([1.0, 0.0, 0.0])
+    with pytest.raises(FrameError, match=r"pole=.*spaces\.sphere"):
+        cn.logarithm(cn.LeviCivita(sphere), POLE, x)
+    with pytest.raises(FrameError, match="pole="):
+        cn.mean(sphere, [-POLE, POLE])
+    given = cn.LeviCivita(spaces.sphere(2, pole=np.array([0.0, 1.0, 0.0])))
+    v = cn.logarithm(given, POLE, x)
+    np.testing.assert_allclose(given.metric.frame.matrix(POLE) @ v, np.pi / 2 * x, atol=1e-15)
+    times = np.linspace(0.0, 1.0, 3)
+    moved = cn.parallel_transport(given, lambda t: jnp.stack([jnp.sin(t), 0.0 * t, -jnp.cos(t)]), v, times)
+    end = given.metric.frame.matrix([np.sin(1.0), 0.0, -np.cos(1.0)]) @ np.asarray(moved)[-1]
+    np.testing.assert_allclose(end, np.pi / 2 * np.array([np.cos(1.0), 0.0, np.sin(1.0)]), atol=1e-8)
+
+
+def test_means_of_points_around_the_pole():
+    """In the frames of two other poles; from the default one a mean at the pole itself is an error."""
+    angles = np.linspace(0.0, 2.0 * np.pi, 5, endpoint=False)
+    ring = np.stack([0.6 * np.cos(angles), 0.6 * np.sin(angles), 0.0 * angles - 0.8], axis=-1)
+    ring = np.concatenate([ring, [POLE]])
+    for pole in ([0.0, 0.0, 1.0], [0.6, 0.8, 0.0]):
+        found = cn.mean(spaces.sphere(2, pole=pole), ring)
+        np.testing.assert_allclose(found.q, POLE, atol=1e-9)
+        np.testing.assert_allclose(found.distances, [np.arccos(0.8)] * 5 + [0.0], atol=1e-7)
+    with pytest.raises(FrameError, match="pole="):
+        cn.mean(spaces.sphere(2), ring)
+
+
+@pytest.mark.parametrize(
+    ("pole", "error"),
+    [
+        ([0.0, 1.0], ShapeError),
+        ([0.0, 1.0, 0.0, 0.0], ShapeError),
+        ([[0.0, 0.0, 1.0]], PointError),
+        ([0.0, 0.0, 0.9], PointError),
+        ([0.0, 0.0, np.nan], NonFiniteError),
+        ("north", TypeError),
+    ],
+)
+def test_poles_that_are_no_points(pole, error):
+    with pytest.raises(error, match="pole"):
+        spaces.sphere(2, pole)
+    assert spaces.sphere(2).frame == spaces.sphere(2, POLE).frame
