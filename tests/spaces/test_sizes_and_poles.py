@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import connections as cn
-from connections import spaces
+from connections import geometry, spaces
 from connections.affine.logarithms import closed
 from connections.checks import (
     ConvergenceError,
@@ -37,7 +37,7 @@ def of_half_plane(p, q):
 
 
 def test_the_half_plane_at_all_sizes(monkeypatch):
-    """In sixty digits, on both sides of h = 1, without a search; derivatives of distances are unit vectors."""
+    """In sixty digits, on both sides of h = 1, without a search; and derivatives of distances."""
     monkeypatch.setattr(closed, "logarithms", None)
     plane = spaces.hyperbolic(2)
     pairs = [((0.3, b), (0.3 + x, d)) for b in SIZES for d in SIZES for x in (0.0, 1e-13, -3.0, 1e150)]
@@ -94,6 +94,36 @@ def test_what_is_no_float_is_refused_at_once(monkeypatch):
         cn.mean(matrices, [[1e200, 0.0, 1e200], [4e200, 0.0, 4e200]])
     with pytest.raises(NonFiniteError, match="matrix"):
         cn.mean(plane, [[0.0, 1e-200], [0.0, 4e-200]])
+
+
+class HalfLine(geometry.ClosedFormMetric):
+    """1 / q^2 where q > 0, as somebody writes it, with a formula that ends at 1e100."""
+
+    frame = cn.CoordinateFrame(1)
+    curvatures, injectivity_radius = (0.0, 0.0), np.inf
+
+    def matrix_at(self, q):
+        return 1.0 / q[:, None] ** 2
+
+    def exponential_at(self, q, v):
+        return q * jnp.exp(v / q)
+
+    def logarithm_at(self, p, q):
+        return jnp.where(q < 1e100, p * jnp.log(q / p), jnp.nan)
+
+    def valid_at(self, q):
+        return q[0] > 0.0
+
+
+def test_a_space_of_ones_own_at_all_sizes(monkeypatch):
+    """Distances are |v| by H, and not zero because H is; no search begins, because there are no cut points."""
+    monkeypatch.setattr(closed, "logarithms", None)
+    metric = HalfLine()
+    np.testing.assert_allclose(cn.distance(metric, [[1.0], [1e150]], [[1e99], [1.0]]), np.log([1e99, 1e150]))
+    np.testing.assert_array_equal(cn.distance(metric, [3.0], [3.0]), 0.0)
+    for pair in ([[1e200], [1.0]], [[1.0], [1e101]]):
+        with pytest.raises(ConvergenceError, match="range of floats"):
+            cn.distance(metric, *pair)
 
 
 @pytest.mark.parametrize("size", [1e6, 1e10, 1e100])

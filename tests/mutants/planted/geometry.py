@@ -3,6 +3,23 @@
 from tests.mutants.mutant import Mutant
 
 MUTANTS = (
+    # spaces
+    Mutant(
+        "heights-exchanged-in-a-logarithm",
+        "spaces/hyperbolic.py",
+        "jnp.concatenate([2.0 * low * x,",
+        "jnp.concatenate([2.0 * high * x,",
+        ("spaces/test_sizes_and_poles.py::test_the_half_plane_at_all_sizes",),
+        "velocities of the half space lead across as at the other end, which is the same at equal heights",
+    ),
+    Mutant(
+        "digits-of-the-mean-alone",
+        "affine/means.py",
+        "max(own, self._given)",
+        "max(own, self._given, np.abs(self._q).max() * np.finfo(float).eps / np.abs(x).max())",
+        ("spaces/test_sizes_and_poles.py::test_means_of_points_of_different_sizes",),
+        "a mean of points of other sizes is the first one, because round-off is measured where it is not",
+    ),
     # engines, evaluation
     Mutant(
         "periodic-splines-with-a-kink",
