@@ -116,7 +116,7 @@ class HalfLine(geometry.ClosedFormMetric):
 
 
 def test_a_space_of_ones_own_at_all_sizes(monkeypatch):
-    """Distances are |v| by H, and not zero because H is; no search begins, because there are no cut points."""
+    """Distances are |v| by H, and not zero because H is; no search begins, as there are no cut points."""
     monkeypatch.setattr(closed, "logarithms", None)
     metric = HalfLine()
     np.testing.assert_allclose(cn.distance(metric, [[1.0], [1e150]], [[1e99], [1.0]]), np.log([1e99, 1e150]))

@@ -131,7 +131,7 @@ class _Ends(Parametrized):
 
     @classmethod
     def of(cls, closed: ClosedFormMetric) -> _Ends:
-        """Those of the metric, cached with it, so that its compiled functions are found again."""
+        """The owner for a metric, cached with it, so that its compiled functions are found again."""
         return kept(closed, cls, (), lambda: cls(closed))
 
     @property
