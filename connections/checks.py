@@ -440,7 +440,7 @@ def _as_real(name: str, value: Any) -> np.ndarray:
     if array.dtype != object:
         _require_real(name, array)
         return array
-    if any(isinstance(part, _NO_NUMBERS) or is_masked(part) for part in array.flat):
+    if any(isinstance(part, _NO_NUMBERS) or is_masked(part) or _kind(part) in "UScmM" for part in array.flat):
         raise _no_numbers(name, value)
     try:
         return array.astype(np.float64)
@@ -448,6 +448,11 @@ def _as_real(name: str, value: Any) -> np.ndarray:
         raise _no_numbers(name, value) from error
     except OverflowError as error:  # integers of Python have no limit
         raise NonFiniteError(f"{name}: an integer is too large for float64") from error
+
+
+def _kind(part: Any) -> str:
+    """The kind of an array in a list of objects, as of NumPy's dtypes; of anything else that of an object."""
+    return str(part.dtype.kind) if isinstance(part, np.ndarray) else "O"
 
 
 def _no_numbers(name: str, value: Any, reason: str = "") -> TypeError:

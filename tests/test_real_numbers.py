@@ -71,6 +71,8 @@ NOT_REAL = {
     "dates": [date(2020, 1, 1), date(2020, 1, 2)],
     "spans": np.array([1, 2], "timedelta64[s]"),
     "a span among objects": np.array([np.timedelta64(1), 2.0], object),
+    "a date of an array among numbers": [np.array("2020-01-01", "datetime64[D]"), 2.0],
+    "digits of an array among numbers": [np.array("1"), 2.0],
     "a hidden number": np.ma.masked_array([1.0, 2.0], [True, False]),
     "a hidden number in a list": [np.ma.masked_array([1.0, 2.0], [True, False])],
     "masked itself": [np.ma.masked, 1.0],
