@@ -99,7 +99,7 @@ def supremum(
         except KeyboardInterrupt as error:
             vars(error)["interval"] = search.interval(unit, "interrupted")
             raise
-    return search.interval(unit, reached)
+    return search.interval(unit, reached).judged(rtol)
 
 
 class _BoxSearch:

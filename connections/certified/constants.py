@@ -29,6 +29,7 @@ from connections.checks import (
     require_choice,
     require_duration,
     require_names,
+    require_text,
 )
 from connections.multibody import Model
 
@@ -173,10 +174,13 @@ def constants(
     if not robot.kinematics.quaternions and {"k_C:christoffel", "k_C:least"} <= set(searches):
         del searches["k_C:least"]  # where v = qdot the two are one
     if only is not None:
-        wanted = require_names("only", only)
+        same = {"energy": "lambda_max"}
+        if "k_C:christoffel" in searches and not robot.kinematics.quaternions:
+            same["k_C:least"] = "k_C:christoffel"
+        wanted = tuple(same.get(name, name) for name in require_names("only", only))
         for name in wanted:
             if name not in searches and name not in reasons:
-                raise KeyError(no_such("constant", name, [*searches, *reasons]))
+                raise KeyError(f"only: {no_such('constant', name, [*searches, *same, *reasons])}")
         searches = {name: search for name, search in searches.items() if name in wanted}
         reasons = {name: reason for name, reason in reasons.items() if name in wanted}
     found: dict[str, Interval] = {}
@@ -198,6 +202,9 @@ def constants(
                 found[name] = search(rtol, left)
             except ModelError as error:  # what k_C needs besides
                 reasons[name] = str(error)
+                continue
+            except np.linalg.LinAlgError:
+                reasons[name] = "H is singular at a posture"
                 continue
             if name == "condition" and {"lambda_max", "lambda_min"} <= set(found):
                 found[name] = _of_ends(found[name], found["lambda_max"], found["lambda_min"])
@@ -238,15 +245,16 @@ def _searches(
         )
 
     frames = robot.frame_names
-    frame = frames[-1] if frame is None else frame
+    frame = frames[-1] if frame is None else require_text("frame", frame)
     if frame not in frames:
-        raise KeyError(no_such("frame", frame, list(frames)))
+        raise KeyError(f"frame: {no_such('frame', frame, list(frames))}")
+    reach, (_, beyond) = of(quantities.reach(frame), "m", "reach"), quantities.centre_of(frame)
     searches = {
         "lambda_max": of(quantities.largest(), inertia, "lambda_max"),
         "lambda_min": _of_smallest(quantities, inertia),
         "condition": of(quantities.condition(), "1", "condition"),
         "gravity": of(quantities.gravity(), force, "gravity"),
-        "reach": of(quantities.reach(frame), "m", "reach"),
+        "reach": lambda rtol, seconds: _farther(reach(rtol, seconds), beyond),
     }
     reasons = {}
     if robot.kinematics.quaternions:
@@ -254,6 +262,8 @@ def _searches(
     else:
         searches["k_g"] = of(quantities.gravity_slope(), f"{force}/rad" if force == "N m" else "SI", "k_g")
     searches["lipschitz"] = of(quantities.slope(), inertia, "lipschitz")
+    if not quantities.largest().depends.any():  # H is constant
+        searches["lipschitz"] = lambda rtol, seconds: Interval(0.0, 0.0, inertia, robot.neutral())
     if moving is not None and robot.kinematics.quaternions:
         reasons["torque"] = "the frame's velocities are no rates of coordinates"
     elif moving is not None:
@@ -263,6 +273,10 @@ def _searches(
             name = f"torque:{element.name}{several}"
             searches[name] = of(quantities.torque(element.v.start, *moving), force, name)
     return searches, reasons
+
+
+def _farther(found: Interval, distance: float) -> Interval:
+    return replace(found, lower=found.lower + distance, upper=found.upper + distance)
 
 
 def _of_coriolis(robot: Model, limits: Any, family: str) -> Search:
@@ -301,7 +315,8 @@ def _of_smallest(quantities: Quantities, unit: str) -> Search:
         reached = whole.reached if upper == whole.upper else "parts"
         lower = max(1.0 / upper if upper else math.inf, floor) * (1.0 - 1e-15)
         largest = 1.0 / whole.lower if whole.lower else math.inf
-        return replace(whole, lower=min(lower, largest), upper=largest, unit=unit, reached=reached)
+        found = replace(whole, lower=min(lower, largest), upper=largest, unit=unit, reached=reached)
+        return found.judged(rtol)
 
     return smallest
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,8 @@ class Interval:
     unit : of both.
     posture : (nq,) the configuration at which the attained end is taken; None without one.
     boxes : number of boxes of postures that were bounded.
-    reached : why the search stopped: "gap", "time", "interrupted", "floor" (of rounding) or "unbounded".
+    reached : why the search stopped: "gap", "time", "interrupted", "floor" (of rounding), "parts" or "limbs"
+        (bounded one by one, which do not come closer) or "unbounded".
 
     Examples
     --------
@@ -45,6 +46,11 @@ class Interval:
             return 0.0
         largest = max(abs(self.lower), abs(self.upper))
         return 1.0 if math.isinf(largest) else (self.upper - self.lower) / largest
+
+    def judged(self, rtol: float) -> Interval:
+        """This interval, stopped by the "floor" of rounding where the gap that was reached is not this one."""
+        missed = self.reached == "gap" and self.gap > rtol * (1.0 + 1e-9)
+        return replace(self, reached="floor") if missed else self
 
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper

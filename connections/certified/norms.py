@@ -254,37 +254,46 @@ class Spectral(Norm):
 
 
 class Torque(Norm):
-    """a |h| + s^2 |S| + |g|: h is a row of H, v^T S v one of C v, g a component of gravity's.
+    """The largest |g + h . a + v^T S v| for |a| <= acceleration, |v| <= speed: convex in (g, h, S).
 
-    Arrays are (..., 1 + n + n n), of g, h and S.
+    Arrays are (..., 1 + n + n n), of g, h and S: a component of gravity, a row of H, v^T S v a row of C v.
 
     Parameters
     ----------
     n : number of velocity components.
-    speed, acceleration : s and a, bounds of |v| and |vdot|.
+    speed, acceleration : bounds of |v| and |vdot|.
     """
 
     def __init__(self, n: int, speed: float, acceleration: float) -> None:
         self.n, self.speed, self.acceleration = n, speed, acceleration
 
     def attained(self, f: np.ndarray) -> np.ndarray:
-        """The sums."""
-        S = f[..., 1 + self.n :].reshape(*f.shape[:-1], self.n, self.n)
-        values = np.linalg.eigvalsh(S)
-        spectral = np.maximum(values[..., -1], -values[..., 0])
-        rows = np.linalg.norm(f[..., 1 : 1 + self.n], axis=-1)
-        return np.asarray(np.abs(f[..., 0]) + self.acceleration * rows + self.speed**2 * spectral)
+        """a |h| + the larger of g + s^2 max(0, lambda_max(S)) and -g + s^2 max(0, -lambda_min(S))."""
+        values, square = np.linalg.eigvalsh(self._squares(f)), self.speed**2
+        up = f[..., 0] + square * np.maximum(values[..., -1], 0.0)
+        down = -f[..., 0] + square * np.maximum(-values[..., 0], 0.0)
+        return np.asarray(self._of_rows(f) + np.maximum(up, down))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The sum at the worst corner, and those of the errors."""
+        """The force at the worst corner, and those of the errors."""
         sizes = self.sizes(bends)
         return self.attained(f).max(axis=1) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
-        """The sums."""
-        return self.attained(bends)
+        """|g| + a |h| + s^2 |S|, which no errors with other signs exceed."""
+        values = np.linalg.eigvalsh(self._squares(bends))
+        spectral = np.maximum(values[..., -1], -values[..., 0])
+        return np.asarray(np.abs(bends[..., 0]) + self._of_rows(bends) + self.speed**2 * spectral)
+
+    def _of_rows(self, f: np.ndarray) -> np.ndarray:
+        rows: np.ndarray = self.acceleration * np.linalg.norm(f[..., 1 : 1 + self.n], axis=-1)
+        return rows
+
+    def _squares(self, f: np.ndarray) -> np.ndarray:
+        S = f[..., 1 + self.n :].reshape(*f.shape[:-1], self.n, self.n)
+        return np.asarray(S)
 
 
 def _root(f: np.ndarray) -> np.ndarray:

@@ -126,19 +126,39 @@ class Quantities:
         return self._summed(Quantity(parts, bends, Torque(n, speed, acceleration), depends, error))
 
     def reach(self, frame: str) -> Quantity:
-        """The distance of a frame's origin from that of the world, or of the base that floats, m."""
+        """The distance of a frame's origin from that of the world, or of its base's ball or free joint."""
         robot, components = self.postures.robot, self.postures.components
         body, placement = robot.kinematics.tree.placements[frame]
+        centre, _ = self.centre_of(frame)
         levers, far = levers_of(self.postures, body, placement[:3, 3])
         carried = levers[components] > 0.0
         bends = np.where(self.lengths.turns[components], levers[components], 0.0)[:, None]
         return Quantity(
-            lambda q: mb.frame_pose(robot, q, frame)[:, :3, 3],
+            lambda q: mb.frame_pose(robot, q, frame)[:, :3, 3] - centre,
             bends,
             Radius(),
             carried & (bends.any(axis=1) | ~self.lengths.turns[components]),
             rounding.of_point(far + float(np.abs(self.postures.kinematics.placements[:, :3, 3]).sum())),
         )
+
+    def centre_of(self, frame: str) -> tuple[np.ndarray, float]:
+        """The point (3,) from which `reach` measures, in the world, and what that leaves out.
+
+        Turned by a ball joint at p, a point with |x - p| = r comes as far as |p| + r from the world's origin.
+        Of a base that floats it is the base's own origin, and nothing is left out.
+        """
+        kinematics = self.postures.kinematics
+        root = int(kinematics.tree.placements[frame][0])
+        if root < 0:
+            return np.zeros(3), 0.0
+        while (parent := int(kinematics.tree.parents[root])) >= 0:
+            root = parent
+        first = kinematics.chains[root][0].joint if kinematics.chains[root] else None
+        if first is None or first.quaternion is None:
+            return np.zeros(3), 0.0
+        p = np.array(kinematics.placements[root][:3, 3])
+        floats = bool(first.motion[3:].any())
+        return p, 0.0 if floats else float(np.linalg.norm(p)) * (1.0 + 1e-15)
 
     def _summed(self, quantity: Quantity) -> Quantity:
         """The quantity, which is a sum over bodies, with its limbs."""

@@ -242,7 +242,7 @@ def best_gauge(
             least, upper = N, now
     squared = max(upper**2 * (1.0 + _SLACK), enough**2)
     try:
-        return Gauge(least / squared, (n_2, n_3)), upper
+        return Gauge(least / squared if squared > 0.0 else np.zeros_like(M), (n_2, n_3)), upper
     except np.linalg.LinAlgError:
         return None, upper
 

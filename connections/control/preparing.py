@@ -73,7 +73,7 @@ def _calls(law: Any, state: tuple[Any, ...]) -> dict[str, Callable[[], Any]]:
             "state_rate": lambda: law.state_rate(*state),
         }
     if not isinstance(law, _LAWS):
-        if not callable(law):
+        if not callable(law) or isinstance(law, type):
             raise TypeError(f"law: expected a control law, or a function of the state, got {words_of(law)}")
         return {getattr(law, "__name__", type(law).__name__): lambda: law(*state)}
     calls: dict[str, Callable[[], Any]] = {"torque": lambda: law.torque(*state)}

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, ArrayLike
-from connections.checks import PointError, raise_at, require_choice, require_positive_int
+from connections.checks import PointError, as_array, raise_at, require_choice, require_positive_int
 from connections.evaluation.boundary import Argument, evaluate
 from connections.evaluation.parameters import PytreePartial
 from connections.geometry.closed_forms import ClosedFormMetric, norm_of
@@ -96,7 +96,7 @@ def hyperbolic_map(q: ArrayLike, source: str, target: str) -> Array:
     """
     require_choice("source", source, _MODELS)
     require_choice("target", target, _MODELS)
-    size = np.shape(q)[-1] if np.ndim(q) else 1
+    size = as_array("q", q, (None,)).shape[-1]
     metric = _MODELS[source](max(size - (source == "hyperboloid"), 1))
     at = PytreePartial(_mapped_at, metric, target)
     found: Array = evaluate(metric, at, Argument("q", q, (metric.frame.ambient_dim,)))

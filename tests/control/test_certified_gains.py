@@ -188,7 +188,14 @@ def test_a_law_prints_what_its_gain_is_proved_for(rod, rod_gains):
     assert str(plain) == repr(plain)
 
 
+def test_a_gain_of_another_law_is_refused(rod, rod_gains):
+    with pytest.raises(GainError, match="gain: expected a K_D, got a certified K_P"):
+        control.PassivityController(rod.system(), rod_gains.regulator())
+
+
 def test_bad_wishes_are_named(gains):
+    with pytest.raises(GainError, match="K_D would be inf"):
+        gains.tracking(rate=1e308)
     with pytest.raises(GainError, match="margin must be more than 1: 0.9"):
         gains.regulator(margin=0.9)
     with pytest.raises(GainError, match="rate, error: neither is given"):

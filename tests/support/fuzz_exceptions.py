@@ -22,6 +22,7 @@ NOT_RUN: dict[str, str] = {
 _RESULTS = (
     "affine.(ConjugateTimes|Decomposition|Estimated|FisherMetric|Geodesic(Flow|Stability)|JacobiField)",
     "affine.(StatisticalModel|TransportFlow)",
+    "certified.(Constants|CoriolisBound|Interval|SmallestCoriolis|TrilinearNorm)|control.CertifiedGains?",
     "control.results.*|control.(MuJoCoRobot|RobotTask|tracking_example.TrackingResult)",
     "control.controllability.(ControllabilityReport|DecouplingFields?|KinematicReport|LieClosure|NumericalRank)",
     "coriolis.AuditReport|estimation.(Consistency|History|Innovation)|explorer.Explorer|plots.StepSweep",
@@ -318,6 +319,9 @@ ACCEPTED: dict[tuple[str, ...], str] = {
     ("title", "another text"): "any words",
     ("owner", "another text"): "any text is a name",
     ("control.gain_matrix", "gain", "a number"): "of all directions",
+    ("certified.trilinear_norm", "T", "one too many"): "a form of any size",
+    ("certified.trilinear_norm", "T", "one too few"): "a form of any size",
+    ("spaces.hyperbolic_map", "q", "one too many"): "a space of another dimension",
     (
         "control.controllability.is_decoupling",
         "X",
@@ -425,6 +429,7 @@ NAMES: dict[tuple[str, str], str] = {
     ("verify.subject_from_file", "attribute"): "attribute|has no",
     ("sweeps.Store", "path"): "path|store",
     ("control.contacts.Contacts.stacked", "state"): "q|v",
+    ("control.prepare", "state"): "state|q",  # the law's own arguments
     ("control.gain_matrix", "gain"): "K_D",  # which is its name there
     ("control.gain_matrix", "dim"): "dim|K_D",
     ("control.SurfaceContact", "center"): "center|placement",

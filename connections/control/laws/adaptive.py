@@ -96,7 +96,7 @@ class AdaptiveController(Certifiable, Parametrized):
         require_type(
             "family", self.family, ParametrizedPlant, "write AdaptiveController(family, gain, adaptation)"
         )
-        self._keep_certificates("gain", "adaptation", "rate")
+        self._keep_certificates(gain="K_D", adaptation="gamma", rate="gamma")
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.family.frame.dim))
         options = {name: getattr(self, name) for name in OPTIONS}
         if isinstance(self.adaptation, str):

@@ -78,6 +78,8 @@ class CertifiedGains:
         """
         margin = _more_than("margin", margin, 1.0)
         k_g = self._upper("k_g")
+        if k_g == 0.0:
+            raise GainError("k_g is 0: without gravity any K_P > 0 will do")
         return self._gain("K_P", margin * k_g, "N m/rad or N/m", "K_P > k_g", {"k_g": k_g})
 
     def tracking(
@@ -221,6 +223,8 @@ class CertifiedGains:
     def _gain(
         self, name: str, value: float, unit: str, condition: str, uses: dict[str, float]
     ) -> CertifiedGain:
+        if not 0.0 < value < inf:
+            raise GainError(f"{name} would be {value:g}: give wishes of another size")
         ends = [*self.constants.lower.values(), *self.constants.upper.values()]
         limited = any(np.isfinite(end).any() for end in ends)
         where = "every posture within the limits of joints" if limited else "every posture"

@@ -46,6 +46,8 @@ class GainError(ValueError):
 class CertifiedGain:
     """A gain k 1 with the condition that it satisfies. Laws take it as their gain, and print it.
 
+    It is proved for the robot that was certified; that this is the robot that the law moves, nobody checks.
+
     Attributes
     ----------
     name : K_P, K_D, K or gamma.
@@ -64,7 +66,7 @@ class CertifiedGain:
     >>> gain.condition
     'K_D >= rho lambda_max(H)'
     >>> control.PassivityController(mb.example("arm").system(), gain).certificate.splitlines()[-1].strip()
-    'at every posture'
+    'of the robot that was certified, at every posture'
     """
 
     name: str
@@ -80,7 +82,7 @@ class CertifiedGain:
     def __str__(self) -> str:
         used = ", ".join(f"{name} = {value:.4g}" for name, value in self.uses.items())
         lines = (f"{self.name} = {self.value:.6g} {self.unit}", f"since {self.condition}", f"with {used}")
-        return "\n  ".join((*lines, f"at {self.where}"))
+        return "\n  ".join((*lines, f"of the robot that was certified, at {self.where}"))
 
 
 class Certifiable:
@@ -93,12 +95,19 @@ class Certifiable:
         """The proofs of the law's gains, as text; empty if they are numbers."""
         return self._certificate
 
-    def _keep_certificates(self, *names: str) -> None:
-        """Replace gains that are certified by their numbers, and keep what is said of them."""
-        gains = {name: getattr(self, name) for name in names}
-        proved = {name: gain for name, gain in gains.items() if isinstance(gain, CertifiedGain)}
-        for name, gain in proved.items():
-            object.__setattr__(self, name, float(gain))
+    def _keep_certificates(self, **names: str) -> None:
+        """Replace gains that are certified by their numbers, and keep what is said of them.
+
+        Raises
+        ------
+        GainError : a gain of another name than the law's.
+        """
+        gains = {attribute: getattr(self, attribute) for attribute in names}
+        proved = {attribute: gain for attribute, gain in gains.items() if isinstance(gain, CertifiedGain)}
+        for attribute, gain in proved.items():
+            if gain.name != names[attribute]:
+                raise GainError(f"{attribute}: expected a {names[attribute]}, got a certified {gain.name}")
+            object.__setattr__(self, attribute, float(gain))
         if proved:
             object.__setattr__(self, "_certificate", "\n".join(map(str, proved.values())))
 

@@ -71,7 +71,7 @@ class MomentumObserver(Certifiable, Parametrized):
         require_type("model", self.model, MechanicalSystem, "write MomentumObserver(system, gain)")
         if self.connection is not None:
             object.__setattr__(self, "model", self.model.with_connection(self.connection))
-        self._keep_certificates("gain")
+        self._keep_certificates(gain="K")
         object.__setattr__(self, "gain", gain_matrix("gain K", self.gain, self.model.frame.dim))
         object.__setattr__(self, "connection", self.model.connection)
 

@@ -66,7 +66,7 @@ class PassivityController(Certifiable, ControlLaw):
         require_type("model", self.model, MechanicalSystem, "write PassivityController(system, gain)")
         if self.connection is not None:
             object.__setattr__(self, "model", self.model.with_connection(self.connection))
-        self._keep_certificates("gain")
+        self._keep_certificates(gain="K_D")
         object.__setattr__(self, "gain", gain_matrix("gain K_D", self.gain, self.model.frame.dim))
         object.__setattr__(self, "connection", self.model.connection)
 

@@ -1,0 +1,94 @@
+"""Values of constants by routes of their own, and robots at the edges of what has constants."""
+
+import numpy as np
+import pytest
+
+from connections import certified
+from connections import multibody as mb
+from connections.checks import ModelError
+
+AWAY, FAR = np.eye(4), np.eye(4)
+AWAY[0, 3], FAR[0, 3] = 1.0, 5.0
+
+
+def two_links(first):
+    """Links of 1 m that the given joint, 5 m from the world's origin, and a hinge move."""
+    made = mb.Mechanism()
+    made.add_body("a", 1.0, (1.0, 0.0, 0.0), np.eye(3))
+    made.add_body("b", 1.0, (1.0, 0.0, 0.0))
+    made.add_joint("first", "world", "a", first, placement=FAR)
+    made.add_joint("elbow", "a", "b", mb.Revolute((0, 1, 0)), placement=AWAY)
+    return made.build()
+
+
+@pytest.mark.parametrize(("speed", "acceleration"), [(2.0, 3.0), (2.0, None), (None, 3.0), (6.0, 0.1)])
+def test_a_torque_is_one_of_inverse_dynamics(speed, acceleration, rng):
+    """With limits gravity and velocity products have signs of their own: their sizes do not add up."""
+    robot = two_links(mb.Revolute((0, 1, 0)))
+    limits = {"first": (0.1, 0.3), "elbow": (-2.0, -1.2)}
+    found = certified.constants(
+        robot, limits, only=["torque:first"], speed=speed, acceleration=acceleration, rtol=1e-3
+    )["torque:first"]
+    angles = np.linspace(0.0, 2.0 * np.pi, 41)
+    unit = np.stack([np.cos(angles), np.sin(angles)], -1)
+    q = np.stack(np.meshgrid(np.linspace(0.1, 0.3, 7), np.linspace(-2.0, -1.2, 17)), -1).reshape(-1, 2)
+    q, v, a = (
+        x.reshape(-1, 2)
+        for x in np.broadcast_arrays(
+            q[:, None, None], (speed or 0.0) * unit[:, None], (acceleration or 0.0) * unit
+        )
+    )
+    still = np.abs(mb.inverse_dynamics(robot, q, 0.0 * v, a)[:, 0]).max()
+    largest = max(still, np.abs(mb.inverse_dynamics(robot, q, v, a)[:, 0]).max())
+    assert largest <= found.upper
+    assert found.lower <= 1.01 * largest
+
+
+def test_the_reach_of_a_ball_joint_is_from_the_world_and_of_a_base_that_floats_from_itself():
+    """The body turns round the ball; control: a joint that only turns about one axis."""
+    for joint, reach in ((mb.Spherical(), 6.0), (mb.Free(), 1.0), (mb.Revolute((1, 0, 0)), 6.0)):
+        found = certified.constants(two_links(joint), only=["reach"], rtol=1e-3, frame="b")["reach"]
+        assert found.lower - 1e-9 <= reach <= found.upper
+        assert found.gap < 2e-3
+
+
+@pytest.mark.parametrize("joint", [mb.Free(), mb.Spherical(), mb.Revolute((0, 1, 0))])
+def test_one_body_has_a_constant_mass_matrix(joint):
+    made = mb.Mechanism()
+    made.add_body("a", 1.0, (0.2, 0.0, 0.0), np.diag([1.0, 2.0, 2.5]))
+    made.add_joint("j", "world", "a", joint)
+    found = certified.constants(made.build(), rtol=0.05, seconds=5.0)
+    assert (found["lipschitz"].lower, found["lipschitz"].upper) == (0.0, 0.0)
+    H = mb.mass_matrix(made.build(), made.build().neutral())
+    assert found["lambda_max"].lower <= np.linalg.eigvalsh(H)[-1] + 1e-12 <= found["lambda_max"].upper + 1e-9
+
+
+def test_a_singular_mass_matrix_is_said_to_be():
+    made = mb.Mechanism()
+    made.add_body("a", 1.0, (0.0, 0.0, -1.0))
+    made.add_body("nothing")
+    for name, above, below in (("j", "world", "a"), ("k", "a", "nothing")):
+        made.add_joint(name, above, below, mb.Revolute((0, 1, 0)))
+    found = certified.constants(made.build(), rtol=0.05, seconds=5.0)
+    assert found["lambda_max"].lower == pytest.approx(1.0)
+    known = found.reasons.get("lambda_min") or found["lambda_min"].lower
+    assert known in ("H is singular at a posture", 0.0)
+
+
+def test_names_that_are_one_constant():
+    found = certified.constants(mb.example("arm"), only=["energy"], rtol=0.3)
+    assert found["energy"].upper == pytest.approx(0.5 * found["lambda_max"].upper)
+    near = ([-0.1] * 6, [0.1] * 6)
+    found = certified.constants(mb.example("arm"), near, only=["k_C:least"], rtol=0.3)
+    assert found["k_C:least"].upper == found["k_C:christoffel"].upper
+
+
+def test_a_gap_that_rounding_keeps_open_is_no_gap():
+    made = mb.Mechanism()
+    made.add_body("a", 1.0, (0.0, 0.0, -1.0))
+    made.add_joint("j", "world", "a", mb.Revolute((0, 1, 0)))
+    found = certified.constants(made.build(), only=["gravity"], rtol=1e-15, seconds=2.0)["gravity"]
+    assert found.reached != "gap"
+    assert found.lower <= 9.81 <= found.upper
+    with pytest.raises(ModelError, match="above"):
+        certified.constants(made.build(), {"j": (1.0, -1.0)})
