@@ -48,7 +48,7 @@ class Interval:
         return 1.0 if math.isinf(largest) else (self.upper - self.lower) / largest
 
     def judged(self, rtol: float) -> Interval:
-        """This interval, stopped by the "floor" of rounding where the gap that was reached is not this one."""
+        """The interval, stopped by the "floor" of rounding where the gap that was reached is not `rtol`."""
         missed = self.reached == "gap" and self.gap > rtol * (1.0 + 1e-9)
         return replace(self, reached="floor") if missed else self
 
