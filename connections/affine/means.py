@@ -233,22 +233,34 @@ class _MeanSearch:
         """The critical point to which steps along -grad F lead, each of them downhill (Armijo's rule).
 
         The first trial of a step has the length of Barzilai and Borwein, <d, d> / <d, y>, d the last step and
-        y the change of the gradient, both in components.
+        y the change of the gradient, both in components. Below the round-off of coordinates, which not all
+        points need have, steps go on as long as they halve the gradient.
         """
         squares, ahead = self.squares(x)
-        cost, length = self._w @ squares / 2.0, 1.0
+        cost, length, best, least = self._w @ squares / 2.0, 1.0, x, np.inf
         for _ in range(_MEAN_STEPS):
             slope = float(self._metric.inner(x, ahead, ahead))
-            if slope <= max(_MEAN_TOLERANCE**2 * 2.0 * cost, self._round_off(x) ** 2):
+            if slope <= _MEAN_TOLERANCE**2 * 2.0 * cost:
                 return x
+            if slope > 0.25 * least:  # the last one was in round-off
+                return best
+            if slope <= self._round_off(x) ** 2:
+                best, least = x, slope
             for _ in range(_HALVINGS):
-                new = np.asarray(exponential(self._nabla, x, length * ahead))
-                squares, onward = self.squares(new)
+                try:
+                    new = np.asarray(exponential(self._nabla, x, length * ahead))
+                    squares, onward = self.squares(new)
+                except ConvergenceError:  # a search for logarithms of points that differ in their last places
+                    if least == np.inf:
+                        raise
+                    return best
                 now = self._w @ squares / 2.0
                 if now <= cost - 0.1 * length * slope + _ROUND_OFF * cost:
                     break
                 length /= 3.0
             else:
+                if least < np.inf:
+                    return best
                 break
             step, change = length * ahead, ahead - onward
             H = self._matrix(new)
@@ -280,10 +292,15 @@ class _MeanSearch:
 
 
 def _lengths_of_digits(metric: Metric, q: jax.Array) -> jax.Array:
-    """The lengths (k,) of a few units in the last place of the coordinates of points (k, nq)."""
+    """The lengths (k,) of a few units in the last place of the coordinates of points (k, nq).
+
+    Points of manifolds in more coordinates have the units of the largest one: directions mix them.
+    """
+    mixed = metric.frame.ambient_dim > metric.frame.dim
 
     def at(q: jax.Array) -> jax.Array:
-        moved = jnp.linalg.pinv(metric.frame.matrix_at(q)) * (_LAST_PLACES * np.finfo(float).eps * jnp.abs(q))
+        sizes = jnp.full_like(q, jnp.max(jnp.abs(q))) if mixed else jnp.abs(q)
+        moved = jnp.linalg.pinv(metric.frame.matrix_at(q)) * (_LAST_PLACES * np.finfo(float).eps * sizes)
         squares = jax.vmap(lambda v: metric.inner_at(q, v, v), in_axes=1)(moved)
         return jnp.sqrt(jnp.sum(squares))
 

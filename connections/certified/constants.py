@@ -148,7 +148,7 @@ def constants(
     Raises
     ------
     ModelError : loops, a helical joint, a ball joint elsewhere, limits that are reversed.
-    TypeError, ShapeError, ValueError : of the arguments. KeyError : there is no such frame or constant.
+    TypeError, ShapeError; ValueError : also if there is no such frame, constant or family.
     KeyboardInterrupt : Ctrl-C; its attribute ``constants`` has those that are known.
 
     Examples
@@ -180,7 +180,7 @@ def constants(
         wanted = tuple(same.get(name, name) for name in require_names("only", only))
         for name in wanted:
             if name not in searches and name not in reasons:
-                raise KeyError(f"only: {no_such('constant', name, [*searches, *same, *reasons])}")
+                raise ValueError(f"only: {no_such('constant', name, [*searches, *same, *reasons])}")
         searches = {name: search for name, search in searches.items() if name in wanted}
         reasons = {name: reason for name, reason in reasons.items() if name in wanted}
     found: dict[str, Interval] = {}
@@ -247,7 +247,7 @@ def _searches(
     frames = robot.frame_names
     frame = frames[-1] if frame is None else require_text("frame", frame)
     if frame not in frames:
-        raise KeyError(f"frame: {no_such('frame', frame, list(frames))}")
+        raise ValueError(f"frame: {no_such('frame', frame, list(frames))}")
     reach, (_, beyond) = of(quantities.reach(frame), "m", "reach"), quantities.centre_of(frame)
     searches = {
         "lambda_max": of(quantities.largest(), inertia, "lambda_max"),

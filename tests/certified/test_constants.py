@@ -354,8 +354,8 @@ def test_results_as_text_and_json():
         ({"rtol": np.nan}, NonFiniteError, "rtol"),
         ({"seconds": 0.0}, ValueError, "seconds"),
         ({"seconds": "1"}, TypeError, "seconds"),
-        ({"frame": "nose"}, KeyError, "nose"),
-        ({"only": ["k_q"]}, KeyError, "k_q"),
+        ({"frame": "nose"}, ValueError, "nose"),
+        ({"only": ["k_q"]}, ValueError, "k_q"),
     ],
 )
 def test_wrong_arguments_are_named(options, error, name):

@@ -205,3 +205,38 @@ def test_poles_that_are_no_points(pole, error):
     with pytest.raises(error, match="pole"):
         spaces.sphere(2, pole)
     assert spaces.sphere(2).frame == spaces.sphere(2, POLE).frame
+
+
+@pytest.mark.parametrize(
+    ("points", "middle"),
+    [
+        ([[1e15, 1.0], [1e15, 3.0]], [1e15, np.sqrt(3.0)]),
+        ([[1.0, 1e-15], [1.0, 3e-15]], [1.0, np.sqrt(3.0) * 1e-15]),
+        ([[-1e50, 1.0], [1e50, 1.0]], [0.0, 1e50]),
+        ([[0.0, 1e-10], [0.0, 1e10]], [0.0, 1.0]),
+    ],
+)
+def test_a_mean_of_coordinates_of_very_different_sizes(points, middle):
+    """The round-off of one coordinate is not that of the other: the first point was called the mean."""
+    found = cn.mean(spaces.hyperbolic(2), points).q
+    np.testing.assert_allclose(found[1], middle[1], rtol=1e-9)
+    assert abs(found[0] - middle[0]) <= 1e-12 * middle[1] + 1e-15 * abs(middle[0])
+
+
+@pytest.mark.parametrize("d", [1e-4, 1e-6, 1e-8, 1e-12, 1e-15, 0.0])
+def test_means_of_points_that_are_close_by(d):
+    """On a sphere no mean was found: a point of it has the round-off of its largest coordinate."""
+    third = d / 3.0
+    points = np.array([[1.0, 0.0, 0.0], [np.cos(d), np.sin(d), 0.0], [np.cos(d), 0.0, np.sin(d)]])
+    found = cn.mean(spaces.sphere(2), points)
+    np.testing.assert_allclose(found.q[1:], [third, third], rtol=1e-7 + d, atol=1e-30)
+    chart = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    flat = np.array([[1.0, 2.0], [1.0 + d, 2.0], [1.0, 2.0 + d]])
+    np.testing.assert_allclose(cn.mean(chart, flat).q, [1.0 + third, 2.0 + third], rtol=d**2 + 4e-15)
+
+
+def test_distances_of_no_points():
+    for metric, size in ((spaces.hyperbolic(2), 2), (spaces.sphere(2), 3)):
+        assert cn.distance(metric, np.zeros((0, size)), np.ones((0, size))).shape == (0,)
+    with pytest.raises(ValueError, match="q0: expected shape"):
+        cn.distance(spaces.sphere(2), np.zeros((0, 2)), np.ones((0, 3)))

@@ -93,7 +93,7 @@ def _of_pairs(
     points = [evaluate(*pair) for pair in zip(owners, [projected_point] * 2, arguments, strict=True)]
     start, end = (np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points)
     rows = np.array(compiled(rows_of, closed)(start, end))
-    missing = np.flatnonzero(~np.isfinite(rows.reshape(len(rows), -1)).all(axis=1))
+    missing = np.flatnonzero(~np.isfinite(rows).all(axis=tuple(range(1, rows.ndim))))
     if missing.size:
         _require_floats(closed, name, start[missing], end[missing])
         rows[missing] = searched(start[missing], end[missing])
