@@ -66,7 +66,7 @@ class CertifiedGain:
     >>> gain.condition
     'K_D >= rho lambda_max(H)'
     >>> control.PassivityController(mb.example("arm").system(), gain).certificate.splitlines()[-1].strip()
-    'of the robot that was certified, at every posture'
+    'of the robot that was certified, at every posture within the limits of joints'
     """
 
     name: str
