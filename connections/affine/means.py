@@ -300,7 +300,9 @@ def _lengths_of_digits(metric: Metric, q: jax.Array) -> jax.Array:
 
     def at(q: jax.Array) -> jax.Array:
         sizes = jnp.full_like(q, jnp.max(jnp.abs(q))) if mixed else jnp.abs(q)
-        moved = jnp.linalg.pinv(metric.frame.matrix_at(q)) * (_LAST_PLACES * np.finfo(float).eps * sizes[None])
+        moved = jnp.linalg.pinv(metric.frame.matrix_at(q)) * (
+            _LAST_PLACES * np.finfo(float).eps * sizes[None]
+        )
         squares = jax.vmap(lambda v: metric.inner_at(q, v, v), in_axes=1)(moved)
         return jnp.sqrt(jnp.sum(squares))
 

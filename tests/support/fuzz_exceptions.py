@@ -33,7 +33,7 @@ _RESULTS = (
     "verify.(Bodies|Group|GroupResult|MotionRates|NonholonomicSubject|Subject)",
 )
 _OF_ROOMS = (
-    ".*.(explain|explain_regular|require_near|require_times|host_motion|tree_flatten|tree_unflatten|evaluate)",
+    ".*.(explain|explain_end|explain_regular|require_near|require_times|host_motion|tree_flatten|tree_unflatten|evaluate)",
     "geometry.curves.SampledCurve.(arguments|between|step_for_derivatives)",
     "multibody.joints.*.(motion_with|transform_with|pose|frame_matrix|displaced|retracted|velocity|difference)",
     "multibody.joints.*.random|multibody.model.Model.of|control.splines.effort_curve.EffortCurve.of",

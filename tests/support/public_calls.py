@@ -437,6 +437,7 @@ Q0 = ARGUMENTS["q"][0]
 #: Public, and not a function of arrays: what raises errors, writes, draws, or is for the library's own rooms.
 NOT_CALLED = {
     "explain",
+    "explain_end",
     "explain_regular",
     "identity",
     "require_near",
