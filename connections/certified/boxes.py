@@ -27,7 +27,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from connections._progress import Ticks
-from connections.certified.interval import Interval
+from connections.certified.interval import Interval, judged
 from connections.certified.norms import Norm
 from connections.certified.postures import Postures
 
@@ -99,7 +99,7 @@ def supremum(
         except KeyboardInterrupt as error:
             vars(error)["interval"] = search.interval(unit, "interrupted")
             raise
-    return search.interval(unit, reached).judged(rtol)
+    return judged(search.interval(unit, reached), rtol)
 
 
 class _BoxSearch:

@@ -18,7 +18,7 @@ from connections._shown import shown
 from connections._words import no_such
 from connections.certified.boxes import Quantity, supremum
 from connections.certified.coriolis import coriolis_bound
-from connections.certified.interval import Interval
+from connections.certified.interval import Interval, judged
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
 from connections.certified.windows import windows
@@ -316,7 +316,7 @@ def _of_smallest(quantities: Quantities, unit: str) -> Search:
         lower = max(1.0 / upper if upper else math.inf, floor) * (1.0 - 1e-15)
         largest = 1.0 / whole.lower if whole.lower else math.inf
         found = replace(whole, lower=min(lower, largest), upper=largest, unit=unit, reached=reached)
-        return found.judged(rtol)
+        return judged(found, rtol)
 
     return smallest
 

@@ -47,11 +47,6 @@ class Interval:
         largest = max(abs(self.lower), abs(self.upper))
         return 1.0 if math.isinf(largest) else (self.upper - self.lower) / largest
 
-    def judged(self, rtol: float) -> Interval:
-        """The interval, stopped by the "floor" of rounding where the gap that was reached is not `rtol`."""
-        missed = self.reached == "gap" and self.gap > rtol * (1.0 + 1e-9)
-        return replace(self, reached="floor") if missed else self
-
     def __contains__(self, value: float) -> bool:
         return self.lower <= value <= self.upper
 
@@ -64,3 +59,9 @@ class Interval:
 
     def _ends(self) -> tuple[tuple[str, float], ...]:
         return ("lower", self.lower), ("upper", self.upper)
+
+
+def judged(found: Interval, rtol: float) -> Interval:
+    """The interval, stopped by the "floor" of rounding where the gap that was reached is not `rtol`."""
+    missed = found.reached == "gap" and found.gap > rtol * (1.0 + 1e-9)
+    return replace(found, reached="floor") if missed else found
