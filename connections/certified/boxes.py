@@ -247,8 +247,7 @@ class _BoxSearch:
         self, low: np.ndarray, high: np.ndarray, point: np.ndarray, factors: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray]:
         """Upper ends over boxes with corners in the coordinates that are not in `point` (m,), and shares."""
-        middle = (low + high) / 2.0
-        found = []
+        middle, limbs = (low + high) / 2.0, []
         for limb in self.quantity.limbs or (tuple(range(len(point))),):
             sides = [(0.5,) if point[i] or i not in limb else (0.0, 1.0) for i in range(len(point))]
             at = np.array(list(itertools.product(*sides))).reshape(-1 if sides else 1, len(point))
@@ -259,7 +258,6 @@ class _BoxSearch:
             if len(self.quantity.limbs) > 1:
                 rest = self.values(middle)[:, None]
                 corners = rest + len(self.quantity.limbs) * (corners - rest)
-            enough = self.lower * (1.0 + self.rtol / 2.0) if len(self.quantity.limbs) <= 1 else -np.inf
-            found.append(self.quantity.norm.above(corners, factors, self.quantity.bends, enough))
-        ends, shares = zip(*found, strict=True)
-        return np.mean(ends, axis=0), np.mean(shares, axis=0)
+            limbs.append(corners)
+        enough = self.lower * (1.0 + self.rtol / 2.0) if len(limbs) == 1 else -np.inf
+        return self.quantity.norm.above_mean(limbs, factors, self.quantity.bends, enough)

@@ -44,6 +44,13 @@ class Norm(abc.ABC):
         Upper ends of |f + E|; and their derivatives by factors, which choose where to cut and prove nothing.
         """
 
+    def above_mean(
+        self, limbs: list[np.ndarray], factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The same of means of arrays, one of each limb's corners: the mean of their ends, by convexity."""
+        ends, shares = zip(*(self.above(f, factors, bends, enough) for f in limbs), strict=True)
+        return np.mean(ends, axis=0), np.mean(shares, axis=0)
+
     @abc.abstractmethod
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """(m,) |B_i|."""
@@ -189,7 +196,10 @@ class Inverse(Norm):
 
 
 class Ratio(Norm):
-    """The ratio of the largest and the smallest eigenvalue of symmetric positive matrices (..., n, n)."""
+    """The ratio of the largest and the smallest eigenvalue of symmetric positive matrices (..., n, n).
+
+    It is a product of two convex functions, and quasiconvex only.
+    """
 
     grows = False
 
@@ -205,9 +215,16 @@ class Ratio(Norm):
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The product of the ends of H and of its inverse."""
-        large, shares = self._largest.above(f, factors, bends, -np.inf)
-        inverse, others = self._inverse.above(f, factors, bends, -np.inf)
-        return large * inverse, shares / large[:, None] + others * self._inverse.attained(f[:, 0])[:, None]
+        return self.above_mean([f], factors, bends, enough)
+
+    def above_mean(
+        self, limbs: list[np.ndarray], factors: np.ndarray, bends: np.ndarray, enough: float
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """The product of the mean ends: a ratio is not convex, and the mean of ratios may be too small."""
+        large, shares = self._largest.above_mean(limbs, factors, bends, -np.inf)
+        inverse, others = self._inverse.above_mean(limbs, factors, bends, -np.inf)
+        known = self._inverse.attained(limbs[0][:, 0])[:, None]
+        return large * inverse, shares / large[:, None] + others * known
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """Infinite ones: along every angle with bends there are corners."""

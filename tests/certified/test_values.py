@@ -5,6 +5,7 @@ import pytest
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified.norms import Inverse, Ratio, Spectral, Symmetric, Torque
 from connections.checks import ModelError
 
 AWAY, FAR = np.eye(4), np.eye(4)
@@ -92,3 +93,34 @@ def test_a_gap_that_rounding_keeps_open_is_no_gap():
     assert found.lower <= 9.81 <= found.upper
     with pytest.raises(ModelError, match="above"):
         certified.constants(made.build(), {"j": (1.0, -1.0)})
+
+
+def test_ends_of_limbs_bound_the_mean_of_their_corners(rng):
+    """A ratio of eigenvalues is not convex: the mean of ratios, 5.5, is below the ratio of the mean, 9.2."""
+    limbs = [np.diag([100.0, 10.0])[None, None], np.eye(2)[None, None]]
+    nothing = np.zeros((1, 1)), np.zeros((1, 2, 2))
+    ends, _ = Ratio().above_mean(limbs, *nothing, -np.inf)
+    assert ends[0] >= 50.5 / 5.5
+    assert np.mean([Ratio().above(limb, *nothing, -np.inf)[0] for limb in limbs]) < 6.0  # the control
+    for _ in range(200):
+        scales = np.exp(rng.uniform(-4.0, 4.0, (3, 1, 1, 1, 1)))
+        roots = rng.normal(size=(3, 1, 2, 3, 3))
+        limbs = list(scales * (roots @ np.swapaxes(roots, -1, -2)))
+        shares = rng.dirichlet(np.ones(2), 3)
+        mean = sum(np.einsum("c,bcij->bij", w, f) for w, f in zip(shares, limbs, strict=True)) / 3.0
+        for norm in (Ratio(), Inverse(), Symmetric(False), Symmetric(True), Spectral()):
+            ends, _ = norm.above_mean(limbs, np.zeros((1, 1)), np.zeros((1, 3, 3)), -np.inf)
+            assert ends[0] >= norm.attained(mean)[0] * (1.0 - 1e-9)
+
+
+def test_a_torque_is_convex_and_no_error_exceeds_its_size(rng):
+    n, count = 3, 300
+    norm = Torque(n, 1.7, 2.3)
+    one, other = rng.normal(size=(2, count, 1 + n + n * n))
+    for f in (one, other):  # S is symmetric
+        S = f[:, 1 + n :].reshape(count, n, n)
+        S += np.swapaxes(S.copy(), 1, 2)
+    mean = norm.attained((one + other) / 2.0)
+    assert (mean <= (norm.attained(one) + norm.attained(other)) / 2.0 + 1e-12).all()
+    assert (norm.attained(one + other) <= norm.attained(one) + norm.sizes(np.abs(other)) + 1e-12).all()
+    np.testing.assert_allclose(norm.attained(-one), norm.attained(one), rtol=1e-12)

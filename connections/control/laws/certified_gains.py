@@ -218,7 +218,8 @@ class CertifiedGains:
     def _velocity_products(self) -> tuple[float, str]:
         """The least proved k_C, and its name."""
         names = [name for name in self.constants.intervals if name.startswith("k_C:")]
-        return min((self._upper(name), name) for name in names or ["k_C:christoffel"])
+        least = min(names, key=lambda name: self.constants[name].upper, default="k_C:christoffel")
+        return self._upper(least), least
 
     def _gain(
         self, name: str, value: float, unit: str, condition: str, uses: dict[str, float]

@@ -554,4 +554,20 @@ MUTANTS = (
         ("affine/test_events.py::test_a_touch_whose_rate_is_lost_in_round_off",),
         "a step that ends beside such a touch does not look for it",
     ),
+    Mutant(
+        "mean-stops-in-round-off",
+        "affine/means.py",
+        "                best, least = x, slope\n",
+        "                return x\n",
+        ("spaces/test_sizes_and_poles.py::test_a_mean_of_coordinates_of_very_different_sizes",),
+        "the round-off of one coordinate stops the search for a mean of others",
+    ),
+    Mutant(
+        "digits-of-an-axis-of-a-sphere",
+        "affine/means.py",
+        "mixed = metric.frame.ambient_dim > metric.frame.dim",
+        "mixed = False",
+        ("spaces/test_sizes_and_poles.py::test_means_of_points_that_are_close_by",),
+        "a point of a sphere has no round-off along coordinates that vanish",
+    ),
 )

@@ -31,6 +31,33 @@ MUTANTS = (
         "what corners leave out is counted by half",
     ),
     Mutant(
+        "certified-ratio-of-means",
+        "certified/norms.py",
+        "self._inverse.above_mean(limbs, factors",
+        "self._inverse.above_mean(limbs[:1], factors",
+        ("certified/test_values.py::test_ends_of_limbs_bound_the_mean_of_their_corners",),
+        "of limbs, the first one alone bounds the inverse in a condition number",
+    ),
+    Mutant(
+        "certified-torque",
+        "certified/norms.py",
+        "self._of_rows(f) + np.maximum(up, down)",
+        "self._of_rows(f) + up",
+        ("certified/test_values.py::test_a_torque_is_convex_and_no_error_exceeds_its_size",),
+        "torques of one sign only count",
+    ),
+    Mutant(
+        "certified-reach-of-a-ball",
+        "certified/quantities.py",
+        "[:, :3, 3] - centre",
+        "[:, :3, 3]",
+        (
+            "certified/test_values.py"
+            "::test_the_reach_of_a_ball_joint_is_from_the_world_and_of_a_base_that_floats_from_itself",
+        ),
+        "reach is measured at the ball joint's neutral configuration",
+    ),
+    Mutant(
         "certified-limbs",
         "certified/boxes.py",
         "corners = rest + len(self.quantity.limbs) * (corners - rest)",
