@@ -44,9 +44,8 @@ class Quantities:
         quantity = self._of_mass_matrix(Ratio())
         middle = self.postures.held(np.zeros(len(quantity.depends), dtype=bool)).lower
         H = quantity.function(self.postures.configurations(middle[None]))
-        still = ~np.diagonal(
-            quantity.bends.any(axis=0)
-        )  # of a leaf, at least: lambda_max is never below these
+        # Of a leaf, at least, the diagonal entry is constant: lambda_max is never below it.
+        still = ~np.diagonal(quantity.bends.any(axis=0))
         least = float(H[0].diagonal()[still].max())
         return dataclasses.replace(quantity, shift=2.0 * quantity.error / least, error=0.0)
 
