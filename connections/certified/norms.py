@@ -47,7 +47,7 @@ class Norm(abc.ABC):
     def above_mean(
         self, limbs: list[np.ndarray], factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Upper ends of means of arrays, one of each limb's corners: means of the limbs' ends, by convexity."""
+        """Upper ends of means of arrays, one of each limb's corners: means of their ends, by convexity."""
         ends, shares = zip(*(self.above(f, factors, bends, enough) for f in limbs), strict=True)
         return np.mean(ends, axis=0), np.mean(shares, axis=0)
 
