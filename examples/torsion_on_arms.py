@@ -248,9 +248,10 @@ def measured(arm, run, case, product, size, gain=GAIN, load=None):
     frequency, delay = case
     robot = arm.robot(frequency, run.load if load is None else load)
     plant = control.MuJoCoPlant(robot, period=PERIOD, delay=delay, motor_side=frequency is not None)
-    found = np.full(len(QUANTITIES), np.nan)
+    found, law = np.full(len(QUANTITIES), np.nan), Law(arm, run, product, size, gain)
+    control.prepare(law, 0.0, run.start, run.v[0])  # no call in the loop waits for a compilation
     try:
-        motion = plant.simulate(Law(arm, run, product, size, gain), run.start, run.v[0], DURATION)
+        motion = plant.simulate(law, run.start, run.v[0], DURATION)
     except IntegrationError:
         return found
     error, later = motion.q - run.q, times > 0.3

@@ -106,6 +106,8 @@ class Law:
         more["limit_time"] = None
         self.ground = make(robot, TASKS, contacts, contact_damping=20.0, give_way=True, **more)
         self.air = make(robot, TASKS[3:], **more)
+        for law in (self.ground, self.air):  # no call in the loop waits for a compilation
+            control.prepare(law, start, still, {task.name: REST[task.name] for task in law.tasks})
 
     def __call__(self, t, q, v):
         """Torques of the joints; those of the period before if there is no command."""

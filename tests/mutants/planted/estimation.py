@@ -209,4 +209,14 @@ MUTANTS = (
         ("estimation/test_predictions.py::test_what_changes_between_the_ends_of_a_gap_is_seen",),
         "noise that changes within a gap is integrated by one Simpson's rule",
     ),
+    Mutant(
+        "update-compiled-twice",
+        "estimation/filter.py",
+        """compiled_for(self, _updated_at_once, sensor)(*given)
+        if self._may_be_finer(missed):""",
+        """compiled_for(self, _updated_at_once, sensor)(*given)
+        if missed is not None:""",
+        ("test_compilations.py::test_a_first_call_compiles_a_few_functions[update]",),
+        "each update is compiled with geodesics by steps, too",
+    ),
 )
