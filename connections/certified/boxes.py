@@ -111,7 +111,7 @@ class _BoxSearch:
     def __init__(self, quantity: Quantity, postures: Postures, rtol: float) -> None:
         self.quantity, self.postures, self.rtol = quantity, postures, rtol
         self.lower, self.upper, self.boxes = -np.inf, np.inf, 0
-        self.sizes = quantity.norm.sizes(quantity.bends)
+        self.sizes = np.minimum(quantity.norm.sizes(quantity.bends), 1e300)  # no NaN where a box has no width
         self.best: np.ndarray | None = None
         self.heap: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
 
