@@ -23,4 +23,4 @@ __all__ = [
 ]
 
 #: What rooms above import of this one besides its public names: file -> names.
-_OFFERS: dict[str, str] = {}
+_OFFERS = {"postures": "Postures"}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from connections.verify import (
     bodies,
+    constants,
     coriolis,
     curvature,
     families,
@@ -36,7 +37,7 @@ ORDER = (
     "(6)", "Prop IV.1 if", "Prop IV.1 only if", "Prop IV.2 if", "Prop IV.2 only if", "Cor IV.1", "(12)",
     "least", "Thm V.1", "Prop V.1", "Prop V.2", "Prop V.3", "Remark 7", "Remark 8",
     "(18)", "(19)", "(20)", "(21)", "model", "(29)", "(30)", "(31)", "(32)",
-    "LKP cone", "LKP frames", "LKP rate", "LKP dual",
+    "LKP cone", "LKP frames", "LKP rate", "LKP dual", "sup H", "sup dg", "sup C",
     "Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)",
     "Weyl", "dual", "dual R", "parts", "AN alpha", "AN flat", "AN Pythagoras",
     "F exp", "F reset", "F mean", "F spread", "F damped", "F members",
@@ -60,6 +61,7 @@ CATALOGUE: tuple[Proposition, ...] = tuple(
         induced,
         bodies,
         inertias,
+        constants,
         curvature,
         nonmetric,
         filters,

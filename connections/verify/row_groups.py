@@ -61,6 +61,7 @@ GROUPS = (
     ),
     Group("bodies and robots: C is a sum over bodies", ("(18)", "(19)", "(20)", "(21)", "model")),
     Group("inertias of bodies: natural adaptation", ("LKP cone", "LKP frames", "LKP rate", "LKP dual")),
+    Group("constants of robots, at every posture", ("sup H", "sup dg", "sup C")),
     Group(
         "R: Bianchi, loops, neighbouring motions",
         ("Bianchi 1", "Bianchi 2", "R symmetries", "Ricci identity", "sectional", "Jacobi", "E (42)"),

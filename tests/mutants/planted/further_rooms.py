@@ -4,6 +4,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "verify-attained-end",
+        "verify/constants.py",
+        "max(0.0, attained - there)",
+        "max(0.0, there - attained)",
+        ("verify/test_constants.py::test_an_end_that_is_not_attained_is_caught",),
+        "an end of a constant that no posture attains holds",
+    ),
+    Mutant(
         "symbolic-tree-second-product",
         "symbolic/trees.py",
         "Gamma[k, i, j] = Gamma[k, j, i] = -Gamma[j, i, k]",
