@@ -604,9 +604,11 @@ def require_member(index: tuple[Any, ...], batch: tuple[int, ...]) -> None:
 
 
 def require_positive_int(name: str, value: Any) -> None:
-    """Raise `ShapeError` unless `value` is a positive integer."""
-    if not is_whole(value) or value < 1:
-        raise ShapeError(name, "a positive integer", value)
+    """Raise `TypeError` unless `value` is an integer, `ValueError` unless it is positive."""
+    if not is_whole(value):
+        raise TypeError(f"{name}: expected a positive integer, got {words_of(value)}")
+    if value < 1:
+        raise ValueError(f"{name}: expected a positive integer, got {value}")
 
 
 def require_writable(folder: Path) -> None:

@@ -159,7 +159,7 @@ def logarithms(
 
     Raises
     ------
-    ValueError : length is not positive. ShapeError : rays is none. TypeError : where JAX traces.
+    ValueError : length is not positive, or rays is not. TypeError : where JAX traces.
     ShapeError, NonFiniteError, PointError, FrameError, MetricError.
 
     Examples

@@ -22,7 +22,6 @@ from connections.affine import AffineConnection
 from connections.checks import (
     ShapeError,
     as_array,
-    as_number,
     as_result,
     is_traced,
     require_bool,
@@ -38,6 +37,7 @@ from connections.estimation.describing import line_of_sensor
 from connections.estimation.displacements import FEW, displacements_of, larger, too_coarse
 from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import Parametrized, with_parameters
+from connections.geometry.coordinate_frame import as_period
 from connections.geometry.group_maps import require_group
 
 _ROUND_OFF = 1e-9  # of the difference of two values of h
@@ -298,9 +298,7 @@ def _periods(turns: Any) -> Any:
         raise ValueError(f"turns: expected indices of components of y, from 0 on, got {indices}")
     periods = {}
     for index, period in zip(indices, given.values(), strict=True):
-        periods[index] = period if is_traced(period) else float(as_number(f"turns[{index}]", period))
-        if not is_traced(period) and not 0.0 < periods[index] < np.inf:
-            raise ValueError(f"turns[{index}]: a period is a positive number, got {periods[index]:g}")
+        periods[index] = period if is_traced(period) else as_period(f"turns[{index}]", period)
     return periods
 
 

@@ -26,6 +26,8 @@ from connections.geometry.frames import FrameField
 #: and from rounding p, eps m from rounding the period (there are 2 m / period of them at most), eps m from
 #: rounding their product, and eps m / 2 from q less the product. At 2^49 periods this is half a period.
 MOST_PERIODS = 2.0**49
+#: Periods whose squares, and those of a thousandth of them, are floats.
+SHORTEST, LONGEST = 1e-150, 1e150
 
 
 @dataclass(frozen=True)
@@ -39,9 +41,9 @@ class CoordinateFrame(FrameField):
     Parameters
     ----------
     dim : n.
-    periods : n numbers, each positive, or None for a coordinate that is not periodic; None for no periods at
-        all. Metrics, and fields, on the frame have to have these periods. q of 5.6e14 periods, 2^49, or more
-        does not tell which point it is, in 53 bits, and is refused: `PointError`.
+    periods : n numbers from 1e-150 to 1e150, or None for a coordinate that is not periodic; None for no
+        periods at all. Metrics, and fields, on the frame have to have these periods. q of 5.6e14 periods,
+        2^49, or more does not tell which point it is, in 53 bits, and is refused: `PointError`.
 
     Examples
     --------
@@ -156,6 +158,22 @@ class CoordinateFrame(FrameField):
         return np.nan_to_num(MOST_PERIODS * np.frombuffer(self._periods), nan=np.inf)
 
 
+def as_period(name: str, value: Any) -> float:
+    """A period as a float.
+
+    Raises
+    ------
+    TypeError, NonFiniteError; ValueError : it is not positive, or its square, as in lengths, is no float.
+    """
+    period = float(as_number(name, value))
+    if not period > 0.0:
+        raise ValueError(f"{name}: a period is a positive number, got {period:g}")
+    if not SHORTEST <= period <= LONGEST:
+        unit = f"between {SHORTEST:g} and {LONGEST:g}, so that squares of lengths are floats"
+        raise ValueError(f"{name}: a period is {unit}, got {period:g}: take another unit")
+    return period
+
+
 def _checked_periods(periods: Any, dim: int) -> bytes:
     """The bits of n periods, NaN for None; nothing if there are none."""
     if periods is None:
@@ -171,7 +189,5 @@ def _checked_periods(periods: Any, dim: int) -> bytes:
             continue
         if isinstance(period, bool):
             raise TypeError(f"periods[{index}]: a period is a number, or None for none, got {period}")
-        numbers[index] = as_number(f"periods[{index}]", period)
-        if not numbers[index] > 0.0:
-            raise ValueError(f"periods[{index}]: a period is a positive number, got {numbers[index]:g}")
+        numbers[index] = as_period(f"periods[{index}]", period)
     return b"" if np.isnan(numbers).all() else numbers.tobytes()

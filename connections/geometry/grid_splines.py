@@ -96,11 +96,12 @@ def of_counts(
 ) -> list[Along]:
     """The splines along each axis: through all samples where there are as many coefficients."""
     found = []
-    for t, count, period in zip(axes, counts, periods, strict=True):
+    for unit, t, period, count in zip(*_in_units(axes, periods), counts, strict=True):
         if period is not None:
-            found.append(periodic(t, period, count))
+            along = periodic(t, period, count)
         else:
-            found.append(fitted(t, count) if count < len(t) else interpolating(t))
+            along = fitted(t, count) if count < len(t) else interpolating(t)
+        found.append(along._replace(begins=along.begins * unit, lengths=along.lengths * unit))
     return found
 
 
@@ -120,6 +121,7 @@ def chosen_counts(
     noise : their standard deviation, or None if it is not known.
     """
     sizes = [len(t) for t in axes]
+    _, axes, periods = _in_units(axes, periods)
     candidates = [_candidates(size, noise) for size in sizes]
     bases: dict[tuple[int, int], np.ndarray] = {}
     known: dict[tuple[int, ...], float] = {}
@@ -190,6 +192,14 @@ def applied(matrix: Any, array: Any, axis: int, by: Any = np) -> Any:
 
 
 # --- private -----------------------------------------------------------------------------------------------
+
+
+def _in_units(axes: Sequence[np.ndarray], periods: Sequence[float | None]) -> tuple[list[Any], ...]:
+    """Powers of two, and axes and periods in these units, in which the fifth powers of lengths are floats."""
+    units = [2.0 ** np.frexp(t[-1] - t[0])[1] for t in axes]
+    scaled = [t / unit for t, unit in zip(axes, units, strict=True)]
+    turns = [None if turn is None else turn / unit for turn, unit in zip(periods, units, strict=True)]
+    return units, scaled, turns
 
 
 def _along(knots: np.ndarray, operator: np.ndarray) -> Along:

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 from connections._jax import ArrayLike
 from connections.checks import (
     FrameError,
-    ShapeError,
     raise_at,
     require_function,
     require_positive_int,
@@ -69,7 +68,7 @@ class MatrixFrame(FrameField):
         for name, value in (("dim", dim), ("ambient_dim", ambient_dim)):
             require_positive_int(name, value)
         if ambient_dim < dim:
-            raise ShapeError("ambient_dim", f"at least dim = {dim}", ambient_dim)
+            raise ValueError(f"ambient_dim: expected at least dim = {dim}, got {ambient_dim}")
         object.__setattr__(self, "matrix_function", with_parameters(matrix, parameters))
         object.__setattr__(self, "dim", dim)
         object.__setattr__(self, "ambient_dim", ambient_dim)

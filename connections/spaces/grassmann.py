@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import solve
-from connections.checks import ShapeError, require_positive_int
+from connections.checks import require_positive_int
 from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 
@@ -36,7 +36,7 @@ def grassmann(n: int, p: int) -> ClosedFormMetric:
 
     Raises
     ------
-    ShapeError : p is not less than n.
+    ValueError : p is not less than n, or there is no such dimension.
 
     Examples
     --------
@@ -52,7 +52,7 @@ def grassmann(n: int, p: int) -> ClosedFormMetric:
     require_positive_int("n", n)
     require_positive_int("p", p)
     if not p < n:
-        raise ShapeError("p", f"less than n = {n}", p)
+        raise ValueError(f"p: expected less than n = {n}, got {p}")
     return GrassmannMetric(n, p)
 
 

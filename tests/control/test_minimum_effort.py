@@ -497,7 +497,7 @@ GOOD = {"points": [[0.0, 0.0], [1.0, 2.0]], "times": [0.0, 1.0]}
         ({"weight": lambda q: jnp.eye(3)}, ShapeError, "weight"),
         ({"tension": -1.0}, ValueError, "tension"),
         ({"tolerance": 0.0}, ValueError, "tolerance"),
-        ({"starts": 0}, ShapeError, "starts"),
+        ({"starts": 0}, ValueError, "starts: expected a positive integer, got 0"),
         ({"starts": []}, ShapeError, "starts"),
         ({"starts": [lambda t: jnp.zeros(3)]}, ShapeError, "starts"),
         ({"starts": [([0.0, 0.5], [[0.0, 0.0], [1.0, 1.0]])]}, PointError, "starts"),

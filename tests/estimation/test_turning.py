@@ -209,6 +209,7 @@ def test_joints_that_turn():
         ((-1,), ValueError, r"turns: .*from 0 on"),
         ((1, 1), ValueError, "turns: index 1 is given twice"),
         ({0: 0.0}, ValueError, r"turns\[0\]: a period is a positive number, got 0"),
+        ({0: 1e-300}, ValueError, r"turns\[0\]: a period is between"),
         ({0: -2.0}, ValueError, r"turns\[0\]"),
         ({0: np.nan}, ValueError, r"turns\[0\] is nan"),
         ({0: np.inf}, ValueError, r"turns\[0\] is inf"),

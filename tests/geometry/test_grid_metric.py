@@ -365,6 +365,19 @@ def test_periods_of_axes_that_are_none_are_named(periods, error, words):
         cn.GridMetric([axis, axis], np.broadcast_to(np.eye(2), (4, 4, 2, 2)), periods=periods)
 
 
+@pytest.mark.parametrize("smoothing", [None, "gcv"])
+def test_axes_in_other_units(smoothing):
+    """To the bit by powers of two, also where fifth powers of lengths are no floats."""
+    axis, units = np.arange(5.0), 2.0 ** np.array([-900, 400])
+    values = np.eye(2) * (2.0 + np.cos(axis[:, None] * 1.1) * np.sin(0.4 * np.pi * axis))[..., None, None]
+    known, other = (
+        cn.GridMetric([unit * axis, turn * axis], values, smoothing=smoothing, periods=(None, 5.0 * turn))
+        for unit, turn in ([1.0, 1.0], units)
+    )
+    np.testing.assert_array_equal(other.matrix(units * [1.3, 3.7]), known.matrix([1.3, 3.7]))
+    assert np.abs(known.matrix([1.3, 3.2]) - known.matrix([1.3, 3.7])).max() > 0.01
+
+
 @pytest.mark.parametrize(
     "axis", [[0.0, 1.0, 2.0, 3.0, 4.0], [0.0, 0.5, 1.0, 2.4, 3.0, 3.6], [0.0, 1, 2, 3.999]]
 )

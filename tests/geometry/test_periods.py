@@ -152,6 +152,8 @@ def test_references_attract_the_short_way():
     [
         ((0.0, 1.0), ValueError, r"periods\[0\]: a period is a positive number"),
         ((1.0, -1.0), ValueError, r"periods\[1\]"),
+        ((None, 1e-300), ValueError, r"periods\[1\]: .* between 1e-150 and 1e\+150, .* got 1e-300"),
+        ((1e160, None), ValueError, r"periods\[0\]: .* got 1e\+160: take another unit"),
         ((None, np.nan), NonFiniteError, r"periods\[1\]"),
         ((1.0, np.inf), NonFiniteError, r"periods\[1\]"),
         ((1.0,), ShapeError, "periods"),

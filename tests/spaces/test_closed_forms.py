@@ -132,6 +132,28 @@ def test_points_outside_of_a_model_are_refused():
         spaces.hyperbolic(2, "halfspace")
 
 
+@pytest.mark.parametrize(
+    ("space", "sizes"),
+    [
+        (spaces.sphere, (0,)),
+        (spaces.hyperbolic, (-1,)),
+        (spaces.categorical, (0,)),
+        (spaces.positive_definite, (0,)),
+        (spaces.dirichlet, (0,)),
+        (spaces.grassmann, (0, 1)),
+        (cn.CoordinateFrame, (0,)),
+    ],
+)
+def test_dimensions_that_are_none(space, sizes):
+    """A dimension is a number, and no shape of an array."""
+    with pytest.raises(ValueError, match=f"^(n|dim): expected a positive integer, got {sizes[0]}$"):
+        space(*sizes)
+    with pytest.raises(TypeError, match=r"^(n|dim): expected a positive integer, got the number 1.5"):
+        space(1.5, *sizes[1:])
+    with pytest.raises(ValueError, match="p: expected less than n = 2, got 2"):
+        spaces.grassmann(2, 2)
+
+
 # --- subspaces --------------------------------------------------------------------------------------------
 
 
