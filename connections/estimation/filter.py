@@ -37,7 +37,7 @@ from connections.engines.internals.jax_names import trace_state_clean
 from connections.estimation.displacements import MORE, NEGLIGIBLE
 from connections.estimation.estimate import Estimate, History, Innovation, require_covariance
 from connections.estimation.predictions import MOST, RTOL, predicted_at
-from connections.estimation.sensor import Sensor, as_connection, turned_at, turns_of
+from connections.estimation.sensor import Sensor, as_connection, require_angles, turned_at, turns_of
 from connections.estimation.spaces import Phase, Points, Space, linearized_at
 from connections.estimation.status import Status
 from connections.estimation.updates import (
@@ -430,10 +430,13 @@ class Filter(Parametrized):
     def _update(
         self, goes_on: bool, sensor: Sensor, estimate: Estimate, y: Any, gate: Any, u: Any
     ) -> tuple[Updated, jax.Array]:
-        if sensor.connection is not None:
-            sensor = sensor.with_angles(self._angles_in(sensor.connection.frame))
-        sensor = self._seen_with(sensor, u, estimate.t)
+        sensor = self._seen_with(self._with_angles(sensor), u, estimate.t)
         return updated_at(self.space, self._settings(goes_on), sensor, estimate, y, gate)
+
+    def _with_angles(self, sensor: Sensor) -> Sensor:
+        """The sensor that knows the angles of its frame up to full turns."""
+        angles = () if sensor.connection is None else self._angles_in(sensor.connection.frame)
+        return sensor.with_angles(angles)
 
     def _seen_with(self, sensor: Sensor, u: Any, t: Any) -> Sensor:
         """The sensor as a function of the state; without an input, forces are zero."""
@@ -508,8 +511,10 @@ class Filter(Parametrized):
             raise ShapeError(name, (*batch, *size), y.shape)
         if np.isinf(y).any():
             require_finite(name, np.where(np.isnan(y), 0.0, y))
+        seen, rows = self._with_angles(sensor), np.asarray(y).reshape(-1, *size)
+        for number, row in enumerate(rows if seen.turns else ()):
+            require_angles(seen, f"{name}[{number}]" if batch else name, row)
         if sensor.connection is not None:
-            rows = np.asarray(y).reshape(-1, *size)
             for number, row in enumerate(rows):
                 where = f"{name}[{number}]" if batch else name
                 if np.isnan(row).any() and not np.isnan(row).all():
@@ -610,6 +615,8 @@ class Filter(Parametrized):
             sensor, estimate, y, u = given
             seen = self._seen_with(sensor, u, estimate.t)
             seen.require_noise(f"update{where}", estimate.state, np.asarray(y))
+            h = np.asarray(seen.value_at(*estimate.state))
+            require_angles(self._with_angles(seen), f"update{where}: h(q)", h)
             raise NonFiniteError(f"update{where}: h, its derivative or N is not finite at the estimate")
 
     def _require_run(

@@ -1,7 +1,9 @@
 """Sensors: what is measured of a state, with which noise, and on which manifold.
 
 A component that is known modulo a period T has the residual r - T round(r / T), with r = y - h, or y on its
-manifold moved by whole periods to the representative next to h; its derivative is that of r.
+manifold moved by whole periods to the representative next to h; its derivative is that of r. Whole periods
+are taken off y first, which is exact: y - h would be rounded at each iterate. What is left is off by up to
+4 eps |y| (`ROUNDED`), and refused if this is more than half a period, or than the deviation of y.
 """
 
 from __future__ import annotations
@@ -20,6 +22,7 @@ from connections._jax import ArrayLike, solve
 from connections._words import alternatives
 from connections.affine import AffineConnection
 from connections.checks import (
+    PointError,
     ShapeError,
     as_array,
     as_result,
@@ -37,7 +40,7 @@ from connections.estimation.describing import line_of_sensor
 from connections.estimation.displacements import FEW, displacements_of, larger, too_coarse
 from connections.estimation.estimate import ASYMMETRY, require_covariance
 from connections.evaluation.parameters import Parametrized, with_parameters
-from connections.geometry.coordinate_frame import as_period
+from connections.geometry.coordinate_frame import ROUNDED, as_period
 from connections.geometry.group_maps import require_group
 
 _ROUND_OFF = 1e-9  # of the difference of two values of h
@@ -137,17 +140,21 @@ class Sensor(Parametrized):
 
         Numbers that are NaN are missing; a point with any NaN is missing. `steps` are those of a geodesic.
         """
-        missing, off = jnp.isnan(y), None
+        missing, off, coarse = jnp.isnan(y), None, jnp.zeros_like(y)  # how far off angles may be
         for index, period in (self.turns or {}).items():
             if index >= len(y):
                 raise ValueError(f"turns: y has {len(y)} components, and none of index {index}")
             own = predicted[index]
-            far = jnp.where(missing[index], 0.0, y[index] - own)
+            known = jnp.where(missing[index], 0.0, y[index])
+            far = jnp.where(missing[index], 0.0, jax.lax.rem(known, period * jnp.ones_like(known)) - own)
+            rounded = ROUNDED * jnp.maximum(jnp.abs(known), jnp.abs(own))
+            coarse = coarse.at[index].set(jnp.where(rounded > 0.5 * period, jnp.inf, rounded))
             y = y.at[index].set(own + (far - period * jnp.round(far / period)))
         if self.connection is None:
             present, H = ~missing, slope
-            r = jnp.where(present, jnp.where(missing, 0.0, y) - predicted, 0.0)
             N = self._noise_at(predicted, len(y))
+            r = jnp.where(present, jnp.where(missing, 0.0, y) - predicted, 0.0)
+            r = jnp.where(present & (coarse > jnp.sqrt(jnp.diagonal(N))), jnp.nan, r)
         else:
             n, frame = self.connection.frame.dim, self.connection.frame
             there = ~jnp.any(missing)
@@ -155,7 +162,10 @@ class Sensor(Parametrized):
             end = frame.project_at(jnp.where(there, y, jax.lax.stop_gradient(predicted)))
             moving = displacements_of(self.connection, steps)
             r, gap = moving.difference_with_gap_at(predicted, end)
-            r, H = jnp.where(there, r, 0.0), frame.dual_at(predicted) @ slope
+            r, H = (
+                jnp.where(there, jnp.where(jnp.any(jnp.isinf(coarse)), jnp.nan, r), 0.0),
+                frame.dual_at(predicted) @ slope,
+            )
             N = self._noise_at(end if self.reported else predicted, n)
             off = too_coarse(gap, N)
             if self.reported:
@@ -236,6 +246,19 @@ class Sensor(Parametrized):
         variances = jnp.diagonal(N)
         sizes = jnp.sqrt(jnp.where(variances > 0.0, variances, jnp.nan))
         return jnp.where(jnp.abs(N - N.T) <= ASYMMETRY * sizes[:, None] * sizes, N, jnp.nan)
+
+
+def require_angles(sensor: Sensor, name: str, y: np.ndarray) -> None:
+    """Raise `PointError` for an angle of y (m,), NaN if missing, with less digits than the sensor has."""
+    sharp = sensor.is_fixed and not is_traced(sensor.N)
+    for index, period in (sensor.turns or {}).items():
+        if index >= len(y) or is_traced(period):
+            continue
+        deviation = float(np.sqrt(np.asarray(sensor.N)[index, index])) if sharp else np.inf
+        if ROUNDED * abs(y[index]) > min(0.5 * period, deviation):
+            gap, known = np.spacing(abs(float(y[index]))), f", known to {deviation:.3g}" if sharp else ""
+            what = f"{name}[{index}] = {y[index]:.6g} has no digits of an angle{known}: next to it floats are"
+            raise PointError(f"{what} {gap:.3g} apart, of a period of {period:.6g}")
 
 
 def turned_at(h: Any, state: tuple[Any, ...], angles: tuple[int, ...]) -> tuple[jax.Array, ...]:

@@ -21,11 +21,12 @@ from connections.checks import (
 )
 from connections.geometry.frames import FrameField
 
-#: Periods in a coordinate, beyond which float64 does not tell the point. With m the larger of |q| and |p| and
-#: eps = 2^-52, the representative of q next to p is off by less than 4 eps m: by eps m / 2 from rounding q,
-#: and from rounding p, eps m from rounding the period (there are 2 m / period of them at most), eps m from
-#: rounding their product, and eps m / 2 from q less the product. At 2^49 periods this is half a period.
-MOST_PERIODS = 2.0**49
+#: Times m, the larger of |q| and |p|: a bound of the error of the representative of q next to p. With
+#: eps = 2^-52 it is 4 eps: eps m / 2 from rounding q, and from rounding p, eps m from rounding the period
+#: (there are 2 m / period of them at most), eps m from rounding their product, and eps m / 2 from q less it.
+ROUNDED = 2.0**-50
+#: Periods in a coordinate, beyond which float64 does not tell the point: this error is half a period there.
+MOST_PERIODS = 0.5 / ROUNDED
 #: Periods whose squares, and those of a thousandth of them, are floats.
 SHORTEST, LONGEST = 1e-150, 1e150
 

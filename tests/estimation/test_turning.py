@@ -1,13 +1,17 @@
 """Angles that are known up to full turns: sensors with periods, points, joints, and the circle."""
 
+from fractions import Fraction
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from cases import further
 
 import connections as cn
 from connections import estimation
 from connections import multibody as mb
+from connections.checks import PointError
 from connections.estimation.sensor import turned_at, turns_of
 
 TURN, P = 2.0 * np.pi, np.diag([0.09, 0.04, 0.0625])
@@ -223,6 +227,49 @@ def test_joints_that_turn():
 def test_what_is_no_period_is_refused(turns, error, words):
     with pytest.raises(error, match=words):
         PLANE.update(START, np.zeros(3), estimation.Sensor(lambda q: q, np.eye(3), turns=turns))
+
+
+COMPASS = estimation.Sensor(lambda q: q[2:], [[0.01]], turns=(0,))
+
+
+@pytest.mark.parametrize("turns", [-7, 2**40])
+def test_many_turns_of_a_measured_angle(turns):
+    """The float that is nearest to so many turns is an angle next to it, and the update settles."""
+    y = 3.1 + turns * TURN
+    off = float(Fraction(y) - Fraction(3.1) - turns * Fraction(TURN))
+    expected, _ = PLANE.update(START, [3.1 + off], COMPASS)
+    found, said = PLANE.update(START, [y], COMPASS)
+    assert close(found, expected, atol=1e-14) and said.status == 0
+    assert abs(off) > 1e-5 or turns < 0
+
+
+VARYING = estimation.Sensor(lambda q: q[2:], lambda y: N[:1, :1], turns=(0,))
+
+
+@pytest.mark.parametrize("sensor", [COMPASS, FIX, further(VARYING)])
+def test_angles_without_digits_are_refused(sensor):
+    """Of a number, a point, and with a noise that varies; in an update, a run, inside jit, and of h."""
+    size, place = (1, 0) if sensor.connection is None else (3, 2)
+    far, near = np.zeros(size), np.zeros(size)
+    far[place], near[place] = 1e17, 3.0
+    with pytest.raises(PointError, match=rf"y\[{place}\] = 1e\+17 has no digits of an angle.* 16 apart"):
+        PLANE.update(START, far, sensor)
+    with pytest.raises(PointError, match=rf"y\[1\]\[{place}\] = 1e\+17"):
+        PLANE.run(START, [0.1, 0.2], np.zeros((2, 3)), [near, far], sensor)
+    with pytest.raises(PointError, match=rf"h\(q\)\[{place}\] = 1e\+17"):
+        PLANE.update(estimation.Estimate([1.0, 2.0, 1e17], P), near, sensor)
+    update = jax.jit(lambda y: PLANE.update(START, y, sensor))
+    assert np.isnan(update(jnp.array(far))[0].q).all() and np.isfinite(update(jnp.array(near))[0].q).all()
+
+
+def test_an_angle_has_the_digits_that_its_sensor_has():
+    """Beside 1e12 floats are 1e-4 apart: enough for 0.1 rad, and not for 1e-4."""
+    sharp = estimation.Sensor(lambda q: q[2:], [[1e-8]], turns=(0,))
+    PLANE.update(START, [1e12], COMPASS)
+    with pytest.raises(PointError, match=r"known to 0\.0001"):
+        PLANE.update(START, [1e12], sharp)
+    assert np.isnan(jax.jit(lambda y: PLANE.update(START, y, sharp)[0].q)(jnp.array([1e12]))).all()
+    assert abs(PLANE.update(START, [3.2 - TURN * 2**24], sharp)[0].q[2] - 3.2) < 1e-6
 
 
 def test_the_circle():

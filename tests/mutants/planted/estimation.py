@@ -4,6 +4,14 @@ from tests.mutants.mutant import Mutant
 
 MUTANTS = (
     Mutant(
+        "turns-taken-off-a-difference",
+        "estimation/sensor.py",
+        "jax.lax.rem(known, period * jnp.ones_like(known)) - own)",
+        "known - own)",
+        ("estimation/test_turning.py::test_many_turns_of_a_measured_angle",),
+        "the residual of an angle after many turns is rounded at each iterate, and nothing settles",
+    ),
+    Mutant(
         "reset-transposed",
         "estimation/updates.py",
         "spread, root = fit.root, _after(J, fit.root)\n",
