@@ -26,13 +26,39 @@ print(*results, sep="\\n")
 """
 
 
-@pytest.mark.further
-def test_benchmark_runs() -> None:
-    # Another process: the benchmark chooses geomstats' backend and one thread before anything is imported.
-    words = [sys.executable, "-c", PROGRAM.format(path=str(BENCHMARK))]
+ROBOT = """
+import sys
+sys.path.insert(0, {folder!r})
+import certified_robots as robots
+model = robots.ROBOTS["Hector"].model()
+below, textbook = robots.samples(model, 50)
+for name in robots.names_of(model):
+    found = robots.certify(model, name, 1.0)
+    assert found["lower"] <= found["upper"] and found["seconds"] >= 0.0
+    if name == "k_C:christoffel":
+        assert below[name] <= found["upper"] <= textbook[name]
+    print(name)
+legs = robots.ROBOTS["Alexander's legs"].model()
+assert "too many" in robots.certify(legs, "k_C:smallest", 1.0)["reason"]
+"""
+
+
+def run(program: str) -> str:
+    """The output of a program in another process: a benchmark asks for one thread before NumPy is there."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST")}
+    words = [sys.executable, "-c", program]
     done = subprocess.run(
         words, capture_output=True, text=True, env=environment, cwd=BENCHMARK.parents[2], check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "Riemann tensor" in done.stdout
+    return done.stdout
+
+
+@pytest.mark.further
+def test_benchmark_runs() -> None:
+    assert "Riemann tensor" in run(PROGRAM.format(path=str(BENCHMARK)))
+
+
+@pytest.mark.further
+def test_a_robot_is_certified() -> None:
+    assert "k_C:smallest" in run(ROBOT.format(folder=str(BENCHMARK.parent)))
