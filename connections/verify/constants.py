@@ -29,7 +29,7 @@ _RTOL, _SECONDS = 0.1, 0.3  # of a search; ends hold whenever it stops
 _MOST = 8  # velocities of a robot whose k_C is bounded: searches for others take longer
 
 
-class _Box(NamedTuple):
+class _Surroundings(NamedTuple):
     """A robot, the ends of its coordinates, (nq,) each, and postures between them, (P, nq)."""
 
     robot: mb.Model
@@ -63,13 +63,13 @@ def _robot(subject: Subject) -> mb.Model:
     return subject.bodies.robot
 
 
-def _box(subject: Subject, sample: Sample, salt: str) -> _Box:
+def _around(subject: Subject, sample: Sample, salt: str) -> _Surroundings:
     robot, rng = _robot(subject), subject.rng(salt)
     moving = rng.permutation(Postures.of(robot).places)[:_MOVING]
     far = np.zeros(len(sample.q))
     far[moving] = _FAR
     postures = sample.q + far * rng.uniform(-1.0, 1.0, (_POSTURES, len(far)))
-    return _Box(robot, (sample.q - far, sample.q + far), postures)
+    return _Surroundings(robot, (sample.q - far, sample.q + far), postures)
 
 
 def _compared(
@@ -84,7 +84,7 @@ def _compared(
 @proposition("sup H", "the eigenvalues of H are between the certified ends, at every posture", has_constants)
 def eigenvalues(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: ends 2 % beyond the ones that are attained."""
-    box = _box(subject, sample, "sup H")
+    box = _around(subject, sample, "sup H")
     found = certified_constants(
         box.robot, box.limits, only=["lambda_max", "lambda_min"], rtol=_RTOL, seconds=2.0 * _SECONDS
     )
@@ -101,7 +101,7 @@ def eigenvalues(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, f
 @proposition("sup dg", "|g(q) - g(p)| <= k_g |q - p|, at every two postures", has_slope)
 def slopes(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: k_g 2 % below the one that is attained."""
-    box = _box(subject, sample, "sup dg")
+    box = _around(subject, sample, "sup dg")
     k_g = certified_constants(box.robot, box.limits, only=["k_g"], rtol=_RTOL, seconds=_SECONDS)["k_g"]
     assert k_g.posture is not None
     gravity = partial(mb.gravity, box.robot)
@@ -115,7 +115,7 @@ def slopes(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]
 @proposition("sup C", "|C(q, v) y| <= k_C |v| |y|, at every posture", is_small)
 def velocity_products(subject: Subject, sample: Sample, wrong: bool) -> tuple[float, float]:
     """Control: k_C 2 % below the one that is attained."""
-    box, rng = _box(subject, sample, "sup C"), subject.rng("sup C, velocities")
+    box, rng = _around(subject, sample, "sup C"), subject.rng("sup C, velocities")
     bound = coriolis_bound(box.robot, box.limits, rtol=_RTOL, seconds=_SECONDS)
     k_C, (z, v, y) = bound.interval, bound.directions
     sizes = [0.0]
