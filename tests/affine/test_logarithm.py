@@ -423,3 +423,23 @@ def test_points_that_are_all_but_conjugate_are_refused_with_the_condition_number
     number = float(str(refused.value).split("velocity is ")[1].split(";")[0])
     assert 0.5 < number * away / np.pi < 2.0
     assert cn.distance(ANGLES, q0, q1) == pytest.approx(length, abs=max(1e-12, 2.0 * min(away, 2e-10)))
+
+
+def test_the_three_sphere_next_to_the_antipode():
+    """All guesses lead beyond the conjugate point; opposite to what they find, the shortest one leaves."""
+    away, ahead = 1e-3, np.array([0.2, -0.9, 0.4])
+    metric = cn.MatrixMetric(cn.CoordinateFrame(3), lambda x: 4.0 / (1.0 + x @ x) ** 2 * jnp.eye(3))
+    nabla, q0 = cn.LeviCivita(metric), np.array([0.2918, 1.0445, -0.1455])
+    antipode = -q0 / (q0 @ q0)
+    q1 = antipode + away * ahead * (1.0 + antipode @ antipode) / 2.0
+
+    def point(x):
+        return np.append(2.0 * x, 1.0 - x @ x) / (1.0 + x @ x)
+
+    length = np.pi - 2.0 * np.arcsin(np.linalg.norm(point(q0) + point(q1)) / 2.0)
+    v = cn.logarithm(nabla, q0, q1)
+    assert np.sqrt(metric.inner(q0, v, v)) == pytest.approx(length, abs=1e-11)
+    # Control: the long one leads there, too, and is none.
+    np.testing.assert_allclose(
+        cn.exponential(nabla, q0, -v * (2.0 * np.pi - length) / length), q1, atol=1e-10
+    )

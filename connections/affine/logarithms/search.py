@@ -223,6 +223,7 @@ class _Search:
                 guesses = _Guesses(*by_fan(self.chords, left, self._rays[level], _MOST[level]))
                 guesses = guesses[guesses.length < self._known[guesses.pair]]
                 self._settle(guesses[self._newton(guesses, self.end.take(guesses.pair))])
+                self._settle(self._opposite(left))
                 self._judge_touching(left)
         w = np.where((self.reason == _CONJUGATE_END)[:, None], self.touching, self.best)
         w = np.where((self.reason == _ILL_CONDITIONED)[:, None], self.near, w)
@@ -348,6 +349,15 @@ class _Search:
         best, size = self.best[good.pair], self._known[good.pair]
         other = np.linalg.norm(good.w - best, axis=1) > _SAME * size + 2.0 * blur
         self.tied[good.pair[other & (good.length <= size * (1.0 + TIED))]] = True
+
+    def _opposite(self, pairs: np.ndarray) -> _Guesses:
+        """Geodesics that leave opposite to one that passes a conjugate point, for pairs without an answer.
+
+        If geodesics of all directions meet there, this one leads to the same q1 from the other side.
+        """
+        pairs = pairs[(self.reason[pairs] == _PASSES) & np.isfinite(self.touching[pairs]).all(axis=1)]
+        guesses = _Guesses(pairs, -self.touching[pairs])
+        return guesses[self._newton(guesses, self.end.take(guesses.pair))]
 
     def _judge_touching(self, pairs: np.ndarray) -> None:
         """Find the pairs without an answer for which q1 is the first conjugate point of a geodesic."""

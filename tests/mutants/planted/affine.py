@@ -462,6 +462,14 @@ MUTANTS = (
         "no geodesic to a conjugate point is remembered, so that antipodes have no distance",
     ),
     Mutant(
+        "logarithm-beside-and-not-opposite",
+        "affine/logarithms/search.py",
+        "guesses = _Guesses(pairs, -self.touching[pairs])",
+        "guesses = _Guesses(pairs, 1.0 * self.touching[pairs])",
+        ("affine/test_logarithm.py::test_the_three_sphere_next_to_the_antipode",),
+        "where all guesses end beyond a conjugate point, nobody looks on the other side",
+    ),
+    Mutant(
         "logarithm-of-three-accurate-steps",
         "affine/logarithms/search.py",
         "_NEWTON_STEPS, _TIGHT_STEPS = 12, 12",
