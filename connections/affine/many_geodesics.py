@@ -9,10 +9,8 @@ point of the only one. Source: M. P. do Carmo, Riemannian Geometry (1992), chapt
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from connections._jax import Array, ArrayLike
@@ -34,7 +32,7 @@ from connections.checks import (
 )
 from connections.engines.internals.jax_names import trace_state_clean
 from connections.evaluation.boundary import require_admissible
-from connections.geometry.closed_forms import ClosedFormMetric
+from connections.geometry.closed_forms import ClosedFormMetric, root_of
 from connections.geometry.metrics import Metric, require_definite
 
 _RAYS = {1: 2, 2: 256}  # directions; of more dimensions 1,024
@@ -222,7 +220,9 @@ def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
 
     Also at cut points, where `logarithm` is one of several velocities, or none.
 
-    JAX can differentiate it where the points are apart.
+    JAX can differentiate it where points are apart. Where they are one, there is no derivative: the gradient
+    is 0, a subgradient as of `jnp.abs`, and second derivatives are NaN. The squared distance as
+    `metric.inner(q0, v, v)`, v = `logarithm`, has all of its derivatives there: 0, and the Hessian 2 H.
 
     Parameters
     ----------
@@ -249,6 +249,6 @@ def distance(metric: Metric, q0: ArrayLike, q1: ArrayLike) -> Array:
         v = logarithm(LeviCivita(metric), q0, q1)
     else:
         v = velocities_between(LeviCivita(metric), q0, q1, name="distance")
-    by: Any = jnp if isinstance(v, jax.Array) else np
-    length: Array = by.sqrt(metric.inner(q0, v, v))
+    square = metric.inner(q0, v, v)
+    length: Array = root_of(square) if isinstance(square, jax.Array) else np.sqrt(square)
     return length

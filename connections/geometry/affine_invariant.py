@@ -34,8 +34,8 @@ from connections.geometry.numerics.positive_definite import (
     exponential_in_factor,
     inner_products,
     logarithm,
-    symmetric_logarithm,
     whitened,
+    whitened_logarithm,
 )
 
 _STEPS = 1000  # of the mean; of matrices with eig(P^-1 Q) up to 1e6 it takes about a hundred
@@ -144,7 +144,7 @@ class AffineInvariantMetric(ClosedFormMetric):
 
     def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """|log eig(P^-1 Q)|, a scalar."""
-        X = symmetric_logarithm(whitened(self.matrices_at(p), self.matrices_at(q)))
+        X = whitened_logarithm(self.matrices_at(p), self.matrices_at(q))
         return norm_of(X.reshape(-1))
 
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:

@@ -47,10 +47,13 @@ class ClosedFormMetric(Metric):
         """The velocity (n,) at p (nq,) of the shortest geodesic that is at q at time 1; NaN if none is."""
 
     def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
-        """The length of that geodesic, |log_p q|, a scalar; NaN where it is not known."""
+        """The length of that geodesic, |log_p q|, a scalar; NaN where it is not known.
+
+        Where p = q its derivative is 0, and its second ones are NaN.
+        """
         v = self.logarithm_at(p, q)
         scale = _scale_of(v)
-        length = scale * jnp.sqrt(self.inner_at(p, v / scale, v / scale))
+        length = scale * root_of(self.inner_at(p, v / scale, v / scale))
         # Where H is not a float any more, a length of zero would be no error.
         return jnp.where((length > 0.0) | jnp.all(v == 0.0), length, jnp.nan)
 
@@ -66,8 +69,18 @@ class ClosedFormMetric(Metric):
 def norm_of(v: jax.Array) -> jax.Array:
     """|v| of a vector (n,), whose squares need not be floats."""
     scale = _scale_of(v)
-    length: jax.Array = scale * jnp.linalg.norm(v / scale)
+    length: jax.Array = scale * root_of(jnp.sum((v / scale) ** 2))
     return length
+
+
+def root_of(square: jax.Array) -> jax.Array:
+    """The root of the square of a length, whose derivatives at zero are 0 and, from the second on, NaN.
+
+    A length has no derivative there. Zero is the least of its subgradients, as `jnp.abs` has, so that the
+    gradient of a squared length is right; no second derivative would make that of the square right.
+    """
+    none = square == 0.0
+    return jnp.where(none, square**1.5, jnp.sqrt(jnp.where(none, 1.0, square)))
 
 
 def _scale_of(v: jax.Array) -> jax.Array:

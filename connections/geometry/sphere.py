@@ -23,6 +23,7 @@ import numpy as np
 from connections._jax import ArrayLike
 from connections.checks import FrameError, PointError, as_array, raise_at, require_finite, require_type
 from connections.geometry.closed_forms import ClosedFormMetric, norm_of
+from connections.geometry.coordinate_frame import MOST_PERIODS
 from connections.geometry.frames import FrameField
 from connections.geometry.numerics.scales import POINT_TOLERANCE
 from connections.geometry.rigid.rotations import turn_coefficients
@@ -154,8 +155,9 @@ class RoundMetric(ClosedFormMetric):
         return float(np.pi)
 
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """The point (n + 1,) of a great circle."""
-        return exponential_on_sphere(self.frame, q, v)[0]
+        """The point (n + 1,) of a great circle; NaN after so many turns that float64 does not tell it."""
+        told = norm_of(v) <= 2.0 * np.pi * MOST_PERIODS
+        return jnp.where(told, exponential_on_sphere(self.frame, q, v)[0], jnp.nan)
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """The velocity (n,) at p of the great circle to q; NaN for opposite points."""
@@ -196,8 +198,9 @@ def logarithm_on_sphere(frame: SphereFrame, q: jax.Array, p: jax.Array) -> jax.A
     ----------
     frame, q : as for `exponential_on_sphere`. p : (n + 1,) point.
     """
-    across = frame.dual_at(q) @ p
-    square, along = across @ across, q @ p
+    along = q @ p
+    across = frame.dual_at(q) @ jnp.where(along < 0.0, p + q, p - q)  # no digit is lost next to q and -q
+    square = across @ across
     small = square < _SMALL
     sine = jnp.sqrt(jnp.where(small, 1.0, square))
     series = 1.0 + square / 6.0 + 3.0 * square**2 / 40.0 + 5.0 * square**3 / 112.0  # of asin(s) / s

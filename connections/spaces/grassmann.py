@@ -6,7 +6,7 @@ A subspace is the graph {(x, Z x)} of a matrix Z (n - p, p) over the first p coo
 
 the columns of Y = (1; Z) L^-T and of N = (-Z^T; 1) K^-T are orthonormal bases of the subspace and of its
 complement, and the metric is tr(B^T B), the sum of the squared rates of the principal angles. A geodesic is
-(Y, N) exp(t (0, -B^T; B, 0)) (1; 0).
+(Y, N) exp(t (0, -B^T; B, 0)) (1; 0) = Y cos(t R) + N B sin(t R) / R with R^2 = B^T B.
 Source: A. Edelman, T. A. Arias and S. T. Smith, The geometry of algorithms with orthogonality constraints
 (1998), section 2.5; Y.-C. Wong, Differential geometry of Grassmann manifolds (1967), for curvature and cuts.
 """
@@ -14,13 +14,15 @@ Source: A. Edelman, T. A. Arias and S. T. Smith, The geometry of algorithms with
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from connections._jax import solve
-from connections.checks import require_positive_int
+from connections._jax import ArrayLike, solve
+from connections.checks import MetricError, raise_at, require_positive_int
 from connections.geometry.closed_forms import ClosedFormMetric
 from connections.geometry.coordinate_frame import CoordinateFrame
 
@@ -56,6 +58,10 @@ def grassmann(n: int, p: int) -> ClosedFormMetric:
     return GrassmannMetric(n, p)
 
 
+_STEEPEST = 1e9  # Z of points at which something begins
+_DOUBLINGS, _TERMS, _LONGEST = 12, 11, 4096.0  # the series' first term that is left out is below 1e-21
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class GrassmannMetric(ClosedFormMetric):
     """tr(B^T B) of subspaces of p dimensions in R^n."""
@@ -82,8 +88,8 @@ class GrassmannMetric(ClosedFormMetric):
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """(1 + Z Z^T)^-1 times (1 + Z^T Z)^-1, Kronecker's product, (p (n - p), p (n - p))."""
         Z = self._matrix(q)
-        inverses = [solve(jnp.eye(len(A)) + A @ A.T, jnp.eye(len(A))) for A in (Z, Z.T)]
-        return jnp.kron(*inverses)
+        roots = [solve(_factor(A), jnp.eye(A.shape[1])) for A in (Z.T, Z)]
+        return jnp.kron(*(root.T @ root for root in roots))
 
     def inner_at(self, q: jax.Array, v: jax.Array, w: jax.Array) -> jax.Array:
         """tr(A^T B) of K^-1 V L^-T, a scalar."""
@@ -92,31 +98,43 @@ class GrassmannMetric(ClosedFormMetric):
         return jnp.sum(A * B)
 
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """Z of the geodesic at time 1; NaN where it is not in the chart."""
+        """Z of the geodesic at time 1; NaN where it is not in the chart, or longer than `_LONGEST`."""
         L, K, Y, N = self._bases_at(q)
         B = solve(K, solve(L, self._matrix(v).T).T)
-        nothing = jnp.zeros((self.p, self.p)), jnp.zeros((self.n - self.p,) * 2)
-        turned = jax.scipy.linalg.expm(jnp.block([[nothing[0], -B.T], [B, nothing[1]]]))[:, : self.p]
-        span = jnp.concatenate([Y, N], axis=1) @ turned
+        cosine, ratio = _cosine_and_ratio(B.T @ B)
+        span = Y @ cosine + N @ B @ ratio
         return solve(span[: self.p].T, span[self.p :].T).T.reshape(-1)
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
-        """K U arctan(s) V^T L^T, with U s V^T = N^T S (Y^T S)^-1, S = (1; Z) at q.
+        """K U arctan(s) V^T L^T, with U s V^T = N^T S (Y^T S)^-1, S = (1; Z) at q."""
+        return _logarithm_at(self, p, q)
 
-        Its derivatives are those of the equation exp_p(v) = q, because those of singular values do not exist
-        where they coincide.
-        """
+    def distance_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
+        """The root of the sum of the squared angles, from the point where Z is smaller, a scalar."""
+        swapped = jnp.max(jnp.abs(p)) > jnp.max(jnp.abs(q))
+        p, q = jnp.where(swapped, q, p), jnp.where(swapped, p, q)
+        return jnp.where(jnp.max(jnp.abs(p)) <= _STEEPEST, super().distance_at(p, q), jnp.nan)
 
-        def tangent(linear: object, y: jax.Array) -> jax.Array:
-            return solve(jax.jacfwd(linear)(y), y)  # type: ignore[arg-type]
+    def valid_at(self, q: jax.Array) -> jax.Array:
+        """Whether Z and H have digits: K errs by eps |Z|."""
+        return super().valid_at(q) & (jnp.max(jnp.abs(q)) <= _STEEPEST)
 
-        found: jax.Array = jax.lax.custom_root(
-            lambda v: self.exponential_at(p, v) - q,
-            jnp.zeros_like(q),
-            lambda *_: self._found_at(p, q),
-            tangent,
-        )
-        return found
+    def reached_at(self, q: jax.Array) -> jax.Array:
+        """Whether Z is finite."""
+        return jnp.all(jnp.isfinite(q))
+
+    def explain_end(self, q: ArrayLike) -> None:
+        """Raise `NonFiniteError` unless Z is finite."""
+        self.frame.explain(q)
+
+    def explain(self, q: ArrayLike) -> None:
+        """Raise `MetricError` where floats have lost the digits of H."""
+        self.frame.explain(q)
+        if not bool(self.valid_at(jnp.asarray(q))):
+            angle = 1.0 / np.linalg.norm(np.asarray(self._matrix(jnp.asarray(q))), 2)
+            why = f"the subspace is within {angle:.1e} rad of a right angle to the first {self.p} axes"
+            advice = "where floats have lost the digits of H; let other coordinates be the first"
+            raise_at(MetricError, f"{why}, {advice}", q)
 
     # --- private -------------------------------------------------------------------------------------------
 
@@ -126,14 +144,49 @@ class GrassmannMetric(ClosedFormMetric):
     def _bases_at(self, q: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
         """L, K, Y (n, p) and N (n, n - p)."""
         Z = self._matrix(q)
-        L, K = (jnp.linalg.cholesky(jnp.eye(len(A)) + A @ A.T) for A in (Z.T, Z))
+        L, K = _factor(Z), _factor(Z.T)
         Y = solve(L, jnp.concatenate([jnp.eye(self.p), Z]).T).T
         N = solve(K, jnp.concatenate([-Z.T, jnp.eye(self.n - self.p)]).T).T
         return L, K, Y, N
 
-    def _found_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
-        L, K, Y, N = self._bases_at(p)
-        S = jnp.concatenate([jnp.eye(self.p), self._matrix(q)])
-        tangents = solve((Y.T @ S).T, (N.T @ S).T).T
-        U, s, V = jnp.linalg.svd(tangents, full_matrices=False)
-        return (K @ (U * jnp.arctan(s)[None]) @ V @ L.T).reshape(-1)
+
+@partial(jax.custom_jvp, nondiff_argnums=(0,))
+def _logarithm_at(metric: GrassmannMetric, p: jax.Array, q: jax.Array) -> jax.Array:
+    """The logarithm, whose derivatives are those of the equation exp_p(v) = q.
+
+    Those of singular values do not exist where they coincide.
+    """
+    L, K, Y, _ = metric._bases_at(p)
+    S = jnp.concatenate([jnp.eye(metric.p), metric._matrix(q)])
+    away = solve(K, metric._matrix(q) - metric._matrix(p))  # N^T S
+    U, s, V = jnp.linalg.svd(solve((Y.T @ S).T, away.T).T, full_matrices=False)
+    return (K @ (U * jnp.arctan(s)[None]) @ V @ L.T).reshape(-1)
+
+
+@_logarithm_at.defjvp
+def _differentiated(metric: GrassmannMetric, points: Any, changes: Any) -> tuple[jax.Array, jax.Array]:
+    (p, q), (dp, dq) = points, changes
+    v = _logarithm_at(metric, p, q)
+    _, moved = jax.jvp(lambda p: metric.exponential_at(p, v), (p,), (dp,))
+    return v, solve(jax.jacfwd(lambda v: metric.exponential_at(p, v))(v), dq - moved)
+
+
+def _cosine_and_ratio(M: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """cos R and sin(R) / R, (p, p), of M = R^2, by their series at R / 2^k, and k doublings of the angle."""
+    small = jnp.where(jnp.trace(M) <= _LONGEST**2, M, jnp.nan) / 4.0**_DOUBLINGS
+    versed, ratio, power = jnp.zeros_like(M), jnp.eye(len(M)), jnp.eye(len(M))
+    for k in range(1, _TERMS):
+        power = -power @ small / (2 * k * (2 * k - 1))
+        versed, ratio = versed - power, ratio + power / (2 * k + 1)
+
+    def doubled(state: tuple[jax.Array, jax.Array], _: None) -> tuple[tuple[jax.Array, jax.Array], None]:
+        versed, ratio = state  # 1 - cos R, which keeps the digits of a small angle
+        return (2.0 * (2.0 * versed - versed @ versed), ratio - ratio @ versed), None
+
+    (versed, ratio), _ = jax.lax.scan(doubled, (versed, ratio), None, length=_DOUBLINGS)
+    return jnp.eye(len(M)) - versed, ratio
+
+
+def _factor(Z: jax.Array) -> jax.Array:
+    """L (p, p) with L L^T = 1 + Z^T Z, of Z (m, p), without the squares: R^T of (Z; 1) = Q R."""
+    return jnp.linalg.qr(jnp.concatenate([Z, jnp.eye(Z.shape[1])]))[1].T

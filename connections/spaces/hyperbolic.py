@@ -153,13 +153,13 @@ class HalfSpaceMetric(_Hyperbolic):
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
         """(w_i S, 1) / D from (0, 1), w = v / q_n, D = cosh |w| - w_n S, S = sinh |w| / |w|."""
         w = v / q[-1]
-        square, across, up = w @ w, w[:-1] @ w[:-1], w[-1]
-        S, far = sinhc(square), (up > 0.0) & (square > 1.0)
-        length = jnp.sqrt(jnp.where(far, square, 1.0))
-        # The difference of cosh and sinh, which are nearly equal on a long way up, written out.
-        upwards = jnp.exp(-length) + across * S / (length + jnp.where(far, up, 1.0))
-        D = jnp.where(far, upwards, cosh(square) - up * S)
-        return jnp.concatenate([q[:-1] + q[-1] * S / D * w[:-1], q[-1:] / D])
+        square = w @ w
+        far = square > 1.0
+        near = jnp.where(far, 0.0, square)
+        S = sinhc(near)
+        D = cosh(near) - jnp.where(far, 0.0, w[-1]) * S
+        close = jnp.concatenate([q[:-1] + q[-1] * S / D * w[:-1], q[-1:] / D])
+        return jnp.where(far, self._far_at(q, jnp.where(far, w, jnp.eye(self.n)[-1])), close)
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """The last formula of the text of the module, with d / g by its series where points are close."""
@@ -179,6 +179,33 @@ class HalfSpaceMetric(_Hyperbolic):
         half = norm_of(jnp.append(x, y)) / (2.0 * jnp.sqrt(jnp.where(near, low * high, 1.0)))
         close = 2.0 * jnp.arcsinh(jnp.where(near, half, 0.0))
         return jnp.where(q[-1] > 0.0, jnp.where(near, close, distance), jnp.nan)
+
+    @staticmethod
+    def _far_at(q: jax.Array, w: jax.Array) -> jax.Array:
+        """The end of a long way, in factors none of which overflows unless the end does.
+
+        With t_i = w_i / (|w| + |w_n|), tangents of half the angle to the vertical, and d = |w|,
+
+            shift_i / q_n = t_i s^2 (1 - e^-2d) / (1 + k^2),   height / q_n = (1 + t^2) s^2 e^-d / (1 + k^2),
+
+        s = 1 and k = t e^-d down; on a way up s = e^d and k = t e^d while this is below 1, and s = 1 / t,
+        k = e^-d / t where the way has bent down again.
+        """
+        length = norm_of(w)
+        t = w[:-1] / (length + jnp.abs(w[-1]))
+        down = w[-1] < 0.0
+        slope = jax.lax.stop_gradient(norm_of(t))
+        rising = ~down & (jnp.log(slope) < -length)
+        bent = ~down & ~rising
+        turned = -jnp.log(norm_of(jnp.where(bent, t, 1.0))) if len(t) else jnp.zeros_like(length)
+        half = 0.5 * jnp.where(down, 0.0, jnp.where(rising, length, turned))  # of log s
+        root, ahead = jnp.exp(half), t * jnp.exp(half) * jnp.exp(half)
+        of_bent = jnp.exp(2.0 * jnp.where(bent, turned - length, 0.0))
+        k = jnp.where(bent, of_bent, jnp.sum((ahead * jnp.exp(-jnp.where(down, length, 0.0))) ** 2))
+        shift = q[-1] * ahead * root * root * (-jnp.expm1(-2.0 * length) / (1.0 + k))
+        grown = jnp.exp(2.0 * half - 0.5 * length)
+        height = q[-1] * grown * grown * ((1.0 + t @ t) / (1.0 + k))
+        return jnp.concatenate([q[:-1] + shift, height[None]])
 
     def _way_at(self, p: jax.Array, q: jax.Array) -> tuple[jax.Array, ...]:
         """x, y, p_n and q_n over the largest of them; whether h <= 1; and d if not."""
@@ -236,12 +263,14 @@ class BallMetric(_Hyperbolic):
             raise_at(PointError, "the point is not in the ball: |q| is not below one", q)
 
     def exponential_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
-        """Moebius' sum of q and z = tanh(|v| / (1 - |q|^2)) v / |v|."""
+        """Moebius' sum of q and z = tanh(|v| / (1 - |q|^2)) v / |v|; NaN where 1 - |q| is lost."""
         rest = 1.0 - q @ q
         z = tanhc(v @ v / rest**2) * v / rest
         square, along = z @ z, 2.0 * (q @ z)
-        total: jax.Array = ((1.0 + along + square) * q + rest * z) / (1.0 + along + (1.0 - rest) * square)
-        return total
+        divisor = 1.0 + along + (1.0 - rest) * square
+        total = ((1.0 + along + square) * q + rest * z) / divisor
+        left = rest / cosh(v @ v / rest**2) ** 2 / divisor  # 1 - |total|^2, which rounding may have changed
+        return jnp.where(jnp.abs(1.0 - total @ total - left) < 0.5 * left, total, jnp.nan)
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """d / 2 / tanh(d / 2) (1 - |p|^2) times Moebius' sum of -p and q, written in q - p."""
@@ -283,7 +312,7 @@ class HyperboloidMetric(_Hyperbolic):
 
     def logarithm_at(self, p: jax.Array, q: jax.Array) -> jax.Array:
         """d / sinh d times the components of q in the frame at p."""
-        across = self.frame.dual_at(p) @ q
+        across = self.frame.dual_at(p) @ (q - p)
         return asinhc(across @ across) * across
 
     def to_hyperboloid_at(self, q: jax.Array) -> jax.Array:

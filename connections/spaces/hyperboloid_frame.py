@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from connections.checks import require_finite
+from connections.geometry.closed_forms import norm_of
 from connections.geometry.frames import FrameField
 from connections.geometry.sphere import conformal_brackets
 
@@ -35,7 +36,7 @@ class HyperboloidFrame(FrameField):
 
     def matrix_at(self, q: jax.Array) -> jax.Array:
         """The boost that takes (1, 0) to q, without its first column, (n + 1, n)."""
-        return jnp.concatenate([q[None, 1:], jnp.eye(self.dim) + jnp.outer(q[1:], q[1:]) / (1.0 + q[0])])
+        return jnp.concatenate([q[None, 1:], jnp.eye(self.dim) + jnp.outer(q[1:] / (1.0 + q[0]), q[1:])])
 
     def dual_at(self, q: jax.Array) -> jax.Array:
         """The transpose, with the sign of the first column changed, (n, n + 1)."""
@@ -47,7 +48,7 @@ class HyperboloidFrame(FrameField):
 
     def project_at(self, q: jax.Array) -> jax.Array:
         """The point with the same x_1 .. x_n."""
-        return jnp.concatenate([jnp.sqrt(1.0 + q[1:] @ q[1:])[None], q[1:]])
+        return jnp.concatenate([norm_of(q.at[0].set(1.0))[None], q[1:]])
 
     def valid_at(self, q: jax.Array) -> jax.Array:
         """Whether q is on the sheet."""

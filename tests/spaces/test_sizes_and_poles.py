@@ -5,6 +5,9 @@ import jax.numpy as jnp
 import mpmath as mp
 import numpy as np
 import pytest
+from cases import always
+from closed_spaces import CLOSED
+from scipy.linalg import subspace_angles
 
 import connections as cn
 from connections import geometry, spaces
@@ -12,6 +15,7 @@ from connections.affine.logarithms import closed
 from connections.checks import (
     ConvergenceError,
     FrameError,
+    IntegrationError,
     MetricError,
     NonFiniteError,
     PointError,
@@ -94,6 +98,207 @@ def test_what_is_no_float_is_refused_at_once(monkeypatch):
         cn.mean(matrices, [[1e200, 0.0, 1e200], [4e200, 0.0, 4e200]])
     with pytest.raises(NonFiniteError, match="matrix"):
         cn.mean(plane, [[0.0, 1e-200], [0.0, 4e-200]])
+
+
+# --- lengths that overflow, probabilities next to one, points that coincide ---------------------------------
+
+
+def end_of_half_plane(q, v):
+    """The end of a geodesic by Moebius' maps of the upper half plane, in 400 digits."""
+    with mp.workdps(700):
+        height = mp.mpf(float(q[1]))
+        across, up = (mp.mpf(float(x)) / height for x in v)
+        d = mp.hypot(across, up)
+        half = -mp.atan2(across, up) / 2
+        z, c, s = mp.mpc(0, mp.exp(d)), mp.cos(half), mp.sin(half)
+        end = (z * c + s) / (c - z * s)
+        return [mp.mpf(float(q[0])) + height * end.real, height * end.imag], d
+
+
+@pytest.mark.parametrize("size", [1.0, 1e-200, 1e300])
+def test_long_geodesics_of_the_half_plane(size):
+    """All directions, lengths on both sides of where squares and exponentials overflow; digits of ends."""
+    plane = cn.LeviCivita(spaces.hyperbolic(2))
+    lost, found = 0, 0
+    for length in (1.001, 30.0, 354.0, 400.0, 705.0, 1100.0):
+        for angle in (0.0, 1e-300, 1e-152, 1e-20, 0.3, np.pi / 2, 2.0, np.pi - 1e-9, np.pi, -1e-9):
+            v = size * length * np.array([np.sin(angle), np.cos(angle)])
+            known, d = end_of_half_plane([0.5 * size, size], v)
+            if not all(abs(x) < 1e308 for x in known) or not known[1] > 1e-307:
+                lost += 1
+                with pytest.raises(
+                    IntegrationError, match=f"of length {length:.6g} from .* beyond the length"
+                ):
+                    cn.exponential(plane, [0.5 * size, size], v)
+                continue
+            found += 1
+            end = cn.exponential(plane, [0.5 * size, size], v)
+            # the direction and the length have their rounding, which grow with the length and the angle
+            error = [float(abs(mp.mpf(float(x)) - y)) for x, y in zip(end, known, strict=True)]
+            assert error[1] <= 4e-16 * (2.0 + length) * known[1] and error[0] <= 4e-16 * (2.0 + length) * max(
+                abs(known[0]), known[1]
+            )
+    assert found > 20 and lost > 5
+
+
+@pytest.mark.parametrize(
+    ("space", "q", "v", "length"),
+    [
+        (spaces.hyperbolic(2, "ball"), [0.3, 0.0], [40.0, 0.0], 80.0 / 0.91),
+        (spaces.hyperbolic(2, "ball"), [0.0, 0.0], [175.0, 0.0], 350.0),
+        (spaces.hyperbolic(2, "hyperboloid"), [1.0, 0.0, 0.0], [0.0, 720.0], 720.0),
+        (spaces.normal(), [0.0, 1.0], [0.0, -720.0], 720.0 * 2.0**0.5),
+        (spaces.positive_definite(2), [1.0, 0.0, 1.0], [0.0, 0.0, -720.0], 720.0),
+        (spaces.sphere(2), [0.0, 0.0, 1.0], [1e17, 0.0], 1e17),
+        (spaces.categorical(1), [0.5], [2.0], 4.0),
+    ],
+)
+def test_lengths_beyond_the_space_are_named(space, q, v, length):
+    """Of an end that is no point of the space, or none that floats tell; inside jit it is NaN."""
+    nabla = cn.LeviCivita(space)
+    with pytest.raises(IntegrationError, match="beyond the length") as caught:
+        cn.exponential(nabla, q, [0.0 * np.array(v), v])
+    assert f"length {length:.6g} from" in str(caught.value) and caught.value.failed == ((1,),)
+    end = jax.jit(lambda v: cn.exponential(nabla, jnp.array(q), v))(jnp.array(v))
+    assert np.isnan(np.asarray(end)).all()
+    near = 0.1 / length * np.array(v)
+    np.testing.assert_allclose(cn.distance(space, q, cn.exponential(nabla, q, near)), 0.1, rtol=1e-9)
+
+
+def test_long_geodesics_of_the_hyperboloid():
+    """cosh and sinh of 700: squares of the coordinates overflow."""
+    nabla = cn.LeviCivita(spaces.hyperbolic(2, "hyperboloid"))
+    end = cn.exponential(nabla, [1.0, 0.0, 0.0], [420.0, 560.0])
+    np.testing.assert_allclose(end / np.cosh(700.0), [1.0, 0.6, 0.8], rtol=1e-12)
+
+
+NEXT = 2.0**-53
+
+
+@pytest.mark.parametrize(
+    ("p", "q"),
+    [
+        ([1.0 - NEXT], [0.5]),
+        ([1.0 - NEXT], [1.0 - 2.0 * NEXT]),
+        ([1.0 - NEXT], [1e-300]),
+        ([0.3], [0.3 + 1e-12]),
+        ([0.3, 0.7 - 2.0 * NEXT], [0.7, 0.3 - 1e-9]),
+        ([0.2, 0.3, 0.5 - 1e-15], [0.2, 0.3 + 1e-15, 0.5 - 3e-15]),
+    ],
+)
+def test_distributions_next_to_the_border(p, q):
+    """In sixty digits: half of them were lost, with those of the rare outcome."""
+    metric = spaces.categorical(len(p))
+    nabla = cn.LeviCivita(metric)
+    with mp.workdps(60):
+        P, Q = ([1 - sum(map(mp.mpf, x)), *map(mp.mpf, x)] for x in (p, q))
+        x, y = ([mp.sqrt(z) for z in each] for each in (P, Q))
+        half = mp.sqrt(sum((a - b) ** 2 for a, b in zip(x, y, strict=True))) / 2
+        angle = 2 * mp.asin(half)
+        u = [angle / mp.sin(angle) * (b - mp.cos(angle) * a) for a, b in zip(x, y, strict=True)]
+        v = [2 * a * b for a, b in zip(x, u, strict=True)][1:]
+    np.testing.assert_allclose(cn.distance(metric, p, q), float(2 * angle), rtol=1e-15)
+    found = cn.logarithm(nabla, p, q)
+    scales = [float(mp.sqrt(z)) for z in P[1:]]
+    np.testing.assert_allclose(
+        found / scales, np.array(v, float) / scales, rtol=0.0, atol=1e-15 * float(angle)
+    )
+    known = [mp.cos(angle * 3 / 4) * a + mp.sin(angle * 3 / 4) / angle * b for a, b in zip(x, u, strict=True)]
+    end = cn.exponential(nabla, p, 0.75 * found)
+    # Of several components their sum, the rate of the rare outcome, has only the digits that they have.
+    np.testing.assert_allclose(end, [float(z**2) for z in known[1:]], rtol=1e-15 if len(p) == 1 else 2e-13)
+    H = [[(i == j) / P[1 + i] + 1 / P[0] for j in range(len(p))] for i in range(len(p))]
+    np.testing.assert_allclose(metric.matrix(p), np.array(H, float), rtol=1e-15)
+
+
+@pytest.mark.parametrize("size", [1e-17, 1e-10, 0.3, 2.0])
+def test_dirichlets_metric_next_to_the_border(size):
+    """Differences of trigamma functions in sixty digits; the least one was 0 beside another of 1."""
+    with mp.workdps(60):
+        drop = float(mp.polygamma(1, 1) - mp.polygamma(1, 1 + mp.mpf(size)))
+        other = float(mp.polygamma(1, mp.mpf(size)) - mp.polygamma(1, 1 + mp.mpf(size)))
+    H = spaces.dirichlet(2).matrix([size, 1.0])
+    np.testing.assert_allclose(np.diag(H), [other, drop], rtol=1e-14)
+
+
+def test_logarithms_of_points_that_are_close_by():
+    """By differences of points: relative to the length, not to the coordinates."""
+    e = 2.0**-40
+    sphere, matrices = spaces.sphere(2), spaces.positive_definite(2)
+    q, near = np.array([0.6, 0.0, 0.8]), np.array([0.6, e, 0.8])
+    for end, length in ((near, e), (-near, np.pi - e)):
+        v = cn.logarithm(cn.LeviCivita(sphere), q, end)
+        turned = sphere.frame.matrix(q) @ v
+        np.testing.assert_allclose(
+            turned, length * np.sign(end[1]) * np.array([0.0, 1.0, 0.0]), atol=1e-15 * length
+        )
+    sheet, angle = spaces.hyperbolic(2, "hyperboloid"), 2.0**-0.5 * e
+    v = cn.logarithm(cn.LeviCivita(sheet), [3.0, 2.0, 2.0], [3.0, 2.0 + e, 2.0 - e])
+    np.testing.assert_allclose(v, [2.0 * angle, -2.0 * angle] * np.array(2.0**-0.5), rtol=1e-14)
+    P, Q = np.array([2.0, 0.5, 1.0]), np.array([2.0 + e, 0.5, 1.0])
+    x = e * np.linalg.inv([[2.0, 0.5], [0.5, 1.0]])[0, 0]
+    np.testing.assert_allclose(cn.distance(matrices, P, Q), np.log1p(x), rtol=1e-14)
+    np.testing.assert_allclose(
+        cn.distance(matrices, [P, P], [Q, 9.0 * P]), [np.log1p(x), 2.0**0.5 * np.log(9.0)]
+    )
+
+
+@pytest.mark.parametrize("name", always(CLOSED, "half_space", "positive_definite"))
+def test_derivatives_of_distances_where_points_coincide(name):
+    """The gradient of d is 0, and no Hessian of it a number; the square by logarithms has the Hessian 2 H."""
+    metric, (p, q) = CLOSED[name]
+    p, nabla, X = jnp.array(p), cn.LeviCivita(metric), metric.frame.matrix(p)
+
+    def length(p, q):
+        return cn.distance(metric, p, q)
+
+    def square(q):
+        v = cn.logarithm(nabla, p, q)
+        return metric.inner(p, v, v)
+
+    value, slopes = jax.jit(jax.value_and_grad(length, argnums=(0, 1)))(p, p)
+    assert value == 0.0 and not np.asarray(slopes).any()
+    assert np.isnan(np.asarray(jax.jit(jax.hessian(lambda q: length(p, q) ** 2))(p))).any()
+    assert not np.asarray(jax.jit(jax.grad(square))(p)).any()
+    Hessian = X.T @ np.asarray(jax.jit(jax.hessian(square))(p)) @ X
+    np.testing.assert_allclose(Hessian, 2.0 * metric.matrix(p), rtol=1e-12, atol=1e-13)
+    assert np.abs(np.asarray(jax.jit(jax.grad(square))(jnp.array(q)))).max() > 0.01
+
+
+@pytest.mark.further
+@pytest.mark.parametrize("name", CLOSED)
+def test_gradients_of_distances_in_both_modes(name):
+    metric, pair = CLOSED[name]
+    p, q = map(jnp.array, pair)
+    for at in (lambda q: cn.distance(metric, p, q), lambda q: cn.distance(metric, q, p)):
+        forward, backward = jax.jit(jax.jacfwd(at)), jax.jit(jax.jacrev(at))
+        np.testing.assert_allclose(forward(q), backward(q), atol=1e-13)
+        assert not np.asarray(forward(p)).any() and not np.asarray(backward(p)).any()
+        assert np.abs(np.asarray(forward(q))).max() > 0.01
+
+
+def test_gradients_of_searched_distances_where_points_coincide():
+    chart = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: jnp.eye(2) / q[1] ** 2)
+    p = jnp.array([0.3, 1.0])
+    assert not np.asarray(jax.grad(lambda q: cn.distance(chart, p, q))(p)).any()
+
+
+@pytest.mark.parametrize("size", [1e8, 1e100, 1e200])
+def test_subspaces_next_to_a_right_angle(size):
+    """Principal angles of steep graphs; nothing begins there once H is lost, and the error says why."""
+    metric, flat = spaces.grassmann(5, 2), np.array([0.3, -0.2, 0.1, 0.5, -0.7, 0.4])
+    steep = size * np.array([1.0, 0.3, -0.2, 2.0, 0.5, -1.0])
+    spans = [
+        np.vstack([np.eye(2) / scale, Z.reshape(3, 2) / scale]) for Z, scale in ((flat, 1.0), (steep, size))
+    ]
+    angles = np.linalg.norm(subspace_angles(*spans))
+    np.testing.assert_allclose(cn.distance(metric, flat, steep), angles, rtol=1e-14)
+    np.testing.assert_allclose(cn.distance(metric, steep, flat), angles, rtol=1e-14)
+    v = cn.logarithm(cn.LeviCivita(metric), flat, steep)
+    np.testing.assert_allclose(metric.inner(flat, v, v), angles**2, rtol=1e-13)
+    if size > 1e50:
+        with pytest.raises(MetricError, match="of a right angle to the first 2 axes, where floats have lost"):
+            cn.logarithm(cn.LeviCivita(metric), steep, flat)
 
 
 class HalfLine(geometry.ClosedFormMetric):

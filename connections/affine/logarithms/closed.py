@@ -87,8 +87,11 @@ def _of_pairs(
     owners = starts, _Ends.of(closed)
     if not trace_state_clean() or is_traced(q0, q1, closed):
         flat = [jnp.broadcast_to(q, batch + size).reshape(-1, *size) for _, q, *_ in arguments]
-        admitted = (compiled(_admitted_at, owner)(q) for owner, q in zip(owners, flat, strict=True))
-        traced = rows_of(closed, *admitted)
+        start, end = (compiled(_admitted_at, owner)(q) for owner, q in zip(owners, flat, strict=True))
+        # One point is one point, however JAX compiles the projection of either.
+        same = jnp.all(flat[0] == flat[1], axis=1, keepdims=True)
+        end = end + jax.lax.stop_gradient(jnp.where(same, start - end, 0.0))
+        traced = rows_of(closed, start, end)
         return traced.reshape(batch + traced.shape[1:])
     points = [evaluate(*pair) for pair in zip(owners, [projected_point] * 2, arguments, strict=True)]
     start, end = (np.broadcast_to(np.asarray(q), batch + size).reshape(-1, *size) for q in points)

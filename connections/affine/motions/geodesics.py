@@ -30,11 +30,22 @@ from connections.affine.motions.host_motions import HostMotion, on_host
 from connections.affine.motions.motion import Motion
 from connections.affine.motions.units import energy_of, momenta_of, motion_units, speed_of
 from connections.affine.symmetry import GroupAction
-from connections.checks import NonFiniteError, require_function, require_shape, require_type
+from connections.checks import (
+    IntegrationError,
+    NonFiniteError,
+    require_finite,
+    require_function,
+    require_shape,
+    require_type,
+    text_of_point,
+)
 from connections.evaluation.boundary import Argument, evaluate
+from connections.evaluation.compilation import compiled
 from connections.evaluation.parameters import PytreePartial
+from connections.geometry.closed_forms import ClosedFormMetric
 from connections.integration.solver import Options, Solver
 
+_HALVINGS = 40  # of the part of a geodesic that has no end
 Acceleration = Callable[[Any, jax.Array, jax.Array], jax.Array]
 
 
@@ -231,7 +242,8 @@ def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options
 
     Raises
     ------
-    IntegrationError : the geodesic does not reach unit time.
+    IntegrationError : the geodesic does not reach unit time; a closed form names its length, and where it
+        ends: the space does, or floats do not tell its points apart.
 
     Examples
     --------
@@ -247,10 +259,54 @@ def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options
     require_type("nabla", nabla, AffineConnection)
     closed = nabla.closed_form
     if closed is not None and not options:
-        point = Argument("q0", q0, (nabla.frame.ambient_dim,))
+        point, velocity = (
+            Argument("q0", q0, (nabla.frame.ambient_dim,)),
+            Argument("v0", v0, (nabla.frame.dim,)),
+        )
         try:
-            return evaluate(nabla, closed.exponential_at, point, Argument("v0", v0, (nabla.frame.dim,)))
+            return evaluate(nabla, PytreePartial(_end_at, closed), point, velocity)
         except NonFiniteError:
-            pass  # the integration says where the geodesic leaves the space, or which argument is not finite
+            require_finite("q0", q0)
+            require_finite("v0", v0)
+        raise _without_end(closed, q0, v0)
     end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]
     return end
+
+
+def _end_at(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
+    """The end by the closed form, (nq,); NaN unless it is a point of the space."""
+    end = closed.exponential_at(q, v)
+    return jnp.where(closed.reached_at(end), end, jnp.nan)
+
+
+def _without_end(closed: ClosedFormMetric, q0: Any, v0: Any) -> IntegrationError:
+    """The error of the first geodesic that has no end: its length, and where it cannot be followed beyond."""
+    q, v = np.asarray(q0, dtype=float), np.asarray(v0, dtype=float)
+    batch = np.broadcast_shapes(q.shape[:-1], v.shape[:-1])
+    pairs = [np.broadcast_to(x, (*batch, x.shape[-1])).reshape(-1, x.shape[-1]) for x in (q, v)]
+    ends = compiled(_ends_of, closed)
+    bad = np.flatnonzero(~np.isfinite(np.asarray(ends(*pairs))).all(axis=1))
+    q, v = (x[bad[:1]] for x in pairs)
+    length = float(np.asarray(compiled(_size_of, closed)(q[0], v[0])))
+    low, high = 0.0, 1.0
+    for _ in range(_HALVINGS):
+        t = 0.5 * (low + high)
+        low, high = (t, high) if np.isfinite(np.asarray(ends(q, t * v))).all() else (low, t)
+    error = IntegrationError(
+        f"exponential: the geodesic of length {length:.6g} from q0 = {text_of_point(q[0])} with v0 = "
+        f"{text_of_point(v[0])} cannot be followed beyond the length {low * length:.6g}: there the space "
+        "ends, or floats do not tell its points apart"
+    )
+    error.failed = tuple(tuple(map(int, np.unravel_index(row, batch))) for row in bad)
+    return error
+
+
+def _size_of(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
+    """|v|, a scalar; of the largest part of v if squares of v are no floats."""
+    scale = jnp.max(jnp.abs(v))
+    size, scaled = closed.inner_at(q, v, v), closed.inner_at(q, v / scale, v / scale)
+    return jnp.where(jnp.isfinite(size) & (size > 0.0), jnp.sqrt(size), scale * jnp.sqrt(scaled))
+
+
+def _ends_of(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
+    return jax.vmap(lambda q, v: _end_at(closed, closed.frame.project_at(q), v))(q, v)

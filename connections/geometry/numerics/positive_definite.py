@@ -59,7 +59,16 @@ def exponential_in_factor(L: Any, X: Any, longest: float | None = None) -> Any:
 def logarithm(P: Any, Q: Any) -> Any:
     """L log(L^-1 Q L^-T) L^T, (..., n, n): the velocity at P of the geodesic that is at Q at time 1."""
     L = _module_of(P).linalg.cholesky(P)
-    return L @ symmetric_logarithm(whitened(P, Q)) @ _transposed(L)
+    return L @ whitened_logarithm(P, Q) @ _transposed(L)
+
+
+def whitened_logarithm(P: Any, Q: Any) -> Any:
+    """log(L^-1 Q L^-T), (..., n, n): where Q is near P, by the difference, which loses no digits."""
+    by, size = _module_of(P), P.shape[-1]
+    change = whitened(P, Q - P)
+    near = (abs(change).max((-2, -1)) < 0.5 / size) * 1.0
+    X = by.where(near[..., None, None] > 0.0, change, whitened(P, Q))
+    return _of_eigenvalues("log", X, near) if by is jnp else _values("log", X, near)
 
 
 def whitened(P: Any, Q: Any) -> Any:
@@ -80,32 +89,30 @@ def divergence(P: Any, Q: Any) -> Any:
 
 def symmetric_exponential(X: Any) -> Any:
     """exp(X), (..., n, n), X symmetric."""
-    return _of_eigenvalues("exp", X) if isinstance(X, jax.Array) else _values("exp", X)
-
-
-def symmetric_logarithm(X: Any) -> Any:
-    """log(X), (..., n, n), X symmetric positive definite."""
-    return _of_eigenvalues("log", X) if isinstance(X, jax.Array) else _values("log", X)
+    nothing = np.zeros(X.shape[:-2])
+    return _of_eigenvalues("exp", X, nothing) if isinstance(X, jax.Array) else _values("exp", X, nothing)
 
 
 # --- private -----------------------------------------------------------------------------------------------
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _of_eigenvalues(name: str, X: jax.Array) -> jax.Array:
-    value: jax.Array = _values(name, X)
+def _of_eigenvalues(name: str, X: jax.Array, one: jax.Array) -> jax.Array:
+    """f(X + one), (..., n, n), of symmetric X and one (...,), 0 or 1."""
+    value: jax.Array = _values(name, X, one)
     return value
 
 
 @_of_eigenvalues.defjvp
 def _differentiated(name: str, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (X,), (dX,) = primals, tangents
-    return _of_eigenvalues(name, X), jnp.einsum("...abcd,...cd->...ab", _derivative(name, 1, X), dX)
+    (X, one), (dX, _) = primals, tangents
+    change = jnp.einsum("...abcd,...cd->...ab", _derivative(name, 1, X, one), dX)
+    return _of_eigenvalues(name, X, one), change
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0, 1))
-def _derivative(name: str, order: int, X: jax.Array) -> jax.Array:
-    """D^k f(X), (..., n, n, n, n, ...), with two axes for each of k symmetric changes E.
+def _derivative(name: str, order: int, X: jax.Array, one: jax.Array) -> jax.Array:
+    """D^k f(X + one), (..., n, n, n, n, ...), with two axes for each of k symmetric changes E.
 
     In the basis of eigenvectors it is the sum over all orders of the changes of
 
@@ -115,6 +122,7 @@ def _derivative(name: str, order: int, X: jax.Array) -> jax.Array:
     differentiates by X again.
     """
     eigenvalues, U = jnp.linalg.eigh(X)
+    eigenvalues = eigenvalues + jnp.asarray(one)[..., None]
     inner, letters = string.ascii_lowercase[: order + 1], string.ascii_uppercase[: 2 * order + 2]
     left = f"...{letters[0]}{inner[0]},...{letters[1]}{inner[-1]}"
     factors = [U] * (2 * order + 2)
@@ -132,9 +140,9 @@ def _derivative(name: str, order: int, X: jax.Array) -> jax.Array:
 
 @_derivative.defjvp
 def _next_derivative(name: str, order: int, primals: Any, tangents: Any) -> tuple[jax.Array, jax.Array]:
-    (X,), (dX,) = primals, tangents
-    rate = jnp.einsum("...ab,...ab->...", _derivative(name, order + 1, X), _behind(dX, 2 * order + 2))
-    return _derivative(name, order, X), rate
+    (X, one), (dX, _) = primals, tangents
+    rate = jnp.einsum("...ab,...ab->...", _derivative(name, order + 1, X, one), _behind(dX, 2 * order + 2))
+    return _derivative(name, order, X, one), rate
 
 
 def _behind(dX: jax.Array, axes: int) -> jax.Array:
@@ -142,11 +150,19 @@ def _behind(dX: jax.Array, axes: int) -> jax.Array:
     return dX.reshape(dX.shape[:-2] + (1,) * axes + dX.shape[-2:])
 
 
-def _values(name: str, X: Any) -> Any:
+def _values(name: str, X: Any, one: Any) -> Any:
     by = _module_of(X)
     eigenvalues, U = by.linalg.eigh(X)
-    function = by.exp if name == "exp" else by.log
-    return (U * function(eigenvalues)[..., None, :]) @ _transposed(U)
+    if name == "exp":
+        values = by.exp(eigenvalues)
+    else:
+        near = one[..., None] > 0.0
+        values = by.where(
+            near,
+            by.log1p(by.where(near, eigenvalues, 0.0)),
+            by.log(by.where(near, 1.0, eigenvalues)),
+        )
+    return (U * values[..., None, :]) @ _transposed(U)
 
 
 def _divided_exponential(eigenvalues: jax.Array, order: int) -> jax.Array:
