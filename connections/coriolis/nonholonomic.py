@@ -181,7 +181,8 @@ class NonholonomicSystem(Described, Parametrized):
 
     def velocity_at(self, q: jax.Array, v: jax.Array, t: Any = 0.0) -> jax.Array:
         """A vbar + v_0, (n,)."""
-        return self._moved_by_drift(q, self.connection.basis_at(q) @ v, t)
+        own: jax.Array = self.connection.basis_at(q) @ v
+        return own if self.drift is None else own + self.drift_at(q, t)
 
     def energy_at(self, q: jax.Array, v: jax.Array, t: Any = 0.0) -> jax.Array:
         """(1/2) |A vbar + v_0|^2 + V, a scalar."""
@@ -204,20 +205,17 @@ class NonholonomicSystem(Described, Parametrized):
         With a drift, P (...) + P_perp (dv_0/dt + L_V v_0) - (L_V P_perp) (V - v_0). If the constraints are
         given as forms, no basis is used, so this is regular where a basis is singular.
         """
-        rates = self._rates_at(q, V if self.drift is None else V - self.drift_at(q, t), u, t)
-        return rates[0] if self.drift is None else rates[0] + rates[1]
-
-    def _rates_at(self, q: jax.Array, U: jax.Array, u: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
-        """Rates of U = A vbar in the ambient frame, and of v_0, (n,) each, for the velocity U + v_0."""
-        ambient, v = self.connection.ambient.frame, self._own_at(q, U)
-        V = self._moved_by_drift(q, U, t)
-        free = self._free_at(q, V, v, u, t)
+        free = self._free_at(q, V, self.components_at(q, V, t), u, t)
         if self.drift is None:
-            return self.connection.feasible_rate_at(q, V, free), jnp.zeros_like(V)
-        now = jnp.asarray(t, dtype=float)
-        moving = jnp.ones_like(now), ambient.matrix_at(q) @ V
-        drift_rate = jax.jvp(lambda s, p: self.drift_at(p, s), (now, q), moving)[1]
-        return self.connection.feasible_rate_at(q, U, free - drift_rate, along=V), drift_rate
+            rate: jax.Array = self.connection.feasible_rate_at(q, V, free)
+            return rate
+        now, direction = jnp.asarray(t, dtype=float), self.connection.ambient.frame.matrix_at(q) @ V
+        along = jnp.ones_like(now), direction
+        v_0, drift_rate = jax.jvp(lambda s, p: self.drift_at(p, s), (now, q), along)
+        moved: jax.Array = drift_rate + self.connection.feasible_rate_at(
+            q, V - v_0, free - drift_rate, along=V
+        )
+        return moved
 
     def components_at(self, q: jax.Array, V: jax.Array, t: Any = 0.0) -> jax.Array:
         """vbar of V = A vbar + v_0, (m,)."""
@@ -433,10 +431,6 @@ class NonholonomicSystem(Described, Parametrized):
     def _drift_in_words(self) -> str:
         return "drift(t, q)" if self._timed else "drift(q)"
 
-    def _moved_by_drift(self, q: jax.Array, U: jax.Array, t: Any) -> jax.Array:
-        """U + v_0, (n,)."""
-        return U if self.drift is None else U + self.drift_at(q, t)
-
     def _moved_at(self, q: jax.Array, v: jax.Array, t: Any) -> tuple[jax.Array, jax.Array]:
         """V = A vbar + v_0 and its rate for constant vbar, Adot vbar + v_0dot, (n,) each."""
         now, direction = jnp.asarray(t, dtype=float), self.connection.ambient.frame.matrix_at(q)
@@ -454,70 +448,83 @@ class NonholonomicSystem(Described, Parametrized):
         return raised - nabla.ambient.apply_at(q, V, V)
 
     def _flow(self, control: Forces | None) -> Flow[Any]:
-        """The motions under `control`, by q and U = A vbar in the ambient frame, which no time projects."""
+        """The motions under `control`, by q and W = P V in the ambient frame, which no time projects.
+
+        W is A vbar without a drift. A drift that jumps changes vbar and not W, because the impulse of the
+        constraint force is orthogonal to the distribution.
+        """
         base, metric = self.connection.ambient.frame, self.connection.ambient_metric
         if control is not None:
             require_function("control", control, CONTROL)
 
-        def start(q0: jax.Array, v0: jax.Array) -> tuple[jax.Array, jax.Array]:
-            return q0, self.connection.basis_at(q0) @ v0
+        def start(q0: jax.Array, v0: jax.Array, *since: jax.Array) -> tuple[jax.Array, jax.Array]:
+            V = self.velocity_at(q0, v0, *since)
+            return q0, V if self.drift is None else self.connection.feasible_at(q0, V)
+
+        def free(t: Any, p: jax.Array, V: jax.Array) -> jax.Array:
+            v = self.components_at(p, V, t)
+            return self._free_at(p, V, v, controlled_at(control, t, p, v, self.controls), t)
 
         def rate(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            p, U = state
-            u = controlled_at(control, t, p, self._own_at(p, U), self.controls)
-            return base.matrix_at(p) @ self._moved_by_drift(p, U, t), self._rates_at(p, U, u, t)[0]
+            p, V = state[0], state[1] + self._across_at(state[0], t)
+            return base.matrix_at(p) @ V, self.connection.feasible_rate_at(p, V, free(t, p, V))
+
+        def power(t: Any, p: jax.Array, W: jax.Array) -> jax.Array:
+            N = self._across_at(p, t)
+            V = W + N
+            bent = jax.jvp(metric.matrix_at, (p,), (base.matrix_at(p) @ V,))[1]
+            a = free(t, p, V)
+            change = self.connection.feasible_rate_at(p, V, a) - a
+            found: jax.Array = metric.inner_at(p, N, change) - 0.5 * N @ bent @ N
+            return found[None]
 
         def terms(t: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
-            p, U = state
-            v, nabla, V = self._own_at(p, U), self.connection, self._moved_by_drift(p, U, t)
+            p, V = state[0], state[1] + self._across_at(state[0], t)
+            v, nabla = self.components_at(p, V, t), self.connection
             u = controlled_at(control, t, p, v, self.controls)
             slope, H = nabla.ambient.frame.lie_derivative_at(self.potential_at, p), metric.matrix_at(p)
             forces = self.inputs_at(p).T @ u, self.forces_at(t, p, v), slope
             own = (jnp.abs(solve_definite(H, force)) for force in forces)
-            sizes = sum(own, jnp.abs(nabla.ambient.apply_at(p, V, V)))
-            if self.drift is not None:
-                sizes = sizes + jnp.abs(self._rates_at(p, U, u, t)[1])
-            return jnp.abs(base.matrix_at(p) @ V), sizes
+            return jnp.abs(base.matrix_at(p) @ V), sum(own, jnp.abs(nabla.ambient.apply_at(p, V, V)))
 
         def units(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[jax.Array, jax.Array]:
             return motion_units(base, metric, state[0])
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[State]:
-            q, U = state
-            return (q, self._own_at(q, U)), q, jnp.asarray(True)
+            q, W = state
+            return (q, self.components_at(q, W + self._across_at(q, t), t)), q, jnp.asarray(True)
 
         def project(state: Any) -> Any:
             q = self.frame.project_at(state[0])
             return q, self.connection.feasible_at(q, state[1])
 
-        free = control is None and self.forces is None
-        timed = not free or self._timed
-        kept = energy_of(self.connection.ambient, metric, self.potential_at) if free else None
+        unforced = control is None and self.forces is None
+        timed = not unforced or self._timed
+        kept = energy_of(self.connection.ambient, metric, self.potential_at) if unforced else None
         more = terms if timed else None
         flow: Flow[Any]
         flow = Flow(start, rate, record, units, project=project, timed=timed, conserved=kept, terms=more)
-        return flow if self.drift is None else self._with_work(flow, control)
+        return flow if self.drift is None else self._with_work(flow, power)
 
-    def _with_work(self, flow: Flow[Any], control: Forces | None) -> Flow[Any]:
-        """The flow with a third array (1,), the work of the constraint force and the first kinetic energy.
+    def _with_work(self, flow: Flow[Any], power: Callable[..., jax.Array]) -> Flow[Any]:
+        """The flow with a third array (1,): the constraint force's work less <N, N> / 2, N = (1 - P) v_0.
 
-        The first time is one more argument. The kinetic energy is there so that the round-off of a work that
-        is zero is relative to it.
+        Its rate is <N, dW/dt - a> - N^T dH/dt N / 2, `a` without constraints, in which v_0 has no derivative:
+        the work of an impulse is counted, too. The first time is one more argument. The array begins with
+        the first kinetic energy, so that the round-off of a work that is zero is relative to it.
         """
         metric = self.connection.ambient_metric
+
+        def across(q: jax.Array, t: Any) -> jax.Array:
+            N = self._across_at(q, t)
+            return 0.5 * metric.inner_at(q, N, N)
 
         def first(q0: jax.Array, v0: jax.Array, since: jax.Array) -> jax.Array:
             V = self.velocity_at(q0, v0, since)
             return 0.5 * metric.inner_at(q0, V, V)[None]
 
         def start(q0: jax.Array, v0: jax.Array, since: jax.Array) -> tuple[Any, ...]:
-            return *flow.start(q0, v0), first(q0, v0, since)
-
-        def power(t: Any, q: jax.Array, U: jax.Array) -> jax.Array:
-            v = self._own_at(q, U)
-            u = controlled_at(control, t, q, v, self.controls)
-            force = sum(self._rates_at(q, U, u, t)) - self._free_at(q, self._moved_by_drift(q, U, t), v, u, t)
-            return metric.inner_at(q, self.drift_at(q, t), force)[None]
+            return *flow.start(q0, v0, since), first(q0, v0, since)
 
         def rate(t: Any, state: Any, *given: jax.Array) -> tuple[Any, ...]:
             return *flow.rate(t, state[:2], *given), power(t, *state[:2])
@@ -531,7 +538,8 @@ class NonholonomicSystem(Described, Parametrized):
 
         def record(t: Any, state: Any, *given: jax.Array) -> Record[Motion]:
             (q, v), point, ok = flow.record(t, state[:2], *given)
-            return Motion(t, q, v, work=(state[2] - first(*given))[0]), point, ok
+            work = (state[2] - first(*given))[0] + across(q, t) - across(given[0], given[2])
+            return Motion(t, q, v, work=work), point, ok
 
         def project(state: Any) -> Any:
             assert flow.project is not None
@@ -539,10 +547,9 @@ class NonholonomicSystem(Described, Parametrized):
 
         def balance(t0: Any, s: Any, state: Any, *given: jax.Array) -> tuple[Any, Any]:
             assert flow.conserved is not None
-            q, U = state[:2]
-            moved = q, self._moved_by_drift(q, U, t0 + s)
-            value, scale = flow.conserved[1](t0, s, moved, *given)
-            return value - state[2][0], scale
+            q, t = state[0], t0 + s
+            value, scale = flow.conserved[1](t0, s, (q, state[1] + self._across_at(q, t)), *given)
+            return value - state[2][0] - across(q, t), scale
 
         own: Any = {"start": start, "rate": rate, "record": record, "units": units, "project": project}
         if flow.terms is not None:
@@ -550,6 +557,12 @@ class NonholonomicSystem(Described, Parametrized):
         if flow.conserved is not None:
             own["conserved"] = "the energy less the work of the constraint", balance
         return replace(flow, **own)
+
+    def _across_at(self, q: jax.Array, t: Any) -> jax.Array:
+        """N = (1 - P) v_0, (n,): the part of V that the constraints determine; zero without a drift."""
+        if self.drift is None:
+            return jnp.zeros(self.connection.ambient.frame.dim)
+        return self.connection.distribution.complement_at(q) @ self.drift_at(q, t)
 
     def _own_at(self, q: jax.Array, U: jax.Array) -> jax.Array:
         """vbar of U = A vbar, (m,)."""

@@ -94,27 +94,44 @@ def test_the_force_is_of_the_multipliers_and_needs_no_basis(rng):
 
 
 def test_a_motion_is_refused_where_its_energy_and_the_work_differ(monkeypatch):
-    """The work of a force that is a hundredth too large."""
-    right = cn.NonholonomicSystem._free_at
-
-    def wrong(self, q, V, v, u, t):
-        return 1.01 * right(self, q, V, v, u, t) + 0.01
-
-    refused = cn.NonholonomicSystem(BLADE, drift=lambda q: jnp.array([0.5, 0.2 * q[0], 0.0]))
+    """The work of a blade that turns velocities a hundredth too slowly."""
+    right = cn.ConstrainedConnection.feasible_rate_at
     start = np.array([0.1, -0.2, 0.4]), np.array([0.9, 0.5]), np.linspace(0.0, 1.0, 3)
-    refused.simulate(*start)
+    cn.NonholonomicSystem(BLADE, drift=lambda q: jnp.array([0.5, 0.2 * q[0], 0.0])).simulate(*start)
+    monkeypatch.setattr(
+        cn.ConstrainedConnection, "feasible_rate_at", lambda *given, **more: 0.99 * right(*given, **more)
+    )
     broken = cn.NonholonomicSystem(BLADE, drift=lambda q: jnp.array([0.5, 0.2 * q[0], 0.0]))
-    rates = cn.NonholonomicSystem._rates_at
-
-    def unmoved(self, *given):
-        with monkeypatch.context() as within:
-            within.setattr(cn.NonholonomicSystem, "_free_at", right)
-            return rates(self, *given)
-
-    monkeypatch.setattr(cn.NonholonomicSystem, "_free_at", wrong)
-    monkeypatch.setattr(cn.NonholonomicSystem, "_rates_at", unmoved)
     with pytest.raises(IntegrationError, match="the energy less the work of the constraint"):
         broken.simulate(*start)
+
+
+@pytest.mark.parametrize(("push", "kept"), [(0.0, False), (0.1, False), (0.0, True)])
+def test_a_belt_that_jumps_gives_an_impulse(push, kept):
+    """Rails across a belt whose velocity jumps at 0.6 s: A^T H V stays, vbar does not, nor does the energy.
+
+    `kept`: the belt turns round, so that the energy is the same, and tells nothing.
+    """
+    rails = cn.ConstrainedConnection(
+        cn.ConstantMetric(cn.CoordinateFrame(2), 1.7 * np.eye(2)), lambda q: jnp.ones((2, 1))
+    )
+    before, after = (1.0, -1.0) if kept else (0.0, 1.3)
+
+    def jumping(t, q):
+        return jnp.where(t < 0.6, before, after) * jnp.array([1.0, 0.0])
+
+    forces = (lambda t, q, v: jnp.array([push, push])) if push else None
+    system = cn.NonholonomicSystem(rails, drift=jumping, forces=forces)
+    v0 = 0.0 if kept else 0.2
+    times, given = np.array([0.0, 0.5, 1.5]), (np.zeros(2), np.array([v0]))
+    expected = v0 + push / 1.7 * times - np.array([0.0, 0.0, 0.5 * (after - before)])
+    for options in ({}, {"breakpoints": [0.6]}):
+        motion = system.simulate(*given, times, **options)
+        np.testing.assert_allclose(motion.v[:, 0], expected, atol=1e-10)
+        gained = system.energy(motion.q, motion.v, times) - system.energy(*given, 0.0)
+        np.testing.assert_allclose(motion.work, gained - push * motion.q.sum(axis=1), atol=1e-10)
+    assert abs(motion.v[-1, 0] - motion.v[1, 0]) > 0.5  # what moves at the old vbar is refused by the force
+    assert (abs(motion.work[-1]) > 0.5) != kept
 
 
 RATE = np.array([0.3, -0.4, 0.0])  # m/s^2, of a belt that starts
@@ -143,6 +160,9 @@ def test_a_belt_that_starts_is_a_force_seen_from_the_belt():
     np.testing.assert_allclose(started.components(motion.q, V, times), motion.v, atol=1e-12)
     with pytest.raises(ConstraintError, match="violates"):
         started.components(motion.q, V, 0.0)
+    q, u = motion.q[2], np.zeros(3)
+    on_the_belt = pushed.acceleration_at(q, V[2] - belt(times[2], q), u, times[2])
+    np.testing.assert_allclose(started.acceleration_at(q, V[2], u, times[2]), on_the_belt + RATE, atol=1e-12)
 
 
 @pytest.mark.parametrize("push", [0.0, 3.0])
@@ -168,6 +188,21 @@ def test_the_work_of_what_moves(push):
     assert np.allclose(gained, motion.work, atol=1e-10) == (not push)  # forces work, too
     assert motion.work.shape == (2, 5) and motion.member(0).work.shape == (5,)
     assert cn.NonholonomicSystem(rails).simulate(*given, times).work is None  # control: what stands still
+
+
+def test_a_rod_that_turns_at_once_works_on_its_bead():
+    """In polar coordinates, whose H changes: r is straight, then hyperbolic; the impulse is no force on r."""
+    polar = cn.MatrixMetric(cn.CoordinateFrame(2), lambda q: 1.7 * jnp.diag(jnp.stack([1.0, q[0] ** 2])))
+    rod = cn.ConstrainedConnection(polar, lambda q: jnp.array([[1.0], [0.0]]))
+    system = cn.NonholonomicSystem(
+        rod, drift=lambda t, q: jnp.where(t < 0.6, 0.0, 1.3) * jnp.array([0.0, 1.0])
+    )
+    motion = system.simulate([0.5, 0.0], [0.2], [0.0, 0.5, 1.6], breakpoints=[0.6])
+    r, rate = (0.62 * np.cosh(1.3) + 0.2 / 1.3 * np.sinh(1.3)), 0.62 * 1.3 * np.sinh(1.3) + 0.2 * np.cosh(1.3)
+    np.testing.assert_allclose(motion.q, [[0.5, 0.0], [0.6, 0.0], [r, 1.3]], atol=1e-9)
+    np.testing.assert_allclose(motion.v[:, 0], [0.2, 0.2, rate], atol=1e-9)
+    worked = 0.85 * (rate**2 + (1.3 * r) ** 2 - 0.04)
+    np.testing.assert_allclose(motion.work, [0.0, 0.0, worked], atol=1e-9)
 
 
 def test_what_needs_the_velocities_of_a_distribution_refuses_a_drift():
