@@ -214,9 +214,10 @@ class AmariChentsovTensor(CubicForm):
     metric: FisherMetric
 
     def __call__(self, q: jax.Array) -> jax.Array:
-        """C(q)."""
+        """C(q); entries of the same indices are one number, also where all of C is round-off."""
         scores = self.metric.scores_at(q)
-        return jnp.einsum("a,ai,aj,ak->ijk", self.metric.probabilities_at(q), scores, scores, scores)
+        C = jnp.einsum("a,ai,aj,ak->ijk", self.metric.probabilities_at(q), scores, scores, scores)
+        return C[tuple(np.sort(np.indices(C.shape), axis=0))]
 
     def symbols_along_at(self, q: jax.Array, v: jax.Array, w: jax.Array, alpha: Any) -> jax.Array:
         """E[l_i (d_v d_w log P + (1 - alpha) l_v l_w / 2)], (n,): derivatives along v and w at each node.

@@ -282,6 +282,19 @@ def test_a_connection_along_vectors_is_that_of_its_symbols():
         assert np.abs(expected).max() > 0.1
 
 
+def test_a_family_without_a_third_moment_has_one_connection():
+    """E[l_i l_j l_k] of Cauchy's densities vanishes, and is round-off over nodes of equal probability."""
+    nodes = np.tan(np.pi * (np.arange(40) + 0.5) / 40 - 0.5 * np.pi)
+    family = cn.statistical_model(log_cauchy, 2, quadrature=(nodes, np.pi * (1.0 + nodes**2) / 40))
+    q, C = [0.1, 1.2], np.asarray(family.cubic([0.1, 1.2]))
+    assert np.abs(C).max() < 1e-14
+    assert all(np.array_equal(C, np.transpose(C, order)) for order in ((1, 0, 2), (0, 2, 1)))
+    expected = cn.LeviCivita(family.metric).coefficients(q)
+    np.testing.assert_allclose(family.connection(1.0).coefficients(q), expected, atol=1e-13)
+    np.testing.assert_allclose(expected[1], np.diag([1.0, -1.0]) / 1.2, atol=1e-9)
+    assert np.abs(NORMAL.connection(1.0).coefficients(q) - NORMAL.connection(0.0).coefficients(q)).max() > 0.5
+
+
 def test_models_on_other_nodes_share_what_is_compiled():
     def kinds(x):
         model = cn.statistical_model(log_normal, 2, quadrature=(x, np.ones(len(x))))

@@ -406,6 +406,14 @@ MUTANTS = (
         "a divergence is a mean under the other density",
     ),
     Mutant(
+        "a-cubic-form-symmetric-to-round-off",
+        "affine/statistical_models.py",
+        "return C[tuple(np.sort(np.indices(C.shape), axis=0))]",
+        "return C",
+        ("affine/test_nonmetric.py::test_a_family_without_a_third_moment_has_one_connection",),
+        "a cubic form that is round-off is refused because it is not symmetric",
+    ),
+    Mutant(
         "chord-without-its-start",
         "affine/statistical_models.py",
         "scores.T @ (P * (last - first))",
