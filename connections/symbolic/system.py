@@ -53,8 +53,8 @@ class SymbolicSystem(SymbolicConnection):
     potential : potential energy [J].
     parameters : {symbol: default value or None}, in SI units; other symbols become parameters without one.
     name : for messages and titles.
-    signature : optional, of an H that is not positive definite, (p, q) as for `MatrixMetric`; of use without
-        constraints, by `numeric_connection`.
+    signature : optional, of an H that is not positive definite, (p, q) as for `MatrixMetric`; without
+        constraints, and for `numeric_connection`.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class SymbolicSystem(SymbolicConnection):
     Raises
     ------
     ShapeError, TypeError, ValueError : the arguments are not matrices of expressions of these shapes.
-    MetricError : H is not symmetric.
+    MetricError : H is not symmetric, or a signature is declared and there are constraints.
     FrameError, ConstraintError : frame, basis or forms lost rank at a generic point, or the basis does not
         satisfy the forms.
 
@@ -99,6 +99,9 @@ class SymbolicSystem(SymbolicConnection):
         n = X.shape[1]
         H = as_expressions("metric", self.metric, (n, n))
         object.__setattr__(self, "signature", checked_signature(self.signature, n))
+        if self.signature is not None and self.constrained:
+            what = f"constraints need a positive definite metric, got signature {self.signature}"
+            raise MetricError(f"signature: {what}")
         arrays: dict[str, np.ndarray | None] = {"metric": H, "frame": X}
         for name, shape in (("basis", (n, None)), ("forms", (None, n)), ("inputs", (None, n))):
             value = getattr(self, name)
@@ -301,7 +304,6 @@ class SymbolicSystem(SymbolicConnection):
         Raises
         ------
         ValueError : an unknown parameter, or a parameter without a value.
-        MetricError : the system has constraints, and a signature is declared.
 
         Examples
         --------
@@ -316,7 +318,7 @@ class SymbolicSystem(SymbolicConnection):
         >>> float(nabla.coefficients([0.0, 4.0])[1, 0, 0])  # f M / r^2
         0.03125
         """
-        if self.signature is None or self.constrained:
+        if self.signature is None:
             nabla = self.numeric(parameters).connection
             assert nabla is not None  # of a system without another one it is Levi-Civita's
             return nabla

@@ -339,9 +339,8 @@ def test_a_signature_is_handed_on():
         lambda: hole.numeric(),
         lambda: SymbolicSystem((t, r), sympy.diag(-1, 1), signature=(0, 2)).numeric_connection(),
         lambda: SymbolicSystem((t, r), sympy.diag(-1, 1)).numeric_connection().coefficients([0.0, 1.0]),
-        lambda: SymbolicSystem(
-            (t, r), sympy.diag(-1, 1), forms=[[1, r]], signature=(1, 1)
-        ).numeric_connection(),
+        lambda: SymbolicSystem((t, r), sympy.diag(-1, 1), forms=[[1, r]], signature=(1, 1)),
+        lambda: SymbolicSystem((t, r), sympy.diag(-1, 1), basis=[[1], [1]], signature=(1, 1)),  # of light
     ):
         with pytest.raises(MetricError):
             refused()
