@@ -158,8 +158,8 @@ def names_of(model: mb.Model) -> list[str]:
     return ["lambda_max", "lambda_min", "k_g", "k_C:christoffel", "k_C:force_cross"]
 
 
-def measure(name: str, seconds: float, again: bool) -> None:
-    """All constants of a robot; the file of rows is written after each."""
+def measure(name: str, seconds: float, again: bool, wanted: list[str] | None) -> None:
+    """All constants of a robot, or those that are wanted; the file of rows is written after each."""
     count_processor_time()
     model = ROBOTS[name].model()
     row = read().get(name, {})
@@ -169,6 +169,8 @@ def measure(name: str, seconds: float, again: bool) -> None:
         row |= {"floating": ROBOTS[name].floating, "samples": below, "textbook": textbook, "constants": {}}
         write(name, row)
     for constant in names_of(model):
+        if wanted is not None and constant not in wanted:
+            continue
         known = row["constants"].get(constant, {})
         if not again and (known.get("reached") == "gap" or known.get("budget", 0.0) >= seconds):
             continue
@@ -195,13 +197,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--seconds", type=float, default=15.0, help="of the processor, for each constant")
     parser.add_argument("--only", metavar="NAME", choices=list(ROBOTS), help="one robot, in this process")
+    parser.add_argument("--constants", metavar="NAME", nargs="+", help="these only, as k_C:christoffel")
     parser.add_argument("--again", action="store_true", help="also what has been measured")
     options = parser.parse_args()
     if options.only is not None:
-        measure(options.only, options.seconds, options.again)
+        measure(options.only, options.seconds, options.again, options.constants)
         return
     for name in ROBOTS:  # a robot that fails or hangs takes no other with it
         words = [sys.executable, __file__, "--only", name, "--seconds", str(options.seconds)]
+        words += ["--constants", *options.constants] if options.constants else []
         try:
             subprocess.run(words + ["--again"] * options.again, timeout=600.0 + 60.0 * options.seconds)
         except subprocess.TimeoutExpired:
