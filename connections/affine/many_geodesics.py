@@ -205,11 +205,13 @@ def _of_pair(
 ) -> tuple[np.ndarray, ...]:
     """v (k, n), lengths (k,), indices (k,), nullities (k,) and shifts (k, nq) between two points (nq,)."""
     start, end = (require_admissible(nabla, name, q) for name, q in (("q0", q0), ("q1", q1)))
-    v, lengths, shifts = geodesics_between(nabla, start, end, length, rays)
+    v, lengths, shifts, free = geodesics_between(nabla, start, end, length, rays)
     if not np.any(start != end) and not (lengths <= _STAYS * length).any():
         v, lengths = np.concatenate([np.zeros((1, nabla.frame.dim)), v]), np.append(0.0, lengths)
-        shifts = np.concatenate([np.zeros((1, len(start)), dtype=int), shifts])
-    passed = [conjugate_times(nabla, start, w, 1.0) if w.any() else None for w in v]
+        shifts, free = np.concatenate([np.zeros((1, len(start)), dtype=int), shifts]), np.append(True, free)
+    passed = [
+        None if proven else conjugate_times(nabla, start, w, 1.0) for w, proven in zip(v, free, strict=True)
+    ]
     nullities = np.array([0 if p is None else p.nullity for p in passed], dtype=int)
     whole = np.array([0 if p is None else int(p.multiplicities.sum()) for p in passed], dtype=int)
     return v, lengths, whole - nullities, nullities, shifts

@@ -443,3 +443,15 @@ def test_the_three_sphere_next_to_the_antipode():
     np.testing.assert_allclose(
         cn.exponential(nabla, q0, -v * (2.0 * np.pi - length) / length), q1, atol=1e-10
     )
+
+
+def test_conjugate_points_behind_a_pole_of_the_chart():
+    """A great circle that passes the pole at 1e-6 has one after half a turn; its round-off there is named."""
+    nabla, q0, away = cn.LeviCivita(ANGLES), np.array([1.1, 0.3]), 1e-6
+    v = np.array([np.cos(away), np.sin(away) / np.sin(q0[0])])
+    found = cn.conjugate_times(nabla, q0, v, 4.0)
+    assert found.index == 1 and abs(found.times[0] - np.pi) < found.errors[0] < 1e-2
+    assert cn.conjugate_times(nabla, q0, v, 3.0).index == 0  # control: the pole itself is none
+    found = cn.logarithms(nabla, q0, [1.2, q0[1] + np.pi + away], 4.5, rays=32)
+    np.testing.assert_allclose(found.lengths, [2.3, 2.0 * np.pi - 2.3], atol=1e-9)
+    assert found.indices.tolist() == [0, 1] and not found.nullities.any()

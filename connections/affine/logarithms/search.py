@@ -154,11 +154,11 @@ def shortest_geodesics(
 
 def geodesics_between(
     nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray, length: float, rays: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
     """Velocities v (k, n) of all geodesics that are found between two points (nq,), sorted by length.
 
-    They may pass conjugate points. Also their lengths (k,), and how many periods their ends are beyond q1,
-    (k, nq).
+    They may pass conjugate points. Also their lengths (k,), how many periods their ends are beyond q1,
+    (k, nq), and which are proven free of conjugate points, (k,).
 
     Parameters
     ----------
@@ -246,8 +246,8 @@ class _Search:
         known = np.isfinite(w).all(axis=1)
         return _Guesses(pairs[known], w[known])
 
-    def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """v (k, n), lengths (k,) and shifts (k, nq) of the geodesics of the only pair, up to a length."""
+    def every(self, length: float, rays: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """v (k, n), lengths (k,), shifts (k, nq) and proofs (k,) of the only pair's geodesics."""
         radii = [length]
         while radii[-1] > 2.0 * self.chords.length[0] and len(radii) < _RADII:
             radii.append(0.5 * radii[-1])  # nearer points of the rays are compared with q1
@@ -255,13 +255,14 @@ class _Search:
         w = np.concatenate([*parts, self.chords.velocity, self._lines_to_images(length)])
         guesses = _Guesses(np.zeros(len(w), dtype=int), w)
         guesses = guesses[self._newton(guesses, self.end.take(guesses.pair), every=True)]
-        exact, blur, arrived, _, inside = self._exact(guesses)
+        exact, blur, arrived, free, inside = self._exact(guesses)
         order = np.flatnonzero(arrived & inside & (exact.length <= length))
         order = order[np.argsort(exact.length[order])]
-        w, blur = exact.w[order], blur[order]
+        w, blur, free = exact.w[order], blur[order], free[order]
         allowed = _SAME * np.linalg.norm(w, axis=1) + blur + blur[:, None]
         same = np.linalg.norm(w[:, None] - w, axis=2) <= allowed
-        w = w[~np.tril(same, -1).any(axis=1)]
+        first = ~np.tril(same, -1).any(axis=1)
+        w, free = w[first], free[first]
         v = on(self.start.basis.repeat(len(w), axis=0), w)
         shifts = np.zeros((len(w), self.shooting.nq), dtype=int)
         turning = np.flatnonzero(self._periods)
@@ -269,7 +270,7 @@ class _Search:
             ends = self.shooting.geodesics(self.start.take(np.zeros(len(w), dtype=int)), v, MIDDLE).q
             turns = (ends - self.end.q)[:, turning] / self._periods[turning]
             shifts[:, turning] = np.round(turns).astype(int)
-        return v, np.linalg.norm(w, axis=1), shifts
+        return v, np.linalg.norm(w, axis=1), shifts, free
 
     @property
     def _periods(self) -> np.ndarray:

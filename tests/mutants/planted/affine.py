@@ -36,6 +36,14 @@ MUTANTS = (
         "a count of conjugate points that is no integer is rounded",
     ),
     Mutant(
+        "conjugate-times-by-signs-of-errors",
+        "affine/conjugate_times.py",
+        "values[1:] * values[:-1] < 0.0",
+        "within[:, 0] * within[:, 2] < 0.0",
+        ("affine/test_logarithm.py::test_conjugate_points_behind_a_pole_of_the_chart",),
+        "signs of a determinant are taken where it is smaller than its error",
+    ),
+    Mutant(
         "conjugate-multiplicity",
         "affine/conjugate_times.py",
         "np.diff(crossings) > RESOLUTION * t_end",
