@@ -57,6 +57,11 @@ class ClosedFormMetric(Metric):
         # Where H is not a float any more, a length of zero would be no error.
         return jnp.where((length > 0.0) | jnp.all(v == 0.0), length, jnp.nan)
 
+    def end_at(self, q: jax.Array, v: jax.Array) -> jax.Array:
+        """The point (nq,) of `exponential_at`; NaN unless it is one of the space."""
+        end = self.exponential_at(q, v)
+        return jnp.where(self.reached_at(end), end, jnp.nan)
+
     def reached_at(self, q: jax.Array) -> jax.Array:
         """Whether logarithms and distances lead to q (nq,), one boolean; the frame may be singular there."""
         return self.valid_at(q)

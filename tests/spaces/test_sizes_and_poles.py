@@ -145,7 +145,7 @@ def test_long_geodesics_of_the_half_plane(size):
     ("space", "q", "v", "length"),
     [
         (spaces.hyperbolic(2, "ball"), [0.3, 0.0], [40.0, 0.0], 80.0 / 0.91),
-        (spaces.hyperbolic(2, "ball"), [0.0, 0.0], [175.0, 0.0], 350.0),
+        (spaces.hyperbolic(2, "ball"), [0.0, 0.3], [350.0, 350.0], 700.0 * 2.0**0.5 / 0.91),
         (spaces.hyperbolic(2, "hyperboloid"), [1.0, 0.0, 0.0], [0.0, 720.0], 720.0),
         (spaces.normal(), [0.0, 1.0], [0.0, -720.0], 720.0 * 2.0**0.5),
         (spaces.positive_definite(2), [1.0, 0.0, 1.0], [0.0, 0.0, -720.0], 720.0),

@@ -259,24 +259,15 @@ def exponential(nabla: AffineConnection, q0: ArrayLike, v0: ArrayLike, **options
     require_type("nabla", nabla, AffineConnection)
     closed = nabla.closed_form
     if closed is not None and not options:
-        point, velocity = (
-            Argument("q0", q0, (nabla.frame.ambient_dim,)),
-            Argument("v0", v0, (nabla.frame.dim,)),
-        )
+        point = Argument("q0", q0, (nabla.frame.ambient_dim,))
         try:
-            return evaluate(nabla, PytreePartial(_end_at, closed), point, velocity)
+            return evaluate(nabla, closed.end_at, point, Argument("v0", v0, (nabla.frame.dim,)))
         except NonFiniteError:
             require_finite("q0", q0)
             require_finite("v0", v0)
         raise _without_end(closed, q0, v0)
     end: Array = geodesic(nabla, q0, v0, np.array([0.0, 1.0]), **options).q[..., -1, :]
     return end
-
-
-def _end_at(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
-    """The end by the closed form, (nq,); NaN unless it is a point of the space."""
-    end = closed.exponential_at(q, v)
-    return jnp.where(closed.reached_at(end), end, jnp.nan)
 
 
 def _without_end(closed: ClosedFormMetric, q0: Any, v0: Any) -> IntegrationError:
@@ -309,4 +300,4 @@ def _size_of(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
 
 
 def _ends_of(closed: ClosedFormMetric, q: jax.Array, v: jax.Array) -> jax.Array:
-    return jax.vmap(lambda q, v: _end_at(closed, closed.frame.project_at(q), v))(q, v)
+    return jax.vmap(lambda q, v: closed.end_at(closed.frame.project_at(q), v))(q, v)

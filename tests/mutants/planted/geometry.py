@@ -54,8 +54,8 @@ MUTANTS = (
     ),
     Mutant(
         "ends-outside-of-the-space",
-        "affine/motions/geodesics.py",
-        "jnp.where(closed.reached_at(end), end, jnp.nan)",
+        "geometry/closed_forms.py",
+        "jnp.where(self.reached_at(end), end, jnp.nan)",
         "end",
         ("spaces/test_sizes_and_poles.py::test_lengths_beyond_the_space_are_named",),
         "the end of a long geodesic may be no point of the space",
