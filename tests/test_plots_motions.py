@@ -184,6 +184,18 @@ def test_components_of_another_unit_have_another_panel(rng):
     assert len(own) == 4 and given.to_xarray(units=units).q.units == "m, rad, m"
 
 
+def test_words_beside_a_panel_are_no_longer_than_it():
+    """In columns and pages of a paper; the control has the words in one line."""
+    drift = cn.Motion(TIMES, np.ones((5, 2)), np.ones((5, 2)), drift=np.linspace(0.0, 1e-9, 5))
+    for style in ("column", "page"):
+        figure = drift.plot(style=style)
+        axes = figure.axes[-1]
+        for words, within in ((axes.get_ylabel(), True), (axes.get_ylabel().replace("\n", " "), False)):
+            axes.set_ylabel(words)
+            figure.canvas.draw()
+            assert (axes.yaxis.label.get_window_extent().height < axes.bbox.height) == within
+
+
 @pytest.mark.parametrize("backwards", [False, True])
 def test_a_curve_reaches_the_event_that_ends_it(rng, backwards):
     """Also those that it passes, in their order; other quantities have no values there."""
@@ -222,6 +234,15 @@ def test_the_phase_plane_has_the_components_that_were_asked_for(rng):
     assert axes.get_aspect() == "auto" and a.plot_phase(0, ("q", 1)).axes[0].get_aspect() == 1.0
     many = motion(rng, (4,)).plot_phase(1, style="column")
     assert len({line.get_color() for line in many.axes[0].lines}) == 4
+    named = motion(rng, (3,)).plot_phase(1, label="three"), motion(rng, (3,)).plot("q", label="three")
+    for figure in named:  # a batch has no line of its own
+        assert legend(figure) == ["member 0", "member 1", "member 2"] and len(figure.legends) == 1
+        assert figure.legends[0].get_title().get_text() == "three"
+    a.plot_phase(1, axes=named[0], label="a")
+    assert legend(named[0])[-1] == "a" and named[0].legends[0].get_title().get_text() == "three"
+    assert motion(rng, (20,)).plot_phase(1, label="many").axes[-1].get_xlabel() == "many, member"
+    plain = a.plot_phase(1, style="column").axes[0]  # a component has one unit, which nobody said
+    assert (plain.get_xlabel(), plain.get_ylabel()) == ("$q_{1}$", "$v_{1}$")
     several = a.plot("q", style="column", label="from one metre")
     for label in ("from half a metre", "from two metres"):
         b.plot("q", axes=several, label=label)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from textwrap import fill
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,7 @@ _COLUMNS = 4  # of a legend above a panel
 _FEW = 8  # members that a legend names; for more, a bar shows the colours
 _LETTERS = 120  # in a line of a legend below the panels
 _LETTER, _HANDLE = 4.2, 9  # width of a letter of a legend, points; letters that a line beside it takes
+_WORDS = 18  # letters in a line of words beside a panel
 _TICK = 48  # letters below a bar, in three places
 
 
@@ -111,10 +113,10 @@ def figure_motion(
             _draw(each, panel, motion, number)
             if number == 0:
                 _name(each, panel, motion, str((units or {}).get("times", "s")), titled)
-        if label is not None:
-            name_motion(figure, label, {"color": GREY, "linestyle": _MOTIONS[number % len(_MOTIONS)]})
         if motion.batch:
-            name_members(figure, grid, motion)
+            name_members(figure, grid, motion, label)
+        elif label is not None:
+            name_motion(figure, label, {"color": GREY, "linestyle": _MOTIONS[number % len(_MOTIONS)]})
     return figure
 
 
@@ -131,6 +133,8 @@ class _Panel:
     @property
     def unit(self) -> str:
         """The unit of all components that are drawn, in brackets; empty if there is none."""
+        if self.chosen is not None and len(self.chosen) == 1:
+            return _unit_of(self.part, self.chosen[0])
         unit = self.part.unit_of(self.chosen[0] if self.chosen else 0)
         return f" [{unit}]" if unit else ""
 
@@ -145,8 +149,13 @@ def component_label(part: Series, k: int, titled: bool) -> str:
 
 def axis_label(part: Series, k: int, titled: bool) -> str:
     """The text of component k at an axis, with its unit."""
+    return component_label(part, k, titled) + _unit_of(part, k)
+
+
+def _unit_of(part: Series, k: int) -> str:
+    """The unit of component k, in brackets; empty if it is one of several, as those of q are by default."""
     unit = part.unit_of(k)
-    return component_label(part, k, titled) + (f" [{unit}]" if unit else "")
+    return f" [{unit}]" if unit and "," not in unit else ""
 
 
 def _panels(motion: Motion, panels: Any, names: Names, units: Units) -> list[_Panel]:
@@ -210,7 +219,8 @@ def given_axes(axes: Any, count: int) -> list[Axes]:
         raise TypeError(f"axes: expected a matplotlib Figure or Axes, got {', '.join(kinds)}")
     if len(found) != count:
         raise ValueError(
-            f"axes: expected {count}, one for each panel; got {len(found)}: say which with panels="
+            f"axes: expected {count}, one for each panel; got {len(found)}: say which with panels=, "
+            "and give the same units="
         )
     return found
 
@@ -255,7 +265,7 @@ def _name(axes: Axes, panel: _Panel, motion: Motion, second: str, titled: bool) 
         words = f"${letter}$" if letter else part.title
         if single and panel.chosen:
             words = component_label(part, panel.chosen[0], titled)
-        axes.set_ylabel(f"{words}{unit}")
+        axes.set_ylabel(fill(f"{words}{unit}", _WORDS) if words == part.title else f"{words}{unit}")
     if panel.chosen is None or single:
         return
     for k in panel.chosen:
@@ -279,12 +289,13 @@ def name_motion(figure: Figure, label: str, look: Mapping[str, Any]) -> None:
     from matplotlib.lines import Line2D
 
     lines = [handle for legend in figure.legends for handle in legend.legend_handles if handle is not None]
+    title = "".join(legend.get_title().get_text() for legend in figure.legends) or None
     for legend in list(figure.legends):
         legend.remove()
     lines.append(Line2D([], [], label=label, **look))
     loc: Any = "outside lower center" if figure.get_layout_engine() is not None else "lower center"
     columns = min(_columns(figure, [str(line.get_label()) for line in lines]), _COLUMNS)
-    figure.legend(handles=lines, loc=loc, ncols=columns, frameon=False)
+    figure.legend(handles=lines, loc=loc, ncols=columns, frameon=False, title=title)
 
 
 def _columns(figure: Figure, names: Sequence[str], parts: int = 1) -> int:
@@ -353,8 +364,8 @@ def _names_of(motion: Motion) -> tuple[list[str], bool]:
     return [f"member {', '.join(map(str, index))}" for index in np.ndindex(motion.batch)], False
 
 
-def name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
-    """Draw the colours of the members below the panels."""
+def name_members(figure: Figure, grid: Sequence[Axes], motion: Motion, label: str | None) -> None:
+    """Draw the colours of the members below the panels, under the batch's label."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import LinearSegmentedColormap, Normalize
     from matplotlib.lines import Line2D
@@ -366,11 +377,12 @@ def name_members(figure: Figure, grid: Sequence[Axes], motion: Motion) -> None:
         colors = LinearSegmentedColormap.from_list("members", [member_color(k, 64) for k in range(64)])
         scale = ScalarMappable(Normalize(0, count - 1), colors)
         look: dict[str, Any] = {"location": "bottom", "aspect": 60, "shrink": 0.6}
-        bar = figure.colorbar(scale, ax=list(grid), label="member", ticks=MaxNLocator(integer=True), **look)
+        look["label"] = "member" if label is None else f"{label}, member"
+        bar = figure.colorbar(scale, ax=list(grid), ticks=MaxNLocator(integer=True), **look)
         if by_betas:
             shown = [0, count // 2, count - 1]
             bar.set_ticks(shown, labels=[names[k] for k in shown], fontsize=8)
         return
     lines = [Line2D([], [], color=member_color(k, count), label=name) for k, name in enumerate(names)]
-    columns = _columns(figure, names)
-    figure.legend(handles=lines, loc="outside lower center", ncols=columns, fontsize=8, frameon=False)
+    below: Any = {"loc": "outside lower center", "ncols": _columns(figure, names), "frameon": False}
+    figure.legend(handles=lines, fontsize=8, title=label, title_fontsize=8, **below)

@@ -241,10 +241,12 @@ def _draw(
 
 def _name(figure: Figure, axes: Axes, motion: Motion, label: str | None, number: int) -> None:
     """The legend of motions or members below the axes."""
-    if motion.batch:
-        name_members(figure, [axes], motion)
     if label is not None:
-        name_motion(figure, require_text("label", label), {"color": color(number)})
+        require_text("label", label)
+    if motion.batch:
+        name_members(figure, [axes], motion, label)
+    elif label is not None:
+        name_motion(figure, label, {"color": color(number)})
 
 
 # --- private: space -----------------------------------------------------------------------------------------

@@ -232,10 +232,10 @@ class Motion:
         units : by quantity, {"q": "rad"}, or by component, {"q": ["rad", "m"]}: components of another unit
             get another panel. "times" is the unit of the time.
         axes : the figure or the axes to draw on, one for each panel; that of another motion draws this one
-            into the same panels, with other dashes.
+            into the same panels, with other dashes; `panels` and `units` have to be the same.
         style : "screen"; "column" and "page" for a paper, 88 mm and 180 mm wide, with fonts of 8 points that
             stay text in PDF and SVG; or a width in mm.
-        label : what the legend calls the motion, if there are several.
+        label : what the legend calls the motion, if there are several; of a batch, what is above its members.
 
         Returns
         -------

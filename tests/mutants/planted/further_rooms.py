@@ -172,6 +172,14 @@ MUTANTS = (
         "another component is drawn than was asked for",
     ),
     Mutant(
+        "words-in-one-line",
+        "plots/motions.py",
+        'fill(f"{words}{unit}", _WORDS) if words == part.title else f"{words}{unit}"',
+        'f"{words}{unit}"',
+        ("test_plots_motions.py::test_words_beside_a_panel_are_no_longer_than_it",),
+        "words beside a panel leave the figure",
+    ),
+    Mutant(
         "adaptor-axes",
         "interop/adaptors/pinocchio.py",
         '"axes": "body"',
