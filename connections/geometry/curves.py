@@ -388,7 +388,7 @@ def require_within(name: str, times: Any, span: tuple[Any, Any], samples: str) -
     slack = time_slack(first, last, np)
     outside = times[(times < first - slack) | (times > last + slack)]
     if outside.size:
-        raise PointError(f"{name}: {outside[0]:g} is outside {samples} [{first:g}, {last:g}]")
+        raise PointError(f"{name}: {outside[0]:.12g} is outside {samples} [{first:.12g}, {last:.12g}]")
 
 
 # --- private -----------------------------------------------------------------------------------------------

@@ -192,8 +192,8 @@ class GridMetric(Metric):
         for i, (x, first, last) in enumerate(zip(here, *self._ends(), strict=True)):
             slack = _MARGIN * (last - first)
             if not first - slack <= x <= last + slack:
-                span = f"[{first:g}, {last:g}] along this axis"
-                raise PointError(f"q[{i}] = {x:g} is outside of the metric's grid, {span}")
+                span = f"[{first:.12g}, {last:.12g}] along this axis"
+                raise PointError(f"q[{i}] = {x:.12g} is outside of the metric's grid, {span}")
 
     def _on_axes(self, q: jax.Array) -> jax.Array:
         """q by whole periods on the axes."""

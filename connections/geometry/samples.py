@@ -162,9 +162,10 @@ def cuts_at(name: str, t: Any, breakpoints: Any) -> tuple[int, ...]:
     for mark in marks:
         nearest = t[np.argmin(np.abs(t - mark))]
         if mark < t[0] - room or mark > t[-1] + room:
-            raise PointError(f"breakpoints: {mark:g} is outside the curve's samples [{t[0]:g}, {t[-1]:g}]")
+            span = f"[{t[0]:.12g}, {t[-1]:.12g}]"
+            raise PointError(f"breakpoints: {mark:.12g} is outside the curve's samples {span}")
         if abs(mark - nearest) > room:
-            what = f"{mark:g} is no time of a sample; the nearest is {nearest:g}"
+            what = f"{mark:.12g} is no time of a sample; the nearest is {nearest:.12g}"
             raise ValueError(f"breakpoints: {what}. Add the curve's point at {mark:g} to the samples")
     found = {int(np.argmin(np.abs(t - mark))) for mark in marks}
     return tuple(sorted(found - {0, len(t) - 1}))

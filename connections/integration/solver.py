@@ -230,12 +230,13 @@ class Solver:
         ends = sorted((float(times[0]), float(times[-1])))
         first = self.settings.first_step
         if np.isfinite(first) and len(times) > 1 and first > ends[1] - ends[0]:
-            raise ValueError(f"first_step: {first:g} is longer than the interval, {ends[1] - ends[0]:g}")
+            length = f"{ends[1] - ends[0]:.12g}"
+            raise ValueError(f"first_step: {first:.12g} is longer than the interval, {length}")
         if is_traced(self.breakpoints):  # those of a curve, inside `jit`
             return
         outside = self.breakpoints[(self.breakpoints < ends[0]) | (self.breakpoints > ends[1])]
         if len(outside):
-            raise ValueError(f"breakpoints: {outside[0]:g} is outside of [{ends[0]:g}, {ends[1]:g}]")
+            raise ValueError(f"breakpoints: {outside[0]:.12g} is outside of [{ends[0]:.12g}, {ends[1]:.12g}]")
 
 
 def _jax_minimum(a: Any, b: Any) -> Any:

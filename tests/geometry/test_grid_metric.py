@@ -208,7 +208,9 @@ def test_few_samples_and_polynomials_are_exact():
 def test_a_motion_that_leaves_the_grid_says_so():
     nabla = cn.LeviCivita(half_plane(17))
     times = np.linspace(0.0, 4.0, 9)
-    with pytest.raises(IntegrationError, match=r"q\[0\] = 1 is outside of the metric's grid") as caught:
+    with pytest.raises(
+        IntegrationError, match=r"q\[0\] = 1\.0+\d* is outside of the metric's grid"
+    ) as caught:
         cn.geodesic(nabla, [0.2, 1.2], [0.5, 0.0], times)
     q = caught.value.motion.q
     x, y = q[:, 0] + q[:, 1] ** 2, q[:, 1]

@@ -152,7 +152,7 @@ class Motion:
         times, values_at = self._follow
         t = np.asarray(as_array("t", t, ()))
         require_finite("t", t)
-        first, last = sorted((times[0], times[-1]))
+        first, last = sorted((times[0] + 0.0, times[-1] + 0.0))  # not -0.0
         round_off = 4.0 * np.finfo(float).eps * max(abs(first), abs(last))
         if not ((t >= first - round_off) & (t <= last + round_off)).all():
             raise ValueError(
