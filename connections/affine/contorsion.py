@@ -20,9 +20,7 @@ import numpy as np
 from connections._jax import Array, ArrayLike
 from connections.affine.combinations import require_cube
 from connections.affine.connection import ConnectionOfMetric
-from connections.affine.koszul import (
-    christoffel_first_kind,
-)
+from connections.affine.koszul import christoffel_first_kind, christoffel_terms
 from connections.affine.levi_civita import LeviCivita
 from connections.affine.motions.jax_motions import by_rows
 from connections.checks import (
@@ -39,10 +37,16 @@ from connections.checks import (
     require_untraced,
 )
 from connections.engines.internals.jax_names import trace_state_clean
-from connections.evaluation.boundary import as_given
+from connections.evaluation.boundary import Argument, as_given, evaluate
 from connections.evaluation.compilation import compiled, compiled_for
 from connections.evaluation.describing import Described
-from connections.evaluation.parameters import Parametrized, are_arrays, is_same, with_parameters
+from connections.evaluation.parameters import (
+    Parametrized,
+    PytreePartial,
+    are_arrays,
+    is_same,
+    with_parameters,
+)
 from connections.geometry.frames import FrameField, PointFunction
 from connections.geometry.metrics import Metric
 from connections.geometry.numerics.scales import FLOOR, lengths_of
@@ -326,7 +330,8 @@ class ContorsionFamily(Described, Parametrized):
         ----------
         D : (..., n, n, n).
         q : optional, (..., nq) the points of D. Entries are then compared in units of the lengths of the
-            fields there; without q, as if all had one unit.
+            fields there, and may have the round-off of the symbols whose difference D is; without q, as if
+            all had one unit.
 
         Raises
         ------
@@ -336,20 +341,27 @@ class ContorsionFamily(Described, Parametrized):
         given = D, q
         n = self.metric.frame.dim
         D = as_array("D", D, (n, n, n))
-        H = np.eye(n) if q is None else self.metric.matrix(q)
+        H: Any = np.eye(n)
+        terms: Any = np.zeros((n, n, n))
+        if q is not None:
+            at = Argument("q", q, (self.frame.ambient_dim,))
+            H = self.metric.matrix(q)
+            terms = evaluate(self.metric, PytreePartial(christoffel_terms, self.metric), at)
         beta: Array
-        beta, gap, within = compiled_for(self, ContorsionFamily._nearest_member_at)(D, H)
+        beta, gap, within = compiled_for(self, ContorsionFamily._nearest_member_at)(D, H, terms)
         if not within:
             what = f"{float(np.max(gap)):.2e} of it lies outside the family of eq. (12)"
             raise SymmetryError(f"D is not totally antisymmetric: {what}")
         return as_given(beta, *given)
 
-    def _nearest_member_at(self, D: jax.Array, H: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    def _nearest_member_at(
+        self, D: jax.Array, H: jax.Array, terms: jax.Array
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
         """The beta (..., C(n, 3)) nearest to D, |D - D(beta)|, and whether this is round-off."""
         beta = -jnp.tensordot(D, self._basis(), axes=([-3, -2, -1], [1, 2, 3])) / 6.0
         gap = jnp.abs(D - self.contorsion_of_at(beta))
         lengths = jnp.sqrt(jnp.diagonal(H, axis1=-2, axis2=-1))
-        return beta, gap, jnp.all(gap <= 1e-8 * contorsion_sizes(D, lengths))
+        return beta, gap, jnp.all(gap <= 1e-8 * contorsion_sizes(D, lengths) + 1e-12 * terms)
 
     def _basis(self) -> np.ndarray:
         """One alternating symbol per triple, (C(n, 3), n, n, n)."""

@@ -128,6 +128,19 @@ def test_beta_is_judged_by_the_lengths_of_the_fields_where_a_point_is_given():
         family.beta_of(broken * 0 + np.where(np.arange(27).reshape(3, 3, 3) == 1, 1e-12, D), q)
 
 
+def test_the_beta_of_christoffels_symbols_by_another_formula_is_zero(rng):
+    """Their contorsion is round-off of any symmetry; the control is a thousand times as large."""
+    q, E = np.array([0.1, -0.2, 0.3]), rng.standard_normal((3, 3, 3))
+    family, size = (
+        cn.ContorsionFamily(systems.METRIC),
+        np.abs(cn.LeviCivita(systems.METRIC).first_kind(q)).max(),
+    )
+    E *= size / np.abs(E).max()
+    np.testing.assert_allclose(family.beta_of(1e-14 * E, q), [0.0], atol=1e-13 * size)
+    with pytest.raises(SymmetryError, match="not totally antisymmetric"):
+        family.beta_of(1e-9 * E, q)
+
+
 @pytest.mark.further
 def test_a_flat_connection_has_no_terms_and_passes():
     """All terms vanish, or are round-off of the same computation."""

@@ -414,6 +414,14 @@ MUTANTS = (
         "a divergence is a mean under the other density",
     ),
     Mutant(
+        "beta-of-round-off",
+        "affine/contorsion.py",
+        "contorsion_sizes(D, lengths) + 1e-12 * terms",
+        "contorsion_sizes(D, lengths)",
+        ("affine/test_checks.py::test_the_beta_of_christoffels_symbols_by_another_formula_is_zero",),
+        "the contorsion of Christoffel's symbols is judged by its own round-off",
+    ),
+    Mutant(
         "a-cubic-form-symmetric-to-round-off",
         "affine/statistical_models.py",
         "return C[tuple(np.sort(np.indices(C.shape), axis=0))]",
