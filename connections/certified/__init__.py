@@ -23,4 +23,4 @@ __all__ = [
 ]
 
 #: What rooms above import of this one besides its public names: file -> names.
-_OFFERS = {"postures": "Postures"}
+_OFFERS = {"compiled": "compiled", "postures": "Postures"}

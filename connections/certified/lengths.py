@@ -44,6 +44,7 @@ class Lengths:
     distances : (N, n) m, the farthest distance of a body's centre from the origin of a joint.
     levers : (N, n) m, L: the farthest distance of a body's centre from the axis of a component; 1 of a slide.
     reach : (N,) m, the farthest distance of a body's centre from the origin of its tree's first joint.
+    centres : (N, 3) of the bodies, in their frames, m.
     masses : (N,) kg. moments : (N,) the largest principal moment about the centre, kg m^2.
     spreads : (N,) the difference of the largest and the least one.
     """
@@ -58,6 +59,7 @@ class Lengths:
     distances: np.ndarray
     levers: np.ndarray
     reach: np.ndarray
+    centres: np.ndarray
     masses: np.ndarray
     moments: np.ndarray
     spreads: np.ndarray
@@ -189,7 +191,7 @@ class Lengths:
 # --- paths ------------------------------------------------------------------------------------------
 
 
-class _PathStep(NamedTuple):
+class PathStep(NamedTuple):
     """An elementary joint of a path: its velocity components, and its frame in that of the step before."""
 
     joint: ElementaryJoint
@@ -206,12 +208,23 @@ def levers_of(postures: Postures, body: int, point: np.ndarray) -> tuple[np.ndar
     body : its number; -1 for the ground.
     point : (3,) in the frame of the body, m.
     """
-    levers, _, _, far = _distances(postures, _path(postures, body), point)
+    levers, _, _, far = _distances(postures, path_of(postures, body), point)
     return levers, far
 
 
+def levers_between(postures: Postures) -> np.ndarray:
+    """(3, n, n) levers, heights and distances, m, [., i, k], of the origin of i from the axes before it."""
+    n = postures.robot.nv
+    found = np.zeros((3, n, n))
+    for body in range(len(postures.kinematics.tree.parents)):
+        path = path_of(postures, body)
+        for number, step in enumerate(path):
+            found[:, list(step.at)] = np.stack(_distances(postures, path[:number], step.start)[:3])[:, None]
+    return found
+
+
 def _distances(
-    postures: Postures, path: list[_PathStep], point: np.ndarray
+    postures: Postures, path: list[PathStep], point: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
     """Levers, heights and distances (n,) of a point behind a path, and its distance from the first origin."""
     levers, heights, distances = np.zeros((3, postures.robot.nv))
@@ -247,7 +260,7 @@ def _lengths(postures: Postures) -> Lengths:
     levers, heights, distances = np.zeros((3, len(masses), n))
     reach = np.zeros(len(masses))
     for body, centre in enumerate(centres):
-        path = _path(postures, body)
+        path = path_of(postures, body)
         levers[body], heights[body], distances[body], reach[body] = _distances(postures, path, centre)
         for number, step in enumerate(path):
             own = list(step.at)
@@ -257,10 +270,10 @@ def _lengths(postures: Postures) -> Lengths:
             origins[:, own] = _distances(postures, path[:number], step.start)[0][:, None]
             tilts[:, own], cosines[:, own] = _tilts(n, path[: number + 1])
     angles, far = (turns, carries, before, tilts, cosines), (origins, heights, distances, levers, reach)
-    return Lengths(*angles, *far, masses, moments, spreads)
+    return Lengths(*angles, *far, centres, masses, moments, spreads)
 
 
-def _tilts(n: int, path: list[_PathStep]) -> tuple[np.ndarray, np.ndarray]:
+def _tilts(n: int, path: list[PathStep]) -> tuple[np.ndarray, np.ndarray]:
     """The largest sines and cosines (n, k) of the angles of the axes on a path and those of its last joint.
 
     The angle of the lines of two successive turns is fixed, and angles of lines obey the triangle inequality.
@@ -287,14 +300,14 @@ def _tilts(n: int, path: list[_PathStep]) -> tuple[np.ndarray, np.ndarray]:
     return np.minimum(found * ROUND_UP, 1.0), np.minimum(cosines * ROUND_UP, 1.0)
 
 
-def _path(postures: Postures, body: int) -> list[_PathStep]:
+def path_of(postures: Postures, body: int) -> list[PathStep]:
     """The elementary joints from the ground to a body."""
     kinematics = postures.kinematics
-    found: list[_PathStep] = []
+    found: list[PathStep] = []
     while body >= 0:
         place = kinematics.placements[body]
         own = [
-            _PathStep(element.joint, range(element.v.start, element.v.stop), rotation, start)
+            PathStep(element.joint, range(element.v.start, element.v.stop), rotation, start)
             for element, rotation, start in zip(
                 kinematics.chains[body],
                 itertools.chain([place[:3, :3]], itertools.repeat(np.eye(3))),

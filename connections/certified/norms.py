@@ -8,9 +8,15 @@ its direction counts, to first order in R.
 from __future__ import annotations
 
 import abc
+import math
 from typing import ClassVar
 
 import numpy as np
+
+from connections.certified.compiled import compiled
+
+EPS = float(np.finfo(float).eps)
+_SLACK = 0.04  # of what is left out, by which an end need not be sharp
 
 
 class Norm(abc.ABC):
@@ -36,7 +42,7 @@ class Norm(abc.ABC):
         Parameters
         ----------
         f : (B, C, ...) the corners.
-        factors, bends : (B, m) and (m, ...); |E| <= R = factors @ bends.
+        factors, bends : (B, m) and (B, m, ...), or (1, m, ...) for all boxes; |E| <= R, the sum of products.
         enough : an end that is below it need not be sharp.
 
         Returns
@@ -67,13 +73,12 @@ class Euclidean(Norm):
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The length of |f| + R at the worst corner."""
-        moved = np.abs(f) + (factors @ bends)[:, None]
+        moved = np.abs(f) + _left_out(factors, bends)[:, None]
         lengths = np.linalg.norm(moved, axis=-1)
-        worst = np.argmax(lengths, axis=1)
-        at = np.arange(len(f))
-        return lengths[at, worst], moved[at, worst] @ bends.T / np.maximum(lengths[at, worst], 1e-300)[
-            :, None
-        ]
+        worst, at = np.argmax(lengths, axis=1), np.arange(len(f))
+        ends = lengths[at, worst]
+        shares = (bends @ moved[at, worst][:, :, None])[..., 0]
+        return ends, shares / np.maximum(ends, 1e-300)[:, None]
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The lengths."""
@@ -100,33 +105,18 @@ class Symmetric(Norm):
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The largest eigenvalue of f + diag(R x / x) at the worst corner."""
-        index = np.arange(f.shape[-1])
-        x = self._direction(f.mean(axis=1), np.tensordot(factors, bends, axes=1))
-        pushes = np.einsum("mkl,bl->bmk", bends, x) / x[:, None]  # (B, m, n)
-        moved = np.concatenate([f, -f], axis=1) if self.both else f.copy()
-        moved[..., index, index] += np.einsum("bm,bmk->bk", factors, pushes)[:, None]
-        ends, vectors = _largest(moved, enough)
+        boxes, _, n = f.shape[:3]
+        x, vectors = np.empty((boxes, n)), np.empty((boxes, n))
+        f, rest = np.ascontiguousarray(f), _left_out(factors, bends)
+        compiled.directions_rows(f, rest, self.both, x, vectors)
+        pushes = (bends @ x[:, None, :, None])[..., 0] / x[:, None]  # (B, m, n)
+        corners = np.concatenate([f, -f], axis=1) if self.both else f
+        ends, vectors = _largest(corners, np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)
         return ends, np.einsum("bmk,bk->bm", pushes, vectors**2)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The spectral norms."""
         return np.linalg.eigvalsh(bends)[:, -1] if len(bends) else np.zeros(0)
-
-    def _direction(self, f: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(B, n) a positive x for which diag(R x / x) adds little to the eigenvalue of f that counts."""
-        values, vectors = np.linalg.eigh(f)
-        vector = vectors[:, :, -1]
-        if self.both:
-            down = -values[:, 0] > values[:, -1]
-            vector = np.where(down[:, None], vectors[:, :, 0], vector)
-            f = np.where(down[:, None, None], -f, f)
-        signs = np.where(vector < 0.0, -1.0, 1.0)
-        matrix = np.maximum(signs[:, :, None] * f * signs[:, None], 0.0) + 2.0 * rest
-        x = np.abs(vector) + 1e-3
-        for _ in range(12):
-            x = np.einsum("bkl,bl->bk", matrix, x)
-            x /= np.maximum(x.max(axis=1, keepdims=True), 1e-300)
-        return np.asarray(np.maximum(x, 1e-9))
 
 
 class Inverse(Norm):
@@ -155,8 +145,8 @@ class Inverse(Norm):
         """The eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
         boxes, corners, n = f.shape[:3]
         L = _root(f.mean(axis=1))
-        inverse = np.abs(np.linalg.inv(L))
-        scaled = np.einsum("bik,mkl,bjl->bmij", inverse, bends, inverse, optimize=True)
+        inverse = np.abs(np.linalg.inv(L))[:, None]
+        scaled = inverse @ bends @ np.swapaxes(inverse, 2, 3)
         x = self._direction(L @ np.swapaxes(L, 1, 2), L, np.einsum("bm,bmij->bij", factors, scaled))
         pushes = np.einsum("bmkl,bl->bmk", scaled, x) / x[:, None]
         less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
@@ -242,12 +232,12 @@ class Radius(Norm):
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
         """The length at the worst corner, and those of the errors."""
-        ends = np.linalg.norm(f, axis=-1).max(axis=1) + factors @ bends[:, 0]
-        return ends, np.broadcast_to(bends[:, 0], factors.shape)
+        ends = np.linalg.norm(f, axis=-1).max(axis=1) + (factors * bends[..., 0]).sum(axis=1)
+        return ends, np.broadcast_to(bends[..., 0], factors.shape)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The lengths."""
-        return bends[:, 0]
+        return bends[..., 0]
 
 
 class Spectral(Norm):
@@ -262,8 +252,12 @@ class Spectral(Norm):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The norm at the worst corner, and those of the errors."""
         sizes = self.sizes(bends)
-        ends, _ = _largest(f @ np.swapaxes(f, -1, -2), -np.inf)
-        return np.sqrt(np.maximum(ends, 0.0)) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
+        squares = f @ np.swapaxes(f, -1, -2)
+        n = squares.shape[-1]
+        ends, _ = _largest(squares, np.zeros((len(f), n)), np.full((len(f), n), n**-0.5), -np.inf)
+        return np.sqrt(np.maximum(ends, 0.0)) + (factors * sizes).sum(axis=1), np.broadcast_to(
+            sizes, factors.shape
+        )
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """The norms."""
@@ -296,7 +290,8 @@ class Torque(Norm):
     ) -> tuple[np.ndarray, np.ndarray]:
         """The force at the worst corner, and those of the errors."""
         sizes = self.sizes(bends)
-        return self.attained(f).max(axis=1) + factors @ sizes, np.broadcast_to(sizes, factors.shape)
+        ends = self.attained(f).max(axis=1) + (factors * sizes).sum(axis=1)
+        return ends, np.broadcast_to(sizes, factors.shape)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """|g| + a |h| + s^2 |S|, which no errors with other signs exceed."""
@@ -323,24 +318,31 @@ def _root(f: np.ndarray) -> np.ndarray:
         return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None])
 
 
-def _largest(f: np.ndarray, enough: float) -> tuple[np.ndarray, np.ndarray]:
-    """Upper ends (B,) of the largest eigenvalues of symmetric matrices (B, C, n, n), and eigenvectors (B, n).
+def _left_out(factors: np.ndarray, bends: np.ndarray) -> np.ndarray:
+    """R (B, ...): sums over coordinates of factors (B, m) and bends (B, m, ...) or (1, m, ...)."""
+    boxes, m = factors.shape
+    size = math.prod(bends.shape[2:])
+    flat = np.broadcast_to(bends.reshape(len(bends), m, size), (boxes, m, size))
+    return np.asarray((factors[:, None] @ flat).reshape(boxes, *bends.shape[2:]))
 
-    A root of the trace of a power is at least the eigenvalue, and little more: for the others of a box it is
-    enough if one of them is the largest.
+
+def _largest(
+    f: np.ndarray, shift: np.ndarray, vectors: np.ndarray, enough: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Upper ends (B,) of the largest eigenvalues of f + diag(shift), f (B, C, n, n), and eigenvectors (B, n).
+
+    That a box's corners have none above a guess is a Cholesky factorization for each (`kernels.py`).
+
+    Parameters
+    ----------
+    vectors : (B, n) unit vectors that are near.
+    enough : an end that is below it need not be sharp; nor is one by some hundredths of what shift adds.
     """
-    boxes, corners, n = f.shape[:3]
-    rows, flat = np.arange(boxes), f.reshape(-1, n, n)
-    ends = np.sqrt(np.einsum("pij,pij->p", flat, flat))
-    above = np.flatnonzero(ends > enough)
-    square = flat[above]
-    for power in (4, 8, 16, 32):
-        square = square @ square
-        ends[above] = np.minimum(ends[above], np.einsum("pij,pij->p", square, square) ** (1.0 / power))
-        kept = ends[above] > enough
-        above, square = above[kept], square[kept]
-    by_box = ends.reshape(boxes, corners)
-    worst = np.argmax(by_box, axis=1)
-    values, vectors = np.linalg.eigh(f[rows, worst])
-    by_box[rows, worst] = np.minimum(by_box[rows, worst], values[:, -1])
-    return by_box.max(axis=1), vectors[:, :, -1]
+    boxes, _, n = f.shape[:3]
+    ends, sizes, known = np.empty(boxes), np.empty(boxes), np.empty(boxes, np.bool_)
+    f, shift, vectors = np.ascontiguousarray(f), np.ascontiguousarray(shift), np.array(vectors)
+    compiled.largest_rows(f, shift, enough, _SLACK, ends, vectors, sizes, known)
+    for box in np.flatnonzero(~known):
+        values, found = np.linalg.eigh(f[box] + np.diag(shift[box]))
+        ends[box], vectors[box] = values[:, -1].max(), found[values[:, -1].argmax(), :, -1]
+    return ends + (n + 4) * EPS * sizes, vectors

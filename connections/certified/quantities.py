@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from connections import multibody as mb
 from connections.certified import rounding
 from connections.certified.boxes import Quantity
 from connections.certified.lengths import Lengths, levers_of
+from connections.certified.local import LocalBends
 from connections.certified.norms import Euclidean, Inverse, Norm, Radius, Ratio, Spectral, Symmetric, Torque
 from connections.certified.postures import Postures
 
@@ -54,7 +56,13 @@ class Quantities:
         bends = self.lengths.bends_of_mass_matrix(self.postures.components)
         error = rounding.of_mass_matrix(self.lengths, robot.kinematics.tree.armature)
         depends = np.asarray(bends.any(axis=(1, 2)))
-        return self._summed(Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error))
+        quantity = Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error)
+        return self._summed(dataclasses.replace(quantity, local=lambda low, high: self.local(low, high)[0]))
+
+    @functools.cached_property
+    def local(self) -> LocalBends:
+        """Bounds within boxes."""
+        return LocalBends(self.postures, self.lengths)
 
     def gravity(self) -> Quantity:
         """|g|; of a base that floats or is on a ball joint, for every direction of gravity in it."""
@@ -160,9 +168,10 @@ class Quantities:
         return p, 0.0 if floats else float(np.linalg.norm(p)) * (1.0 + 1e-15)
 
     def _summed(self, quantity: Quantity) -> Quantity:
-        """The quantity, which is a sum over bodies, with its limbs."""
+        """The quantity, a sum over bodies, with its limbs; each has L times the round-off."""
         limbs = self.lengths.limbs(self.postures.components, quantity.depends)
-        return dataclasses.replace(quantity, limbs=limbs)
+        error = quantity.error * (2.0 * len(limbs) if len(limbs) > 1 else 1.0)
+        return dataclasses.replace(quantity, limbs=limbs, error=error)
 
     @property
     def _size_of_gravity(self) -> float:

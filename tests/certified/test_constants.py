@@ -142,6 +142,44 @@ def test_no_posture_of_a_box_is_above_its_end(number, monkeypatch):
             assert found <= above[box] * (1 + 1e-9) + quantity.error, (name, box)
 
 
+@pytest.mark.parametrize("number", [*range(3), *(further(number) for number in range(3, 40))])
+def test_second_differences_within_boxes_are_below_their_local_bounds(number):
+    """And these are below those of all postures."""
+    rng = np.random.default_rng(2000 + number)
+    robot, limits = random_robot(rng, coordinates=4)
+    postures = Postures.of(robot, limits)
+    largest = parts.Quantities(postures).largest()
+    centre = points_of(postures, rng, 10)
+    for width in (1e-3, 0.2, 1.0):
+        low = np.maximum(centre - width / 2.0, postures.lower)
+        high = np.minimum(centre + width / 2.0, postures.upper)
+        bends = largest.local(low, high)
+        assert (bends <= largest.bends * (1 + 1e-9)).all()
+        for box, i in itertools.product(range(len(low)), range(len(postures.lower))):
+            points = rng.uniform(low[box], high[box], (20, len(postures.lower)))
+            step = np.eye(len(postures.lower))[i] * 1e-3
+            f = [largest.function(postures.configurations(points + sign * step)) for sign in (-1, 0, 1)]
+            second = np.abs(f[0] - 2.0 * f[1] + f[2]) / 1e-6
+            scale = 1e-6 * (1.0 + np.abs(f[1]).max()) + 4e-3 * bends[box, i]
+            assert (second.max(axis=0) <= bends[box, i] + scale).all(), (width, i)
+
+
+def test_a_bent_arm_has_smaller_bounds_than_a_straight_one():
+    """The elbow turns a mass with a lever r: the shoulder sees 2 L m r, of L = 1 m to the elbow."""
+    crane, at = mb.Mechanism(), np.eye(4)
+    at[0, 3] = 1.0
+    for body, mass in (("a", 0.0), ("b", 0.0), ("c", 1.0)):
+        crane.add_body(body, mass, (1.0, 0.0, 0.0))
+    crane.add_joint("shoulder", "world", "a", mb.Revolute((0, 0, 1)))
+    crane.add_joint("elbow", "a", "b", mb.Revolute((0, 0, 1)), at)
+    crane.add_joint("wrist", "b", "c", mb.Revolute((0, 0, 1)), at)
+    largest = parts.Quantities(Postures.of(crane.build())).largest()
+    for angle in (0.0, 1.0, 3.0):  # of the wrist; the elbow turns the load with a lever of 2 cos (angle / 2)
+        there = np.array([[0.0, 0.0, angle]])
+        lever = 2.0 * np.cos(angle / 2.0)
+        np.testing.assert_allclose(largest.local(there, there)[0, 1, 0, 0], 2.0 * lever, rtol=1e-8)
+
+
 def test_bounds_of_gravity_are_attained():
     """A hinge, and a slide of 2 kg that it carries: m g along the slide, m g (1 + 0.5) m about the hinge."""
     crane = mb.Mechanism()
@@ -294,7 +332,7 @@ def test_round_off_is_within_its_bound(number):
         exact = max(mpmath.eigsy(H, eigvals_only=True))
         computed = largest.norm.attained(largest.function(q[None]))[0]
         power, _ = largest.norm.above(
-            largest.function(q[None])[None], np.zeros((1, 5)), largest.bends, -np.inf
+            largest.function(q[None])[None], np.zeros((1, 5)), largest.bends[None], -np.inf
         )
         error = max(abs(float(mpmath.mpf(computed) - exact)), float(exact - mpmath.mpf(power[0])))
         assert error <= largest.error

@@ -1,11 +1,16 @@
 """Values of constants by routes of their own, and robots at the edges of what has constants."""
 
+import time
+
 import numpy as np
 import pytest
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified import boxes
 from connections.certified.norms import Inverse, Ratio, Spectral, Symmetric, Torque
+from connections.certified.postures import Postures
+from connections.certified.quantities import Quantities
 from connections.checks import ModelError
 
 AWAY, FAR = np.eye(4), np.eye(4)
@@ -98,7 +103,7 @@ def test_a_gap_that_rounding_keeps_open_is_no_gap():
 def test_ends_of_limbs_bound_the_mean_of_their_corners(rng):
     """A ratio of eigenvalues is not convex: the mean of ratios, 5.5, is below the ratio of the mean, 9.2."""
     limbs = [np.diag([100.0, 10.0])[None, None], np.eye(2)[None, None]]
-    nothing = np.zeros((1, 1)), np.zeros((1, 2, 2))
+    nothing = np.zeros((1, 1)), np.zeros((1, 1, 2, 2))
     ends, _ = Ratio().above_mean(limbs, *nothing, -np.inf)
     assert ends[0] >= 50.5 / 5.5
     assert np.mean([Ratio().above(limb, *nothing, -np.inf)[0] for limb in limbs]) < 6.0  # the control
@@ -109,8 +114,43 @@ def test_ends_of_limbs_bound_the_mean_of_their_corners(rng):
         shares = rng.dirichlet(np.ones(2), 3)
         mean = sum(np.einsum("c,bcij->bij", w, f) for w, f in zip(shares, limbs, strict=True)) / 3.0
         for norm in (Ratio(), Inverse(), Symmetric(False), Symmetric(True), Spectral()):
-            ends, _ = norm.above_mean(limbs, np.zeros((1, 1)), np.zeros((1, 3, 3)), -np.inf)
+            ends, _ = norm.above_mean(limbs, np.zeros((1, 1)), np.zeros((1, 1, 3, 3)), -np.inf)
             assert ends[0] >= norm.attained(mean)[0] * (1.0 - 1e-9)
+
+
+@pytest.mark.parametrize("both", [False, True])
+def test_no_corner_has_an_eigenvalue_above_the_end(both, rng):
+    """Random ones, some with two largest eigenvalues that are nearly one; the ends are sharp."""
+    norm = Symmetric(both)
+    for count, n in ((1, 1), (2, 1), (5, 3), (8, 7), (3, 18)):
+        f = rng.normal(size=(40, count, n, n))
+        f += np.swapaxes(f, -1, -2)
+        if n == 7:
+            values, vectors = np.linalg.eigh(f)
+            values[..., -2] = values[..., -1] * (1.0 - 1e-9)
+            f = vectors * values[..., None, :] @ np.swapaxes(vectors, -1, -2)
+        ends, _ = norm.above(f, np.zeros((40, 1)), np.zeros((1, 1, n, n)), -np.inf)
+        exact = norm.attained(f.reshape(-1, n, n)).reshape(40, count).max(axis=1)
+        assert (ends >= exact * (1.0 - 1e-13) - 1e-300).all()
+        assert (ends <= exact + 1e-6 * np.abs(f).max()).all()
+    nothing, _ = norm.above(np.zeros((1, 2, 3, 3)), np.zeros((1, 1)), np.zeros((1, 1, 3, 3)), -np.inf)
+    assert 0.0 <= nothing[0] < 1e-280
+
+
+@pytest.mark.parametrize("name", ["largest", "gravity"])
+def test_limbs_one_by_one_bound_all_postures_from_any_of_them(name, rng):
+    """From the best posture with little loss; from a poor one, too, they are above all samples."""
+    robot = mb.example("quadruped")
+    postures = Postures.of(robot)
+    quantity = getattr(Quantities(postures), name)()
+    q = postures.configurations(rng.uniform(postures.lower, postures.upper, (2000, 12)))
+    attained = quantity.norm.attained(quantity.function(q))
+    for start in (attained.argmin(), attained.argmax()):
+        search = boxes._BoxSearch(quantity, postures.held(quantity.depends), 0.05)
+        search.see(q[start : start + 1, postures.places])
+        search.part(time.monotonic() + 60.0)
+        assert attained.max() <= search.parts
+    assert search.parts < 1.12 * attained.max()
 
 
 def test_a_torque_is_convex_and_no_error_exceeds_its_size(rng):

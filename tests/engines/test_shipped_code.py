@@ -175,10 +175,12 @@ def test_all_registries_are_shipped() -> None:
     """Functions of a registry that `ship` and the command do not know would be compiled at first calls."""
     package = Path(connections.__file__).parent
     having = {path.relative_to(package).as_posix() for path in package.rglob("*.py") if made_in(path)}
-    assert having == {"multibody/program/compiled_functions.py", "control/whole_body/compiled.py"}
+    rooms = {"certified/compiled.py", "control/whole_body/compiled.py"}
+    assert having == {"multibody/program/compiled_functions.py", *rooms}
     for module in (shipping, importlib.import_module("connections.cli.warm_up")):
         text = Path(module.__file__).read_text()
         assert "connections.control.whole_body.compiled" in text and "warm_up" in text
+        assert "connections.certified.compiled" in text
 
 
 def made_in(path: Path) -> bool:

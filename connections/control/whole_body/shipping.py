@@ -1,4 +1,4 @@
-"""Machine code for a wheel: recursions and the whole-body law for levels of processors (`shipped_code`).
+"""Machine code for a wheel: all that Numba compiles, for levels of processors (`shipped_code`).
 
 Also what XLA calls for recursions inside of JAX, without which the first call there takes 5 s.
 
@@ -22,6 +22,7 @@ import jax
 import numpy as np
 
 from connections._children import environment, python_command
+from connections.certified.compiled import compiled as bounds
 from connections.control.whole_body.compiled import compiled as law
 from connections.engines.shipped_code import LEVELS, write_archive
 from connections.multibody import functions as recursions
@@ -69,8 +70,9 @@ def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> l
 def _compile() -> None:
     """A child: compile everything for the processor that the environment names, and print the folder."""
     warm_up.warm_up(*map(int, sys.argv[1:]))
-    for name in law.names:
-        law.require(name)
+    for room in (law, bounds):
+        for name in room.names:
+            room.require(name)
     _compile_handlers()
     print(warm_up.cache_folder())
 

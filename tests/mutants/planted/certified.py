@@ -4,6 +4,7 @@ from tests.mutants.mutant import Mutant
 
 _BOXES = "certified/test_constants.py::test_no_posture_of_a_box_is_above_its_end"
 _SECOND = "certified/test_constants.py::test_no_sample_is_outside_and_no_second_difference_above_its_bound"
+_WITHIN = "certified/test_constants.py::test_second_differences_within_boxes_are_below_their_local_bounds"
 
 MUTANTS = (
     Mutant(
@@ -68,8 +69,8 @@ MUTANTS = (
     Mutant(
         "certified-diagonal",
         "certified/norms.py",
-        'moved[..., index, index] += np.einsum("bm,bmk->bk", factors, pushes)[:, None]',
-        'moved[..., index, index] -= np.einsum("bm,bmk->bk", factors, pushes)[:, None]',
+        '_largest(corners, np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)',
+        '_largest(corners, -np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)',
         (_BOXES,),
         "errors lower the largest eigenvalue",
     ),
@@ -96,6 +97,38 @@ MUTANTS = (
         "paths = {(*carrying, *group): False, (*before,",
         ("certified/test_constants.py::test_parts_of_a_robot_bound_the_blocks_of_the_inverse",),
         "the body that carries a part is on its joint to the ground, not free",
+    ),
+    Mutant(
+        "certified-within-a-box",
+        "certified/kernels.py",
+        "apart += half[steps[s, COORDINATE]] * most",
+        "apart += 0.3 * half[steps[s, COORDINATE]] * most",
+        (_WITHIN,),
+        "within a box, points of a robot move less than they do",
+    ),
+    Mutant(
+        "certified-axes-within-a-box",
+        "certified/kernels.py",
+        "apart += half[steps[up, COORDINATE]] * largest",
+        "apart += 0.0 * largest",
+        (_WITHIN,),
+        "within a box, axes do not turn",
+    ),
+    Mutant(
+        "certified-all-corners",
+        "certified/kernels.py",
+        "        corner, lowest, step, end = 0, 0, 1e-3, -np.inf",
+        "        corner, lowest, step, end = 0, 1, 1e-3, -np.inf",
+        ("certified/test_values.py::test_no_corner_has_an_eigenvalue_above_the_end",),
+        "the first corner of a box is not looked at",
+    ),
+    Mutant(
+        "certified-one-limb-moves",
+        "certified/boxes.py",
+        "fixed + count * (self.quantity.function(q) - fixed)",
+        "fixed + (self.quantity.function(q) - fixed)",
+        ("certified/test_values.py::test_limbs_one_by_one_bound_all_postures_from_any_of_them",),
+        "only one limb leaves the posture of the others",
     ),
     Mutant(
         "certified-rounding",
