@@ -178,6 +178,21 @@ def test_a_bent_arm_has_smaller_bounds_than_a_straight_one():
         there = np.array([[0.0, 0.0, angle]])
         lever = 2.0 * np.cos(angle / 2.0)
         np.testing.assert_allclose(largest.local(there, there)[0, 1, 0, 0], 2.0 * lever, rtol=1e-8)
+        if angle == 1.0:  # the lever at the end of a box
+            bend = largest.local(there - 0.3, there + 0.3)[0, 1, 0, 0]
+            assert 4.0 * np.cos(0.35) <= bend <= 4.0001
+
+
+def test_an_axis_turns_within_a_box():
+    """Axes that meet, and a mass at 0.5 m from the last one: 2 m r^2 sin^2 of their angle, at the box's end."""
+    wrist = mb.Mechanism()
+    for body in "abc":
+        wrist.add_body(body, float(body == "c"), (0.5, 0.0, 0.0))
+    for name, above, body, axis in (("i", "world", "a", 2), ("j", "a", "b", 0), ("k", "b", "c", 2)):
+        wrist.add_joint(name, above, body, mb.Revolute(np.eye(3)[axis]))
+    largest = parts.Quantities(Postures.of(wrist.build())).largest()
+    low, high = np.array([[0.0, 0.0, -1.0]]), np.array([[0.0, 0.4, 1.0]])
+    assert np.sin(0.4) ** 2 / 2.0 <= largest.local(low, high)[0, 2, 0, 0] <= 0.1
 
 
 def test_bounds_of_gravity_are_attained():
