@@ -117,25 +117,34 @@ class Lengths:
 
     def bends_of_gravity(self, components: np.ndarray) -> np.ndarray:
         """(m, n) sup |d^2 g_k / dq_i^2| per m/s^2 of gravity, from the outermost lever."""
-        return self._outermost(components, 1)
+        return self.by_outermost(self.outermost(components, 1), self.levers)
 
     def bends_of_gravity_slope(self, components: np.ndarray) -> np.ndarray:
         """(m, n, n) sup |d^2 (d g_k / dq_l) / dq_i^2| per m/s^2 of gravity."""
-        return self._outermost(components, 2)
+        return self.by_outermost(self.outermost(components, 2), self.levers)
+
+    def by_outermost(self, outermost: np.ndarray, levers: np.ndarray) -> np.ndarray:
+        """(..., m, n, ...) moments about the outermost components, of levers (..., N, n): sup |d^2 g / dq_i^2|.
+
+        The lever turns about its own axis and about all before it.
+        """
+        moments = np.einsum("b,bk,...bk->...k", self.masses, self._carried, levers) * ROUND_UP
+        none = np.zeros((*moments.shape[:-1], 1))
+        return np.asarray(np.concatenate([moments, none], axis=-1)[..., outermost])
 
     def gravity_depends(self, components: np.ndarray) -> np.ndarray:
         """(m,) whether g depends on a coordinate."""
         slid = ~self.turns[components] & (self.before & self.turns[:, None])[:, components].any(axis=0)
         return np.asarray(slid | self.bends_of_gravity(components).any(axis=1))
 
-    def _outermost(self, components: np.ndarray, axes: int) -> np.ndarray:
-        """(m, n, ...) sums over bodies of masses and the outermost lever of i and the columns, in one path.
+    def outermost(self, components: np.ndarray, axes: int) -> np.ndarray:
+        """(m, n, ...) the outermost of i and the columns, which are in one path; -1 of others.
 
-        The lever turns about its own axis and about all before it. If one of the others is a slide, only the
-        outermost of all may be; if i is a slide, the function is linear in its coordinate.
+        If one of the others is a slide, only the outermost of all may be; if i is a slide, the function is
+        linear in its coordinate.
         """
         n = len(self.turns)
-        found = np.zeros((len(components), *(n,) * axes))
+        found = np.full((len(components), *(n,) * axes), -1)
         for row, i in enumerate(map(int, components)):
             if not self.turns[i]:
                 continue
@@ -143,10 +152,9 @@ class Lengths:
                 one = [i, *columns]
                 outer = max(one, key=lambda k: self.before[:, k].sum())
                 inner = [k for k in one if k != outer]
-                carried = self.carries[:, one].all(axis=1)
-                if all(self.turns[k] for k in inner):
-                    found[(row, *columns)] = self.masses @ (carried * self.levers[:, outer])
-        return found * ROUND_UP
+                if self.carries[:, one].all(axis=1).any() and all(self.turns[k] for k in inner):
+                    found[(row, *columns)] = outer
+        return found
 
     @property
     def _carried(self) -> np.ndarray:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+from collections.abc import Callable
 
 import numpy as np
 
@@ -69,9 +70,11 @@ class Quantities:
         robot, size = self.postures.robot, self._size_of_gravity
         components = self.postures.components
         bends = size * self.lengths.bends_of_gravity(components)
+        outer = self.lengths.outermost(components, 1)
         depends, error = self.lengths.gravity_depends(components), rounding.of_gravity(self.lengths, size)
         if not robot.kinematics.quaternions:
-            return self._summed(Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error))
+            quantity = Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error)
+            return self._summed(dataclasses.replace(quantity, local=self._within(outer)))
         along = [dataclasses.replace(robot, gravity=tuple(size * axis)) for axis in np.eye(3)]
 
         def directions(q: np.ndarray) -> np.ndarray:
@@ -90,11 +93,21 @@ class Quantities:
             found = mb.inverse_dynamics_derivatives(robot, q, rest, rest)[0]
             return np.asarray((found + np.swapaxes(found, 1, 2)) / 2.0)
 
+        outer = self.lengths.outermost(components, 2)
         bends = size * self.lengths.bends_of_gravity_slope(components)
         slides = ~self.lengths.turns[components] & self.lengths.gravity_depends(components)
         depends = slides | bends.any(axis=(1, 2))
         error = rounding.of_gravity(self.lengths, size)
-        return self._summed(Quantity(slope, bends, Symmetric(True), depends, error))
+        quantity = Quantity(slope, bends, Symmetric(True), depends, error)
+        return self._summed(dataclasses.replace(quantity, local=self._within(outer)))
+
+    def _within(self, outermost: np.ndarray) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Bends of gravity within boxes, by the levers there."""
+
+        def within(low: np.ndarray, high: np.ndarray) -> np.ndarray:
+            return self._size_of_gravity * self.lengths.by_outermost(outermost, self.local(low, high)[1])
+
+        return within
 
     def slope(self) -> Quantity:
         """The Frobenius norm of dH/dq along a unit vector, a Lipschitz constant of H over the box."""

@@ -85,8 +85,8 @@ MUTANTS = (
     Mutant(
         "certified-outermost",
         "certified/lengths.py",
-        "if all(self.turns[k] for k in inner):",
-        "if all(self.turns[k] for k in one):",
+        "and all(self.turns[k] for k in inner):",
+        "and all(self.turns[k] for k in one):",
         ("certified/test_constants.py::test_bounds_of_gravity_are_attained",),
         "gravity along a slide does not change as the joints before it turn",
     ),
