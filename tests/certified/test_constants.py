@@ -184,7 +184,7 @@ def test_a_bent_arm_has_smaller_bounds_than_a_straight_one():
 
 
 def test_an_axis_turns_within_a_box():
-    """Axes that meet, and a mass at 0.5 m from the last one: 2 m r^2 sin^2 of their angle, at the box's end."""
+    """Axes that meet, and a mass at r = 0.5 m from the last one: 2 m r^2 sin^2 of the largest angle."""
     wrist = mb.Mechanism()
     for body in "abc":
         wrist.add_body(body, float(body == "c"), (0.5, 0.0, 0.0))
