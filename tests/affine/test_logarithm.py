@@ -1,5 +1,7 @@
 """The logarithm: right or an error, where distances are known, in all units, through geomstats too."""
 
+import re
+
 import distances
 import jax
 import jax.numpy as jnp
@@ -15,7 +17,7 @@ from connections.affine.logarithms.chord_guesses import Chords
 from connections.affine.logarithms.conjugate import MARGIN, free_of_conjugate_points
 from connections.affine.logarithms.misses import distance
 from connections.affine.logarithms.ray_guesses import by_fan, directions
-from connections.affine.logarithms.search import shortest_geodesics
+from connections.affine.logarithms.search import _where_the_chart_ends, shortest_geodesics
 from connections.affine.logarithms.shooting import _SPREAD_LOOSER, LOOSE, MIDDLE, TIGHT, Shooting
 from connections.checks import ConvergenceError, MetricError, PointError, ShapeError
 from connections.interop import to_geomstats
@@ -443,6 +445,21 @@ def test_the_three_sphere_next_to_the_antipode():
     np.testing.assert_allclose(
         cn.exponential(nabla, q0, -v * (2.0 * np.pi - length) / length), q1, atol=1e-10
     )
+
+
+def test_a_pole_of_the_chart_on_the_way_is_named():
+    """What comes near q1 passes the pole; away from it nothing of the kind is said."""
+    nabla, q0 = cn.LeviCivita(ANGLES), np.array([1.1, 0.3])
+    found = _where_the_chart_ends(nabla, q0, np.array([0.4, 0.3 + np.pi]))
+    theta = float(re.search(r"passes \[ *([^ ]+) .*spaces.sphere\(n, pole=\)", found)[1])
+    assert abs(theta) < 0.01
+    assert not _where_the_chart_ends(nabla, q0, np.array([0.4, 1.3]))  # control
+
+
+@pytest.mark.further
+def test_a_shortest_geodesic_through_a_pole_is_refused_by_name():
+    with pytest.raises(ConvergenceError, match="as polar coordinates do at the pole"):
+        cn.logarithm(cn.LeviCivita(ANGLES), [1.1, 0.3], [0.4, 0.3 + np.pi])
 
 
 def test_conjugate_points_behind_a_pole_of_the_chart():

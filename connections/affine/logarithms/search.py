@@ -59,6 +59,7 @@ _REASONS = (
 )
 _PASSES, _CONJUGATE_END, _LEAVES, _ILL_CONDITIONED = 2, 4, 5, 6
 _WHOLE = 1.0 - 1e-12  # of the time of a geodesic, which ends there
+_POLE = 100.0  # times longer or shorter coordinates than at both ends are named in an error
 _EARLIER = 1e-7  # of its length: a geodesic without conjugate points up to there may have q1 as its first one
 
 
@@ -104,6 +105,8 @@ def logarithms(
             why += _where_it_leaves(nabla, q0[row], q1[row])
         elif reason[row] in (_CONJUGATE_END, _ILL_CONDITIONED):
             why = why.format(_Search(Shooting.of(nabla), q0[[row]], q1[[row]]).condition(v[[row]]))
+        if reason[row] in (1, _PASSES, _ILL_CONDITIONED):
+            why += _where_the_chart_ends(nabla, q0[row], q1[row])
         raise ConvergenceError(f"{name or 'logarithm'}: {what} ({why})")
     if name is None and tied.any():
         first = int(np.argmax(tied))
@@ -122,6 +125,18 @@ def _where_it_leaves(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) ->
         return ""
     return (
         f"; the one that leaves along the straight line leaves the domain near {_text_of_point(shots.q[0])}"
+    )
+
+
+def _where_the_chart_ends(nabla: AffineConnection, q0: np.ndarray, q1: np.ndarray) -> str:
+    """Words about a place, if any, at which H is all but singular on the way of what comes near q1."""
+    q, factor = _Search(Shooting.of(nabla), q0[None], q1[None]).most_singular_point()
+    if factor < _POLE:
+        return ""
+    return (
+        f"; what comes near to q1 passes {_text_of_point(q)}, where coordinates are {factor:.0e} times as "
+        "long or short as at both ends: if the chart ends there, as polar coordinates do at the pole, the "
+        "geodesic through this point is in another chart, for spheres in that of spaces.sphere(n, pole=)"
     )
 
 
@@ -236,6 +251,22 @@ class _Search:
         spread = shots.linear[:, : self.shooting.nq]
         derivative = self.shooting.mapped(gap_at, shots.q, spread, *self.end.take(first)[:4])[1][0]
         return float(np.linalg.cond(derivative)) if np.isfinite(derivative).all() else np.inf
+
+    def most_singular_point(self) -> tuple[np.ndarray, float]:
+        """The point (nq,) of geodesics near the first pair's q1 at which H is least like those at both ends.
+
+        And by which factor lengths of coordinates are longer or shorter there.
+        """
+        guesses = _Guesses(*by_fan(self.chords, np.zeros(1, dtype=int), self._rays[0], _MOST[0]))
+        self._newton(guesses, self.end.take(guesses.pair), every=True)
+        shots = self._spread(guesses[guesses.length <= self.chords.length[0]], MIDDLE, keep=True)
+        ground = self.shooting.ground(shots.pieces.q.reshape(-1, self.shooting.nq))
+        roots = np.concatenate([self.start.root[:1], self.end.root[:1], ground.root])
+        sizes = np.linalg.svd(np.where(np.isfinite(roots), roots, 0.0), compute_uv=False)
+        with np.errstate(divide="ignore"):
+            factors = np.maximum(sizes[:2].min() / sizes[:, -1], sizes[:, 0] / sizes[:2].max())
+        worst = int(np.argmax(factors))
+        return np.concatenate([self.start.q[:1], self.end.q[:1], ground.q])[worst], float(factors[worst])
 
     def _straight(self, pairs: np.ndarray) -> _Guesses:
         """Geodesics that are lines in affine coordinates, where there are any; no others lead there then."""

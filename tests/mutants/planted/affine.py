@@ -486,6 +486,14 @@ MUTANTS = (
         "no geodesic to a conjugate point is remembered, so that antipodes have no distance",
     ),
     Mutant(
+        "pole-of-a-chart-not-named",
+        "affine/logarithms/search.py",
+        "factors = np.maximum(sizes[:2].min() / sizes[:, -1], sizes[:, 0] / sizes[:2].max())",
+        "factors = sizes[:, 0] / sizes[:2].max()",
+        ("affine/test_logarithm.py::test_a_pole_of_the_chart_on_the_way_is_named",),
+        "a place is named where coordinates become long, and not where they become short",
+    ),
+    Mutant(
         "logarithm-beside-and-not-opposite",
         "affine/logarithms/search.py",
         "guesses = _Guesses(pairs, -self.touching[pairs])",
