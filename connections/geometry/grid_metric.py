@@ -77,7 +77,7 @@ class GridMetric(Metric):
     TypeError, ShapeError, NonFiniteError : an axis, `periods` or `values` is none; or `values` are traced,
         and smoothing has to be chosen by them.
     ValueError : an axis does not increase, spans its period, or leaves a gap in it; smoothing is negative,
-        noise not positive, or both are given.
+        noise not between 0 and 1, or both are given.
     MetricError : a sample is not symmetric positive definite. Each names the entry.
 
     Examples
@@ -330,8 +330,8 @@ def _counts(
     if noise is not None:
         noise = as_number("noise", noise)
         require_finite("noise", noise)
-        if not noise > 0.0:
-            raise ValueError(f"noise: expected a positive number, got {noise:g}")
+        if not 0.0 < noise < 1.0:  # a sample with errors of its own size is positive definite by chance
+            raise ValueError(f"noise: expected a positive number below 1, relative to H, got {noise:g}")
     elif isinstance(smoothing, bool):
         raise TypeError(f'smoothing: expected "gcv" or a length >= 0, got {smoothing}')
     elif not isinstance(smoothing, str):

@@ -300,6 +300,11 @@ def changed(place, matrix):
         (lambda: cn.GridMetric(AXES, EYE, np.nan), NonFiniteError, "smoothing is nan"),
         (lambda: cn.GridMetric(AXES, EYE, "aic"), ValueError, "smoothing: expected .gcv."),
         (lambda: cn.GridMetric(AXES, EYE, noise=0.0), ValueError, "noise: expected a positive number"),
+        (
+            lambda: cn.GridMetric(AXES, EYE, noise=1.0),
+            ValueError,
+            "noise: expected a positive number",
+        ),  # in %
         (lambda: cn.GridMetric(AXES, EYE, noise=np.nan), NonFiniteError, "noise is nan"),
         (lambda: cn.GridMetric(AXES, EYE, noise=[0.1]), TypeError, "noise"),
         (lambda: cn.GridMetric(AXES, EYE, 0.1, 0.1), ValueError, "smoothing or noise"),
