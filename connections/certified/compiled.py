@@ -14,7 +14,7 @@ _SECONDS = {"local_bends_rows": 8, "largest_rows": 2, "directions_rows": 2}
 # two, b and c boolean ones; f is a float, t a boolean.
 _ARGUMENTS = {
     "local_bends_rows": "j 2 2 2 i b c c 3 3 3 1 3 i 2 2 3 4",
-    "largest_rows": "4 2 f f 1 2 1 b",
+    "largest_rows": "4 2 t f f 1 2 1 b",
     "directions_rows": "4 3 t 2 2",
 }
 

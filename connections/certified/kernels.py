@@ -269,12 +269,12 @@ local_bends_rows = unreassociated_batch_entry(local_bends)
 
 
 @without_reassociation
-def _is_below(f, box, corner, shift, end, A):
-    """Whether end - f - diag(shift) has a Cholesky factorization in floating point."""
+def _is_below(f, box, corner, sign, shift, end, A):
+    """Whether end - sign f - diag(shift) has a Cholesky factorization in floating point."""
     n = A.shape[0]
     for i in range(n):
         for j in range(i + 1):
-            total = -f[box, corner, i, j]
+            total = -sign * f[box, corner, i, j]
             if i == j:
                 total += end - shift[box, i]
             for k in range(j):
@@ -289,8 +289,8 @@ def _is_below(f, box, corner, shift, end, A):
 
 
 @without_reassociation
-def _largest_of(f, box, corner, shift, both, x, y):
-    """An eigenvalue of f + diag(shift) in a corner, as a rule the largest, and its unit vector, from x on.
+def _largest_of(f, box, corner, sign, shift, both, x, y):
+    """An eigenvalue of sign f + diag(shift) in a corner, as a rule the largest, and its vector, from x on.
 
     By powers; where the eigenvalue of the largest size is negative, again, of a matrix whose own is positive.
     If `both`, that of the largest size will do.
@@ -301,7 +301,7 @@ def _largest_of(f, box, corner, shift, both, x, y):
         for i in range(n):
             total = (shift[box, i] + more) * x[i]
             for j in range(n):
-                total += f[box, corner, i, j] * x[j]
+                total += sign * f[box, corner, i, j] * x[j]
             y[i] = total
             along += total * x[i]
             size += total * total
@@ -333,7 +333,7 @@ def _along(f, box, corner, x):
     return total
 
 
-def largest(f, shift, enough, slack, ends, vectors, sizes, known):
+def largest(f, shift, both, enough, slack, ends, vectors, sizes, known):
     """Ends (B,) above all eigenvalues of f + diag(shift), f (B, C, n, n), and unit vectors (B, n).
 
     A guess by powers, from the vectors that are given, is raised until the factorizations of all corners
@@ -341,6 +341,7 @@ def largest(f, shift, enough, slack, ends, vectors, sizes, known):
 
     Parameters
     ----------
+    both : whether of -f + diag(shift), too; these are further corners.
     enough : an end that is below it need not be sharp.
     slack : of what shift adds in the direction of the vector, by which an end need not be sharp.
     sizes : (B,) the largest sums of |end|, |f_kk| and |shift_k| over k, by which rounding is bounded.
@@ -348,6 +349,7 @@ def largest(f, shift, enough, slack, ends, vectors, sizes, known):
     """
     boxes, corners, n = f.shape[0], f.shape[1], f.shape[2]
     A, x, y = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+    count = 2 * corners if both else corners
     for box in range(boxes):
         x[:] = vectors[box]
         at, most = 0, -np.inf
@@ -355,19 +357,25 @@ def largest(f, shift, enough, slack, ends, vectors, sizes, known):
             total = _along(f, box, corner, x)
             if total > most:
                 most, at = total, corner
+            if both and -total > most:
+                most, at = -total, corner + corners
         corner, lowest, step, end = 0, 0, 0.01, -np.inf
         known[box] = False
         for _ in range(60):
-            value = _largest_of(f, box, at, shift, False, x, y)
+            sign = -1.0 if at >= corners else 1.0
+            value = _largest_of(f, box, at % corners, sign, shift, False, x, y)
             spare = 0.0
             for k in range(n):
                 spare += x[k] * x[k] * abs(shift[box, k])
             spare *= slack
             end = max(end, value + spare + 1e-12 * abs(value) + 1e-290)  # of the same, none is positive
             corner = lowest
-            while corner < corners and _is_below(f, box, corner, shift, end, A):
+            while corner < count:
+                sign = -1.0 if corner >= corners else 1.0
+                if not _is_below(f, box, corner % corners, sign, shift, end, A):
+                    break
                 corner += 1
-            if corner == corners:
+            if corner == count:
                 known[box] = True
                 break
             if corner == at and corner == lowest:  # powers converge slowly
@@ -414,7 +422,7 @@ def directions(f, rest, both, x, vectors):
                 top = i
         for i in range(n):
             v[i] = mean[0, 0, i, top] + (1e-3 if i == top else 0.0)
-        value = _largest_of(mean, 0, 0, none, both, v, y)
+        value = _largest_of(mean, 0, 0, 1.0, none, both, v, y)
         sign = -1.0 if both and value < 0.0 else 1.0
         for i in range(n):
             vectors[box, i] = v[i]

@@ -124,7 +124,7 @@ class Lengths:
         return self.by_outermost(self.outermost(components, 2), self.levers)
 
     def by_outermost(self, outermost: np.ndarray, levers: np.ndarray) -> np.ndarray:
-        """(..., m, n, ...) moments about outermost components, of levers (..., N, n): sup |d^2 g / dq_i^2|.
+        """(..., m, n, ...) sup |d^2 g / dq_i^2|, by moments about the outermost, of levers (..., N, n).
 
         The lever turns about its own axis and about all before it.
         """

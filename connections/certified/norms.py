@@ -110,8 +110,8 @@ class Symmetric(Norm):
         f, rest = np.ascontiguousarray(f), _left_out(factors, bends)
         compiled.directions_rows(f, rest, self.both, x, vectors)
         pushes = (bends @ x[:, None, :, None])[..., 0] / x[:, None]  # (B, m, n)
-        corners = np.concatenate([f, -f], axis=1) if self.both else f
-        ends, vectors = _largest(corners, np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)
+        shift = np.einsum("bm,bmk->bk", factors, pushes)
+        ends, vectors = _largest(f, shift, vectors, enough, self.both)
         return ends, np.einsum("bmk,bk->bm", pushes, vectors**2)
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
@@ -327,7 +327,7 @@ def _left_out(factors: np.ndarray, bends: np.ndarray) -> np.ndarray:
 
 
 def _largest(
-    f: np.ndarray, shift: np.ndarray, vectors: np.ndarray, enough: float
+    f: np.ndarray, shift: np.ndarray, vectors: np.ndarray, enough: float, both: bool = False
 ) -> tuple[np.ndarray, np.ndarray]:
     """Upper ends (B,) of the largest eigenvalues of f + diag(shift), f (B, C, n, n), and eigenvectors (B, n).
 
@@ -336,13 +336,15 @@ def _largest(
     Parameters
     ----------
     vectors : (B, n) unit vectors that are near.
+    both : whether of -f + diag(shift), too.
     enough : an end that is below it need not be sharp; nor is one by some hundredths of what shift adds.
     """
     boxes, _, n = f.shape[:3]
     ends, sizes, known = np.empty(boxes), np.empty(boxes), np.empty(boxes, np.bool_)
     f, shift, vectors = np.ascontiguousarray(f), np.ascontiguousarray(shift), np.array(vectors)
-    compiled.largest_rows(f, shift, enough, _SLACK, ends, vectors, sizes, known)
+    compiled.largest_rows(f, shift, both, enough, _SLACK, ends, vectors, sizes, known)
     for box in np.flatnonzero(~known):
-        values, found = np.linalg.eigh(f[box] + np.diag(shift[box]))
+        corners = np.concatenate([f[box], -f[box]]) if both else f[box]
+        values, found = np.linalg.eigh(corners + np.diag(shift[box]))
         ends[box], vectors[box] = values[:, -1].max(), found[values[:, -1].argmax(), :, -1]
     return ends + (n + 4) * EPS * sizes, vectors

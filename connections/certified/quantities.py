@@ -90,8 +90,7 @@ class Quantities:
 
         def slope(q: np.ndarray) -> np.ndarray:
             rest = np.zeros((len(q), n))
-            found = mb.inverse_dynamics_derivatives(robot, q, rest, rest)[0]
-            return np.asarray((found + np.swapaxes(found, 1, 2)) / 2.0)
+            return np.asarray(mb.inverse_dynamics_derivatives(robot, q, rest, rest)[0])
 
         outer = self.lengths.outermost(components, 2)
         bends = size * self.lengths.bends_of_gravity_slope(components)

@@ -69,8 +69,8 @@ MUTANTS = (
     Mutant(
         "certified-diagonal",
         "certified/norms.py",
-        '_largest(corners, np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)',
-        '_largest(corners, -np.einsum("bm,bmk->bk", factors, pushes), vectors, enough)',
+        "_largest(f, shift, vectors, enough, self.both)",
+        "_largest(f, -shift, vectors, enough, self.both)",
         (_BOXES,),
         "errors lower the largest eigenvalue",
     ),
