@@ -241,21 +241,24 @@ def summary(rows: Rows) -> list[str]:
     """Sentences whose numbers are those of the rows."""
     lines = []
     for name, title in TITLES.items():
-        having = [row for row in rows.values() if found(row, name) is not None]
-        near = [row for row in having if done(row, name)]
+        pairs = [(row, pair) for row in rows.values() if (pair := ends(row, name))]
+        near = [(row, pair) for row, pair in pairs if done(row, name)]
         if not near:
             continue
-        goal = 100.0 * GOALS.get(name, 0.05)
-        words = f"- {title}: proved to {goal:.0f} % for {len(near)} of {len(having)}."
-        short = [1.0 - row["samples"][name] / ends(row, name)[0] for row in having]
-        if name == "lambda_min":
-            short = [row["samples"][name] / ends(row, name)[0] - 1.0 for row in having]
-        words += f" Samples miss {span([100.0 * max(0.0, x) for x in short])} % of what"
-        words += " is attained."
+        sign = -1.0 if name == "lambda_min" else 1.0
+        missed = [
+            sign * (1.0 - row["samples"][name] / best) for row, (best, _) in pairs
+        ]
+        words = (
+            f"- {title}: proved to {100.0 * GOALS.get(name, 0.05):.0f} % for {len(near)} "
+            f"of {len(pairs)}. Samples miss up to {100.0 * max(missed):.2g} % of what a "
+            "search attains."
+        )
+        if beyond := sum(miss < -1e-3 for miss in missed):
+            words += f" For {beyond} they are beyond it, and within the proved end."
         if name != "lambda_min":
-            over = [row["textbook"][name] / ends(row, name)[1] for row in near]
-            words += f" The textbook's bound is {span(over)} times the proved one"
-            words += "."
+            over = [row["textbook"][name] / proved for row, (_, proved) in near]
+            words += f" The textbook's bound is {span(over)} times the proved one."
         lines.append(words)
     return [*lines, ""]
 

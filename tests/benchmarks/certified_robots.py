@@ -24,7 +24,7 @@ import warnings
 from dataclasses import dataclass
 from typing import Any
 
-from core import CORES, ROOT, commit, processor  # isort: skip  (first: one thread, before NumPy is imported)
+from core import CORES, ROOT, processor  # isort: skip  (first: one thread, before NumPy is imported)
 
 import numpy as np
 
@@ -175,7 +175,7 @@ def measure(name: str, seconds: float, again: bool, wanted: list[str] | None) ->
         if not again and (known.get("reached") == "gap" or known.get("budget", 0.0) >= seconds):
             continue
         row["constants"][constant] = certify(model, constant, seconds)
-        row |= {"date": time.strftime("%Y-%m-%d"), "commit": commit(), "processor": processor()}
+        row |= {"date": time.strftime("%Y-%m-%d"), "processor": processor()}
         write(name, row)
         print(f"{name:16} {constant:16}", row["constants"][constant], flush=True)
 
