@@ -297,7 +297,7 @@ def test_a_circle_is_found(first: str, second: str, tmp_path: Path, monkeypatch:
 
 TOP_ROOMS = ("cli", "explorer", "plots", "sweeps", "verify", "referee", "interop")
 #: A new name of another room needs a reason, and this number; fewer are better.
-MOST_OFFERED = 120
+MOST_OFFERED = 121
 #: Rooms, and parts of rooms, whose public names anybody may use.
 PUBLIC_ROOMS = set(runpy.run_path(str(SETTINGS.parent / "docs" / "api_build.py"))["ROOMS"])
 
