@@ -242,7 +242,7 @@ class _Parts(NamedTuple):
 
     @classmethod
     def of(cls, nabla: AffineConnection, q: np.ndarray, whole: np.ndarray) -> _Parts | None:
-        """Conjugate times of a geodesic, or None if it leaves the domain."""
+        """Parts of a geodesic without a proof, or None if it leaves the domain."""
         shooting = Shooting.of(nabla)
         start = shooting.ground(q[None])
         shots = shooting.spread(start, whole[None], TIGHT, keep=True)
