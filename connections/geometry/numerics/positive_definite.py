@@ -64,10 +64,10 @@ def logarithm(P: Any, Q: Any) -> Any:
 
 def whitened_logarithm(P: Any, Q: Any) -> Any:
     """log(L^-1 Q L^-T), (..., n, n): where Q is near P, by the difference, which loses no digits."""
-    by, size = _module_of(P), P.shape[-1]
-    change = whitened(P, Q - P)
+    by, size, inverse = _module_of(P), P.shape[-1], _inverse_factor(P)
+    change, whole = (_symmetric(inverse @ each @ _transposed(inverse)) for each in (Q - P, Q))
     near = (abs(change).max((-2, -1)) < 0.5 / size) * 1.0
-    X = by.where(near[..., None, None] > 0.0, change, whitened(P, Q))
+    X = by.where(near[..., None, None] > 0.0, change, whole)
     return _of_eigenvalues("log", X, near) if by is jnp else _values("log", X, near)
 
 
