@@ -31,6 +31,7 @@ from connections.certified.interval import Interval, judged
 from connections.certified.norms import Norm
 from connections.certified.postures import Postures
 
+_DRAWN, _STARTS = 1024, 4  # postures that are drawn; the best of them, from which ascents begin
 _AT_ONCE = 256  # boxes of a step: their corners are evaluated in one call
 _LITTLE = 0.5  # of the gap that is asked for, for all angles that have one point
 
@@ -125,12 +126,15 @@ class _BoxSearch:
         self.heap: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
 
     def begin(self) -> None:
-        """Bound the box of all postures."""
+        """Bound the box of all postures, after ascents from its middle and from the best that are drawn."""
         low, high = self.postures.lower[None], self.postures.upper[None]
-        self.see((low + high) / 2.0)
-        self.climb()
+        middle = (low + high) / 2.0
+        width = np.where(self.quantity.depends, high - low, 0.0)
+        drawn = middle + width * (np.random.default_rng(0).random((_DRAWN, low.shape[1])) - 0.5)
+        found = self.quantity.norm.attained(self.values(drawn))
+        for start in (*middle, *drawn[np.argsort(-found)[:_STARTS]]):
+            self.climb(start)
         self.push(low, high, np.array([np.inf]))
-        self.climb()
 
     def without_end(self, unit: str) -> Interval:
         """An interval without an upper end: f depends on slides without limits.
@@ -139,7 +143,9 @@ class _BoxSearch:
         """
         middle = self.postures.held(np.zeros(len(self.postures.lower), dtype=bool)).lower
         unlimited = ~np.isfinite(self.postures.upper - self.postures.lower)
-        values = self.see(middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))]))
+        points = middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))])
+        values = self.values(points)
+        self.keep(points, values)
         changes = np.abs(values[1:] - values[0]).max(initial=0.0) > 1e-6 * np.abs(values).max(initial=0.0)
         known = self.interval(unit, "unbounded")
         return replace(
@@ -173,30 +179,31 @@ class _BoxSearch:
         """F at points (P, m)."""
         return self.quantity.function(self.postures.configurations(points))
 
-    def see(self, points: np.ndarray) -> np.ndarray:
-        """F at points (P, m), of which the best is kept."""
-        values = self.values(points)
+    def keep(self, points: np.ndarray, values: np.ndarray) -> tuple[float, np.ndarray]:
+        """The best of points (P, m) with values F, which stays if none was better: |F|, and the point."""
         found = self.quantity.norm.attained(values)
         at = int(np.argmax(found))
-        if found[at] > self.lower:
-            self.lower, self.best = float(found[at]), points[at].copy()
-        return values
+        top, best = float(found[at]), points[at].copy()
+        if top > self.lower:
+            self.lower, self.best = top, best
+        return top, best
 
-    def climb(self) -> None:
-        """Ascend from the best point, coordinate by coordinate, with steps that shrink."""
+    def climb(self, start: np.ndarray) -> None:
+        """Ascend from a point (m,), coordinate by coordinate, with steps that shrink."""
         low, high = self.postures.lower, self.postures.upper
         moving = np.flatnonzero(self.quantity.depends & (high > low))
-        if self.best is None or not len(moving):
-            return
-        rows, step = np.arange(len(moving)), 0.25
+        top, best = self.keep(start[None], self.values(start[None]))
+        rows, step = np.arange(len(moving)), 0.25 if len(moving) else 0.0
         while step > 1e-9:
-            before = self.lower
-            points = np.repeat(self.best[None], 2 * len(moving), axis=0)
+            points = np.repeat(best[None], 2 * len(moving), axis=0)
             points[rows, moving] -= step * (high - low)[moving]
             points[rows + len(moving), moving] += step * (high - low)[moving]
             turned = (points + np.pi) % (2.0 * np.pi) - np.pi  # beyond the end of a whole turn
-            self.see(np.clip(np.where(self.postures.whole, turned, points), low, high))
-            if not self.lower > before + 1e-13 * abs(before):
+            points = np.clip(np.where(self.postures.whole, turned, points), low, high)
+            found, at = self.keep(points, self.values(points))
+            if found > top + 1e-13 * abs(top):
+                top, best = found, at
+            else:
                 step /= 2.0
 
     def part(self, deadline: float) -> None:
@@ -264,8 +271,8 @@ class _BoxSearch:
             ends += [-item[0]] * len(halves)
         before = self.lower
         self.push(np.array(lows), np.array(highs), np.array(ends))
-        if self.lower > before:
-            self.climb()
+        if self.lower > before and self.best is not None:
+            self.climb(self.best)
         return True
 
     def push(self, low: np.ndarray, high: np.ndarray, known: np.ndarray) -> None:
@@ -275,7 +282,8 @@ class _BoxSearch:
         """
         bounds, shares = self.bounded(low, high)
         best = np.argsort(-bounds)[: 1 + len(bounds) // 8]
-        self.see((low[best] + high[best]) / 2.0)
+        points = (low[best] + high[best]) / 2.0
+        self.keep(points, self.values(points))
         for bound, *box in zip(np.minimum(bounds, known), low, high, shares, strict=True):
             self.boxes += 1
             if bound > self.lower:
