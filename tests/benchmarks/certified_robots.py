@@ -89,12 +89,15 @@ ROBOTS = {
 
 
 def samples(model: mb.Model, count: int = SAMPLES) -> tuple[dict[str, float], dict[str, float]]:
-    """The extremes of a number of random postures, and the textbook's bounds from their largest entries."""
+    """The extremes of random postures within limits, and the textbook's bounds from their largest entries."""
     rng, n, fixed = np.random.default_rng(0), model.nv, not model.kinematics.quaternions
     below, H_most, g_most, symbol_most = {"lambda_min": np.inf}, 0.0, 0.0, 0.0
     chunk = max(1, min(count, CHUNK // n**3))
     for first in range(0, count, chunk):
         q = np.stack([np.asarray(model.random(rng)) for _ in range(min(chunk, count - first))])
+        limited = model.limits.upper - model.limits.lower < 2.0 * np.pi
+        ends = (end[limited] for end in (model.limits.lower, model.limits.upper))
+        q[:, limited] = rng.uniform(*ends, (len(q), int(limited.sum())))
         v = rng.standard_normal((len(q), n))
         v /= np.linalg.norm(v, axis=1, keepdims=True)
         H = mb.mass_matrix(model, q)
