@@ -32,6 +32,7 @@ from connections.certified.norms import Norm
 from connections.certified.postures import Postures
 
 _DRAWN, _STARTS = 1024, 4  # postures that are drawn; the best of them, from which ascents begin
+_ROUNDS = 300  # of an ascent, in which a step is taken or halved
 _AT_ONCE = 256  # boxes of a step: their corners are evaluated in one call
 _LITTLE = 0.5  # of the gap that is asked for, for all angles that have one point
 
@@ -122,6 +123,9 @@ class _BoxSearch:
         self.lower, self.upper, self.boxes = -np.inf, np.inf, 0
         self.sizes = np.minimum(quantity.norm.sizes(quantity.bends), 1e300)  # no NaN where a box has no width
         self.parts = np.inf
+        self.taken = (
+            np.inf
+        )  # a bound of boxes that are not in the heap, at first of all postures
         self.best: np.ndarray | None = None
         self.heap: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
 
@@ -135,6 +139,7 @@ class _BoxSearch:
         for start in (*middle, *drawn[np.argsort(-found)[:_STARTS]]):
             self.climb(start)
         self.push(low, high, np.array([np.inf]))
+        self.taken = -np.inf
 
     def without_end(self, unit: str) -> Interval:
         """An interval without an upper end: f depends on slides without limits.
@@ -143,7 +148,8 @@ class _BoxSearch:
         """
         middle = self.postures.held(np.zeros(len(self.postures.lower), dtype=bool)).lower
         unlimited = ~np.isfinite(self.postures.upper - self.postures.lower)
-        points = middle + np.vstack([np.zeros_like(middle), np.diag(unlimited.astype(float))])
+        step = np.where(unlimited, np.where(np.isinf(self.postures.upper), 1.0, -1.0), 0.0)
+        points = middle + np.vstack([np.zeros_like(middle), np.diag(step)])
         values = self.values(points)
         self.keep(points, values)
         changes = np.abs(values[1:] - values[0]).max(initial=0.0) > 1e-6 * np.abs(values).max(initial=0.0)
@@ -155,8 +161,8 @@ class _BoxSearch:
     @property
     def top(self) -> float:
         """The proved end."""
-        here = min(self.upper, -self.heap[0][0] if self.heap else self.lower)
-        return max(self.lower, min(here, self.parts))
+        here = max(self.taken, -self.heap[0][0] if self.heap else -np.inf)
+        return max(self.lower, min(here, self.upper, self.parts))
 
     @property
     def gap(self) -> float:
@@ -170,7 +176,8 @@ class _BoxSearch:
         """The ends that are known."""
         posture = None if self.best is None else self.postures.configurations(self.best[None])[0]
         error, shift, top = self.quantity.error, self.quantity.shift, self.top
-        lower, upper = max(self.lower / (1.0 + shift * self.lower) - error, 0.0), np.inf
+        lower, upper = max(self.lower, 0.0), np.inf
+        lower = max(lower / (1.0 + shift * lower) - error, 0.0)
         if shift * top < 0.5:
             upper = top / (1.0 - shift * top) + error
         return Interval(lower, upper, unit, posture, self.boxes, reached)
@@ -193,8 +200,10 @@ class _BoxSearch:
         low, high = self.postures.lower, self.postures.upper
         moving = np.flatnonzero(self.quantity.depends & (high > low))
         top, best = self.keep(start[None], self.values(start[None]))
-        rows, step = np.arange(len(moving)), 0.25 if len(moving) else 0.0
-        while step > 1e-9:
+        rows, step = np.arange(len(moving)), 0.25
+        for _ in range(_ROUNDS if len(moving) else 0):
+            if step < 1e-9:
+                break
             points = np.repeat(best[None], 2 * len(moving), axis=0)
             points[rows, moving] -= step * (high - low)[moving]
             points[rows + len(moving), moving] += step * (high - low)[moving]
@@ -253,27 +262,42 @@ class _BoxSearch:
         lows: list[np.ndarray] = []
         highs: list[np.ndarray] = []
         ends: list[float] = []
+        if self.heap:
+            self.taken = -self.heap[0][0]
         while self.heap and len(lows) < _AT_ONCE and -self.heap[0][0] > self.lower:
-            item = heapq.heappop(self.heap)
-            low, high, shares = item[2:]
+            low, high, shares = self.heap[0][2:]
             middle = (low + high) / 2.0
-            order = np.argsort(-shares)[:2]
-            parted = [int(i) for i in order if shares[i] >= shares[order[0]] / 2.0]
-            if not low[parted[0]] < middle[parted[0]] < high[parted[0]]:
-                heapq.heappush(self.heap, item)
+            weights = self.weights(low, high, shares)
+            order = np.argsort(-weights)[:2]
+            if not weights[order[0]] > 0.0:
+                if lows:
+                    break  # those that were taken first
+                self.taken = -np.inf
                 return False
+            item = heapq.heappop(self.heap)
             halves = [(low, high)]
-            for i in parted:
-                if low[i] < middle[i] < high[i]:
-                    halves = [half for box in halves for half in _halves(*box, i, middle[i])]
+            for i in (int(i) for i in order if weights[i] >= weights[order[0]] / 2.0):
+                halves = [half for box in halves for half in _halves(*box, i, middle[i])]
             lows += [box[0] for box in halves]
             highs += [box[1] for box in halves]
             ends += [-item[0]] * len(halves)
         before = self.lower
-        self.push(np.array(lows), np.array(highs), np.array(ends))
+        if lows:
+            self.push(np.array(lows), np.array(highs), np.array(ends))
+        self.taken = -np.inf
         if self.lower > before and self.best is not None:
             self.climb(self.best)
         return True
+
+    def weights(self, low: np.ndarray, high: np.ndarray, shares: np.ndarray) -> np.ndarray:
+        """(m,) what a half of a box (m,) gains, by the coordinate that is cut; 0 where it cannot be.
+
+        Where no coordinate adds to the bound, as at an eigenvector that none of them moves, widths decide.
+        """
+        middle = (low + high) / 2.0
+        able = (low < middle) & (middle < high) & self.quantity.depends
+        found = np.where(able, shares, 0.0)
+        return found if found.any() else np.where(able, (high - low) ** 2 * self.sizes, 0.0)
 
     def push(self, low: np.ndarray, high: np.ndarray, known: np.ndarray) -> None:
         """Bound boxes (B, m), and keep those that may have a larger value than the lower end.
@@ -281,6 +305,7 @@ class _BoxSearch:
         An upper end (B,) of what they were cut from is known.
         """
         bounds, shares = self.bounded(low, high)
+        bounds = np.where(np.isnan(bounds), np.inf, bounds)
         best = np.argsort(-bounds)[: 1 + len(bounds) // 8]
         points = (low[best] + high[best]) / 2.0
         self.keep(points, self.values(points))

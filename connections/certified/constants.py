@@ -254,7 +254,7 @@ def _searches(
         "lambda_min": _of_smallest(quantities, inertia),
         "condition": of(quantities.condition(), "1", "condition"),
         "gravity": of(quantities.gravity(), force, "gravity"),
-        "reach": lambda rtol, seconds: _farther(reach(rtol, seconds), beyond),
+        "reach": lambda rtol, seconds: _farther(reach, beyond, rtol, seconds),
     }
     reasons = {}
     if robot.kinematics.quaternions:
@@ -263,7 +263,9 @@ def _searches(
         searches["k_g"] = of(quantities.gravity_slope(), f"{force}/rad" if force == "N m" else "SI", "k_g")
     searches["lipschitz"] = of(quantities.slope(), inertia, "lipschitz")
     if not quantities.largest().depends.any():  # H is constant
-        searches["lipschitz"] = lambda rtol, seconds: Interval(0.0, 0.0, inertia, robot.neutral())
+        still = quantities.postures.held(np.zeros(len(quantities.postures.lower), dtype=bool))
+        at = still.configurations(still.lower[None])[0]
+        searches["lipschitz"] = lambda rtol, seconds: Interval(0.0, 0.0, inertia, at)
     if moving is not None and robot.kinematics.quaternions:
         reasons["torque"] = "the frame's velocities are no rates of coordinates"
     elif moving is not None:
@@ -275,8 +277,16 @@ def _searches(
     return searches, reasons
 
 
-def _farther(found: Interval, distance: float) -> Interval:
-    return replace(found, lower=found.lower + distance, upper=found.upper + distance)
+def _farther(search: Search, distance: float, *given: float) -> Interval:
+    def beyond(found: Interval) -> Interval:
+        return replace(found, lower=found.lower + distance, upper=found.upper + distance)
+
+    try:
+        return beyond(search(*given))
+    except KeyboardInterrupt as error:
+        if (known := vars(error).get("interval")) is not None:
+            vars(error)["interval"] = beyond(known)
+        raise
 
 
 def _of_coriolis(robot: Model, limits: Any, family: str) -> Search:
@@ -298,25 +308,37 @@ def _of_smallest(quantities: Quantities, unit: str) -> Search:
         floor = max(0.0, float(quantities.postures.robot.kinematics.tree.armature.min(initial=math.inf)))
         groups = list(windows(quantities.postures))
 
+        def inverted(inverse: Interval) -> Interval:
+            lower = max(1.0 / inverse.upper if inverse.upper else math.inf, floor) * (1.0 - 1e-15)
+            largest = 1.0 / inverse.lower if inverse.lower else math.inf
+            return replace(inverse, lower=min(lower, largest), upper=largest, unit=unit)
+
         def bounded(part: Quantities, block: np.ndarray | None, share: float) -> Interval:
             left = max(0.05, share * (seconds - (time.monotonic() - start)))
             return supremum(part.inverse(block), part.postures, rtol=rtol, seconds=left, name="lambda_min")
 
-        whole = bounded(quantities, None, 0.3 if groups else 1.0)
+        try:
+            whole = bounded(quantities, None, 0.3 if groups else 1.0)
+        except KeyboardInterrupt as error:
+            if (known := vars(error).get("interval")) is not None:
+                vars(error)["interval"] = inverted(known)
+            raise
         total = 0.0 if groups else math.inf
         count = sum(map(len, groups))
         for parts in groups:
             ends = []
             for part, block in parts:
-                ends.append(bounded(part, block, 1.0 / count).upper)
+                try:
+                    ends.append(bounded(part, block, 1.0 / count).upper)
+                except KeyboardInterrupt as error:
+                    vars(error)["interval"] = inverted(replace(whole, reached="interrupted"))
+                    raise
+                except np.linalg.LinAlgError:  # bodies without mass, which are no part without the others
+                    ends.append(math.inf)
                 count -= 1
             total += min(ends)
-        upper = min(whole.upper, total)
-        reached = whole.reached if upper == whole.upper else "parts"
-        lower = max(1.0 / upper if upper else math.inf, floor) * (1.0 - 1e-15)
-        largest = 1.0 / whole.lower if whole.lower else math.inf
-        found = replace(whole, lower=min(lower, largest), upper=largest, unit=unit, reached=reached)
-        return judged(found, rtol)
+        reached = whole.reached if whole.upper <= total else "parts"
+        return judged(inverted(replace(whole, upper=min(whole.upper, total), reached=reached)), rtol)
 
     return smallest
 

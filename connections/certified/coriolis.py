@@ -357,6 +357,7 @@ class _SymbolSearch:
     pushed: int = 0
     deadline: float = np.inf
     closed: float = 0.0  # the largest bound of boxes that need no cut
+    taken: float = np.inf  # a bound of boxes that are not in the heap yet, at first of all
 
     def __post_init__(self) -> None:
         postures, axes = self.limb.symbols.postures, self.limb.axes
@@ -366,7 +367,7 @@ class _SymbolSearch:
     @property
     def top(self) -> float:
         """The proved end."""
-        return max(self.closed, -self.heap[0][0] if self.heap else 0.0)
+        return max(self.closed, self.taken, -self.heap[0][0] if self.heap else 0.0)
 
     @property
     def enough(self) -> float:
@@ -377,21 +378,26 @@ class _SymbolSearch:
         """Cut boxes until none is left that matters, or the time is over; the reason why it stopped."""
         self.deadline = deadline
         self.begin()
+        self.taken = 0.0
         while self.heap and -self.heap[0][0] > self.enough:
             if time.monotonic() > deadline:
                 return "time"
+            self.taken = -self.heap[0][0]
             _, _, box = heapq.heappop(self.heap)
             box = self.remembered(box)
             if not box.tried:
                 self.push(replace(box, tried=True))
+                self.taken = 0.0
                 continue
             axis = self.steepest(box)
             if axis is None:
                 self.closed = max(self.closed, self.bound(box)[0])
+                self.taken = 0.0
                 return "floor"
             self.look((box.low + box.high) / 2.0)
             for half in self.halved(box, axis):
                 self.push(half)
+            self.taken = 0.0
             ticks(min(1.0, self.lower * self.rtol / max(self.top - self.lower, 1e-300)))
         return "time" if self.closed > self.enough else "gap"
 

@@ -75,10 +75,9 @@ class Postures:
         return kinematics
 
     def held(self, moving: np.ndarray) -> Postures:
-        """The box in which only some coordinates, (m,), move; the others are in the middle, or 0."""
-        finite = np.isfinite(self.upper - self.lower)
-        low, high = np.where(finite, self.lower, 0.0), np.where(finite, self.upper, 0.0)
-        middle = (low + high) / 2.0
+        """The box in which some coordinates, (m,), move; the others are in the middle, at an end, or 0."""
+        low, high = (np.where(np.isfinite(end), end, 0.0) for end in (self.lower, self.upper))
+        middle = np.where(np.isfinite(self.upper - self.lower), (low + high) / 2.0, low + high)
         ends = [np.where(moving, end, middle) for end in (self.lower, self.upper)]
         return replace(self, lower=ends[0], upper=ends[1])
 

@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from connections import certified
 from connections import multibody as mb
-from connections.certified import boxes
+from connections.certified import boxes, coriolis
 from connections.certified import quantities as parts
 from connections.certified.boxes import supremum
 from connections.certified.lengths import Lengths
@@ -480,3 +480,114 @@ def test_ctrl_c_keeps_what_is_known(monkeypatch):
     known = caught.value.constants["lambda_max"]
     assert known.reached == "interrupted"
     assert known.lower < known.upper < np.inf
+
+
+def with_a_cart(slide=(0.0, 1.0)):
+    """An arm in a plane beside a cart, whose mass is the largest eigenvalue at most postures."""
+    built, at = mb.Mechanism(), np.eye(4)
+    at[0, 3] = 1.0
+    built.add_body("upper", 0.1, (1.0, 0.0, 0.0))
+    built.add_body("fore", 1.0, (0.8, 0.0, 0.0))
+    built.add_body("cart", 3.8)
+    built.add_joint("shoulder", "world", "upper", mb.Revolute((0.0, 0.0, 1.0)))
+    built.add_joint("elbow", "upper", "fore", mb.Revolute((0.0, 0.0, 1.0)), at)
+    built.add_joint("rail", "world", "cart", mb.Prismatic((1.0, 0.0, 0.0)))
+    return built.build(), {"elbow": (-0.01, 3.1), "rail": slide}
+
+
+#: The largest eigenvalue of the arm, straight: H = [[.1 + 1.8^2, 1.8 * .8], [., .8^2]].
+STRAIGHT = float(np.linalg.eigvalsh([[0.1 + 1.8**2, 1.44], [1.44, 0.64]])[-1])
+
+
+def test_an_eigenvector_that_no_coordinate_moves_loses_no_box():
+    robot, limits = with_a_cart()
+    for rtol in (1e-2, 1e-4):
+        found = certified.constants(robot, limits, only=["lambda_max"], rtol=rtol)["lambda_max"]
+        assert found.lower <= STRAIGHT <= found.upper and found.gap <= rtol
+        assert found.lower > STRAIGHT * (1.0 - 1e-9)
+
+
+def test_a_box_that_cannot_be_cut_loses_no_other():
+    robot, limits = with_a_cart()
+    quantities = parts.Quantities(Postures.of(robot, limits))
+    quantity = quantities.largest()
+    search = boxes._BoxSearch(quantity, quantities.postures.held(quantity.depends), 1e-9)
+    search.begin()
+    while len(search.heap) < 2:
+        search.cut()
+    first, second = sorted(search.heap, key=lambda item: item[:2])[:2]
+    search.heap = [first, (*second[:2], second[2], second[2], second[4])]
+    assert search.cut()
+    assert second[1] in [item[1] for item in search.heap] and len(search.heap) >= 2
+    assert search.top >= -second[0]
+    search.heap = [item for item in search.heap if item[1] == second[1]]
+    assert not search.cut() and search.top >= -second[0]
+
+
+@pytest.mark.parametrize("slide", [(5.0, np.inf), (-np.inf, -5.0)])
+def test_ends_of_a_slide_with_one_limit_are_within_it(slide):
+    built = mb.Mechanism()
+    built.add_body("turning", 0.0, inertia=0.01 * np.eye(3))
+    built.add_body("sliding", 2.0)
+    built.add_joint("turn", "world", "turning", mb.Revolute((0.0, 0.0, 1.0)))
+    built.add_joint("rail", "turning", "sliding", mb.Prismatic((1.0, 0.0, 0.0)))
+    found = certified.constants(built.build(), {"rail": slide}, only=["lambda_min", "condition"])
+    smallest, condition = found["lambda_min"], found["condition"]
+    assert smallest.lower <= 2.0 <= smallest.upper < 2.1 and abs(smallest.posture[1]) >= 5.0
+    assert condition.lower > 25.0 and condition.upper == np.inf  # 0.01 + 2 * 25, and beyond, over 2
+
+
+@pytest.mark.parametrize("number", range(1, 6))
+def test_ctrl_c_at_any_time_leaves_true_ends(monkeypatch, number):
+    calls, bounded = [], boxes._BoxSearch.bounded
+
+    def interrupted(self, low, high):
+        calls.append(low)
+        if len(calls) == number:
+            raise KeyboardInterrupt
+        return bounded(self, low, high)
+
+    monkeypatch.setattr(boxes._BoxSearch, "bounded", interrupted)
+    robot, limits = with_a_cart()
+    for name, true in (("lambda_max", STRAIGHT), ("lambda_min", None)):
+        calls.clear()
+        with pytest.raises(KeyboardInterrupt) as caught:
+            certified.constants(robot, limits, only=[name], rtol=1e-9)
+        known = caught.value.constants[name]
+        if true is None:
+            true = np.linalg.eigvalsh(mb.mass_matrix(robot, known.posture))[0]
+        assert known.reached == "interrupted" and known.lower <= true <= known.upper * (1.0 + 1e-12)
+        assert known.gap > 1e-6  # a few boxes prove no more
+
+
+def test_ctrl_c_before_the_first_box_says_nothing_of_k_C(monkeypatch):
+    def interrupted(self):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(coriolis._SymbolSearch, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        certified.constants(planar_arm(), only=["k_C:christoffel"])
+    assert caught.value.constants["k_C:christoffel"].upper == np.inf
+
+
+def test_a_part_with_a_body_without_mass_is_left_out():
+    built, at = mb.Mechanism(), np.eye(4)
+    at[0, 3] = 0.5
+    for number in range(5):
+        if number == 2:
+            built.add_body("b2", 0.0)
+        else:
+            built.add_body(f"b{number}", 1.0, (0.2, 0.0, 0.0), 0.1 * np.eye(3))
+        kind = mb.Revolute(((0.0, 0.0, 1.0), (0.0, 1.0, 0.0))[number % 2])
+        built.add_joint(f"j{number}", f"b{number - 1}" if number else "world", f"b{number}", kind, at)
+    found = certified.constants(built.build(), only=["lambda_min"], seconds=1.0)
+    assert "lambda_min" in found.intervals and 0.0 <= found["lambda_min"].lower < found["lambda_min"].upper
+    samples = np.linalg.eigvalsh(
+        mb.mass_matrix(built.build(), np.random.default_rng(0).uniform(-3, 3, (99, 5)))
+    )
+    assert found["lambda_min"].lower <= samples.min()
+
+
+def test_ascents_end():
+    found = certified.constants(mb.example("arm"), only=["torque:roll"], speed=1.0, families=(), seconds=0.05)
+    assert found["torque:roll"].lower > 1.3 and found.seconds < 20.0

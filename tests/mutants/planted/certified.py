@@ -149,4 +149,38 @@ MUTANTS = (
         ("certified/test_constants.py::test_round_off_is_within_its_bound",),
         "no round-off is added",
     ),
+    Mutant(
+        "certified-boxes-lost",
+        "certified/boxes.py",
+        "                if lows:\n                    break  # those that were taken first\n",
+        "",
+        ("certified/test_constants.py::test_a_box_that_cannot_be_cut_loses_no_other",),
+        "a box that cannot be halved loses those that were taken before it",
+    ),
+    Mutant(
+        "certified-interrupted-boxes",
+        "certified/boxes.py",
+        "            self.taken = -self.heap[0][0]\n",
+        "            self.taken = -np.inf\n",
+        ("certified/test_constants.py::test_ctrl_c_at_any_time_leaves_true_ends",),
+        "after Ctrl-C, boxes that were taken from the heap count as done",
+    ),
+    Mutant(
+        "certified-slides-at-zero",
+        "certified/postures.py",
+        "(low + high) / 2.0, low + high)",
+        "(low + high) / 2.0, 0.0)",
+        ("certified/test_constants.py::test_ends_of_a_slide_with_one_limit_are_within_it",),
+        "a slide with one limit is at zero, which may be outside",
+    ),
+    Mutant(
+        "certified-interrupted-inverse",
+        "certified/constants.py",
+        """                vars(error)["interval"] = inverted(known)
+""",
+        """                vars(error)["interval"] = known
+""",
+        ("certified/test_constants.py::test_ctrl_c_at_any_time_leaves_true_ends",),
+        "after Ctrl-C, lambda_min is that of the inverse",
+    ),
 )
