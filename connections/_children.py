@@ -15,7 +15,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 _PACKAGE = Path(__file__).parent
 # The package is loaded by its path: in the search path, its folder would come before Python's own.
@@ -129,3 +129,13 @@ def program(name: str) -> str | None:
     if os.path.dirname(name):
         return os.path.abspath(name) if shutil.which(name) else None
     return shutil.which(name, path=environment().get("PATH", os.defpath))
+
+
+def held_by_forks(lock: Any) -> Any:
+    """The lock, for which a fork waits: the child would wait for ever for the thread that holds it.
+
+    Locks that are taken inside of others are made first, because forks take the last one first.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
+    return lock

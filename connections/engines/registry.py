@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from connections._children import held_by_forks
 from connections.engines.arguments import OtherTypes
 
-_lock = threading.Lock()
+_lock = held_by_forks(threading.RLock())
 
 
 class Registry:

@@ -34,6 +34,7 @@ from llvmlite import ir
 from numba import carray, njit, types
 from numba.extending import intrinsic
 
+from connections._children import held_by_forks
 from connections.engines.disk_cache import cache_of
 from connections.engines.exported import exported_call
 from connections.engines.inlined.simd import INTERNAL, LANES
@@ -45,7 +46,7 @@ from connections.engines.source_fingerprint import fingerprint
 
 _handlers: dict[tuple[str, Form], Any] = {}  # name and form of an operation -> what XLA calls for it
 _ready: dict[str, str] = {}  # the same -> its name in XLA, where that is registered
-_lock = threading.Lock()
+_lock = held_by_forks(threading.RLock())
 #: Values of LANES that machines have. What differs between them is in an operation for each of them, because
 #: an operation that is exported from one machine runs on others.
 WIDTHS = (4, 8)

@@ -27,6 +27,7 @@ from typing import Any, Generic
 import jax
 import jax.numpy as jnp
 
+from connections._children import held_by_forks
 from connections._jax import QUICK_OPTIONS, Value, in_jax
 from connections.checks import as_result
 from connections.engines.internals.jax_names import trace_state_clean
@@ -84,7 +85,7 @@ class TreeKey:
 
 #: Each structure by those that are equal to it.
 _STRUCTURES: weakref.WeakKeyDictionary[TreeKey, weakref.ref[TreeKey]] = weakref.WeakKeyDictionary()
-_LOCK = threading.Lock()
+_LOCK = held_by_forks(threading.RLock())
 
 
 def flattened(thing: Any) -> tuple[TreeKey, list[Any]]:

@@ -100,6 +100,16 @@ def test_a_flipped_bit_is_refused(shipped: Shipped, sealed: bool, place: float) 
     assert shipped.found() == (0, 1)
 
 
+@pytest.mark.parametrize(("place", "bit"), [(6, 64), (8, 1), (10, 64)], ids=["version", "password", "method"])
+def test_a_bit_that_asks_for_what_zipfile_does_not_know(shipped: Shipped, place: int, bit: int) -> None:
+    with zipfile.ZipFile(shipped.archive) as held:
+        directory = held.start_dir
+    data = bytearray(shipped.archive.read_bytes())
+    data[directory + place] ^= bit
+    shipped.archive.write_bytes(bytes(data))
+    assert shipped.found() == (0, 1)
+
+
 def test_a_file_that_is_no_archive_is_none(shipped: Shipped) -> None:
     shipped.archive.write_text("nothing")
     assert shipped.found() == (0, 1)
@@ -142,7 +152,7 @@ def test_an_archive_of_other_versions_is_not_read(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(shipped_code, "level", lambda: "x86-64-v3")
     path = tmp_path / shipped_code.FOLDER / "x86-64-v3.zip"
     shipped_code.write_archive(path, {"a": b"content"})
-    for comment, content in [(None, b"content"), (b"cpython-310 numba-0.1", None)]:
+    for comment, content in [(None, b"content"), (b"cpython-310 numba-0.1", None), (b"\xff\xfe", None)]:
         if comment is not None:
             with zipfile.ZipFile(path, "a") as archive:
                 archive.comment = comment

@@ -193,6 +193,34 @@ sys.exit(os.waitpid(child, 0)[1] != 0)
 """
 
 
+FORK_IN_A_FIRST_CALL = """
+import os, signal, threading, time, warnings
+import numpy as np
+from connections import multibody as mb
+
+warnings.simplefilter("ignore")
+robot = mb.example("arm")
+q, v = np.full(robot.nq, 0.3), np.ones(robot.nv)
+for name in ("coriolis_matrix", "inverse_dynamics", "christoffel_symbols"):
+    arguments = {"coriolis_matrix": (q, v), "inverse_dynamics": (q, v, v)}.get(name, (q,))
+    other = threading.Thread(target=getattr(mb, name), args=(robot, *arguments))
+    other.start()
+    time.sleep(0.01)
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        mb.mass_matrix(robot, q)
+        os._exit(7)
+    assert os.waitpid(child, 0)[1] == 7 << 8
+    other.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_process_that_is_forked_in_a_first_call_ends():
+    subprocess.run([sys.executable, "-c", FORK_IN_A_FIRST_CALL], check=True, timeout=200)
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
 def test_a_forked_process_has_threads_of_its_own():
     """A worker process that inherits a used pool of threads does not wait for them for ever."""
