@@ -247,7 +247,7 @@ def test_closed_forms_of_the_planar_arm():
     first, second, m, M, g = 1.0, 0.8, 0.7, 1.0, 9.81
     robot = planar_arm(first, second)
     names = ["lambda_max", "gravity", "k_g", "reach", "lipschitz"]
-    found = certified.constants(robot, rtol=1e-9, seconds=60.0, frame="fore", only=names)
+    found = certified.constants(robot, rtol=1e-9, seconds=300.0, frame="fore", only=names)
     a, b = M * first**2 + m * (first**2 + second**2), m * first * second
 
     def H(c):
