@@ -123,9 +123,7 @@ class _BoxSearch:
         self.lower, self.upper, self.boxes = -np.inf, np.inf, 0
         self.sizes = np.minimum(quantity.norm.sizes(quantity.bends), 1e300)  # no NaN where a box has no width
         self.parts = np.inf
-        self.taken = (
-            np.inf
-        )  # a bound of boxes that are not in the heap, at first of all postures
+        self.taken = np.inf  # a bound of boxes that are not in the heap, at first of all postures
         self.best: np.ndarray | None = None
         self.heap: list[tuple[float, int, np.ndarray, np.ndarray, np.ndarray]] = []
 
