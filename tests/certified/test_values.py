@@ -154,7 +154,7 @@ def test_limbs_one_by_one_bound_all_postures_from_any_of_them(rng):
         attained = quantity.norm.attained(quantity.function(points))
         for start in (attained.argmin(), attained.argmax()):
             search = boxes._BoxSearch(quantity, postures.held(quantity.depends), 0.05)
-            search.see(points[start : start + 1])
+            search.keep(points[[start]], search.values(points[[start]]))
             search.part(time.monotonic() + 60.0)
             assert attained.max() <= search.parts, name
         if name == "largest":
