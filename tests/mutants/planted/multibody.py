@@ -596,7 +596,7 @@ MUTANTS = (
         "kinematics-posture-decides-to-the-end",
         "multibody/inverse_kinematics.py",
         "pull[near] *= np.where(late, 0.0, _WEAKER)",
-        "pull[near] *= np.where(late, 1e-3, _WEAKER)",
+        "pull[near] *= np.where(late, 1.0, _WEAKER)",
         ("multibody/test_inverse_kinematics.py::test_the_closest_to_a_posture_of_those_that_reach",),
         "the posture keeps a part in the result",
     ),
