@@ -9,13 +9,14 @@ import numpy as np
 from connections.engines.notices import announce_compilation
 from connections.engines.registry import Registry
 
-_SECONDS = {"local_bends_rows": 8, "largest_rows": 2, "directions_rows": 2}
+_SECONDS = {"local_bends_rows": 8, "largest_rows": 2, "directions_rows": 2, "smallest_rows": 3}
 # The kinds of arguments: 1 to 4 are float64 arrays of so many axes; i and j int64 arrays of one axis and of
 # two, b and c boolean ones; f is a float, t a boolean.
 _ARGUMENTS = {
     "local_bends_rows": "j 2 2 2 i b c c 3 3 3 1 3 i 2 2 3 4",
     "largest_rows": "4 2 t f f 1 2 1 b",
     "directions_rows": "4 3 t 2 2",
+    "smallest_rows": "4 3 b f 1 2 2",
 }
 
 

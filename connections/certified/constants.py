@@ -19,9 +19,9 @@ from connections._words import no_such
 from connections.certified.boxes import Quantity, supremum
 from connections.certified.coriolis import coriolis_bound
 from connections.certified.interval import Interval, judged
+from connections.certified.parts import plans_of, quantities_of_part
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
-from connections.certified.windows import windows
 from connections.checks import (
     ModelError,
     as_number,
@@ -33,6 +33,7 @@ from connections.checks import (
 )
 from connections.multibody import Model
 
+_FEW = 3  # coordinates of H, for which all of its boxes are looked at together
 FAMILIES = ("christoffel", "force_cross", "least")  #: those whose k_C is bounded
 _COLUMNS = ("constant", "lower end", "upper end", "unit", "gap", "boxes", "stopped by")
 
@@ -299,48 +300,64 @@ def _of_coriolis(robot: Model, limits: Any, family: str) -> Search:
 def _of_smallest(quantities: Quantities, unit: str) -> Search:
     """lambda_min(H), an infimum: the inverse of the supremum of |H^-1|; H is at least the armature.
 
-    H^-1 is at most the sum of its blocks of groups of joints, 1 / lambda_min <= sum_G |(H^-1)_GG|, and each
-    block at most what it is with the body that carries the group set free, and without the bodies behind it.
+    Of more than three coordinates it is bounded by parts of the tree, after a short search of the whole.
     """
 
     def smallest(rtol: float, seconds: float) -> Interval:
-        start = time.monotonic()
-        floor = max(0.0, float(quantities.postures.robot.kinematics.tree.armature.min(initial=math.inf)))
-        groups = list(windows(quantities.postures))
+        start, postures = time.monotonic(), quantities.postures
+        floor = max(0.0, float(postures.kinematics.tree.armature.min(initial=math.inf)))
+        divided = np.count_nonzero(quantities.largest().depends) > _FEW
 
         def inverted(inverse: Interval) -> Interval:
-            lower = max(1.0 / inverse.upper if inverse.upper else math.inf, floor) * (1.0 - 1e-15)
+            lower = max(1.0 / inverse.upper if inverse.upper else math.inf, floor) * (1.0 - 1e-14)
             largest = 1.0 / inverse.lower if inverse.lower else math.inf
             return replace(inverse, lower=min(lower, largest), upper=largest, unit=unit)
 
-        def bounded(part: Quantities, block: np.ndarray | None, share: float) -> Interval:
-            left = max(0.05, share * (seconds - (time.monotonic() - start)))
-            return supremum(part.inverse(block), part.postures, rtol=rtol, seconds=left, name="lambda_min")
-
         try:
-            whole = bounded(quantities, None, 0.3 if groups else 1.0)
+            left = (0.1 if divided else 1.0) * (seconds - (time.monotonic() - start))
+            whole = supremum(quantities.inverse(), postures, rtol=rtol, seconds=left, name="lambda_min")
+            if divided and whole.posture is not None and whole.lower < math.inf:
+                whole = _by_parts(postures, whole, whole.posture, rtol, start + seconds)
         except KeyboardInterrupt as error:
             if (known := vars(error).get("interval")) is not None:
                 vars(error)["interval"] = inverted(known)
             raise
-        total = 0.0 if groups else math.inf
-        count = sum(map(len, groups))
-        for parts in groups:
-            ends = []
-            for part, block in parts:
-                try:
-                    ends.append(bounded(part, block, 1.0 / count).upper)
-                except KeyboardInterrupt as error:
-                    vars(error)["interval"] = inverted(replace(whole, reached="interrupted"))
-                    raise
-                except np.linalg.LinAlgError:  # bodies without mass, which are no part without the others
-                    ends.append(math.inf)
-                count -= 1
-            total += min(ends)
-        reached = whole.reached if whole.upper <= total else "parts"
-        return judged(inverted(replace(whole, upper=min(whole.upper, total), reached=reached)), rtol)
+        return judged(inverted(whole), rtol)
 
     return smallest
+
+
+def _by_parts(
+    postures: Postures, whole: Interval, best: np.ndarray, rtol: float, deadline: float
+) -> Interval:
+    """The interval of |H^-1| with the end that parts of the tree prove, if it is lower."""
+    enough = whole.lower / (1.0 - rtol)
+    for least, parts in plans_of(postures, best):
+        if whole.upper <= enough or least * whole.upper <= 1.0:
+            continue
+        tops = []
+        for number, part in enumerate(parts):
+            quantities, rows = quantities_of_part(postures, part)
+            left = max(0.05, deadline - time.monotonic()) / (2 * (len(parts) - number))
+            try:
+                found = supremum(
+                    quantities.inverse(rows),
+                    quantities.postures,
+                    rtol=rtol / 4.0,
+                    seconds=left,
+                    name="lambda_min",
+                    known=whole.lower,
+                    enough=enough,
+                )
+            except KeyboardInterrupt as error:
+                vars(error)["interval"] = replace(whole, reached="interrupted")
+                raise
+            except np.linalg.LinAlgError:  # bodies without mass, which are no part without the others
+                break
+            tops.append(found.upper)
+        if len(tops) == len(parts) and max(tops) < whole.upper:
+            whole = replace(whole, upper=max(tops), reached="parts")
+    return whole
 
 
 def _of_ends(found: Interval, largest: Interval, smallest: Interval) -> Interval:

@@ -447,3 +447,187 @@ def directions(f, rest, both, x, vectors):
 
 
 directions_rows = unreassociated_batch_entry(directions)
+
+
+@without_reassociation
+def _factored(f, box, corner, less, block, end, spare, A):
+    """Whether f - less - end diag(block) - spare has a Cholesky factorization, computed in A."""
+    n = A.shape[0]
+    for i in range(n):
+        for j in range(i + 1):
+            total = f[box, corner, i, j] - less[i, j]
+            if i == j:
+                total -= spare + (end if block[i] else 0.0)
+            for k in range(j):
+                total -= A[i, k] * A[j, k]
+            if i > j:
+                A[i, j] = total / A[j, j]
+            elif total > 0.0:
+                A[i, i] = math.sqrt(total)
+            else:
+                return False
+    return True
+
+
+@without_reassociation
+def _inverse_power(A, block, v, y):
+    """The largest eigenvalue of a block of (A A^T)^-1, from below, v on it, and y = (A A^T)^-1 v."""
+    n, value = len(v), 0.0
+    for _ in range(40):
+        for i in range(n):
+            total = v[i]
+            for k in range(i):
+                total -= A[i, k] * y[k]
+            y[i] = total / A[i, i]
+        for i in range(n - 1, -1, -1):
+            total = y[i]
+            for k in range(i + 1, n):
+                total -= A[k, i] * y[k]
+            y[i] = total / A[i, i]
+        along = size = 0.0
+        for i in range(n):
+            if block[i]:
+                along += v[i] * y[i]
+                size += y[i] * y[i]
+        still = abs(along - value) <= 1e-6 * along
+        value, size = along, math.sqrt(size)
+        if still or size == 0.0:
+            break
+        for i in range(n):
+            v[i] = y[i] / size if block[i] else 0.0
+    return value
+
+
+@without_reassociation
+def _compared(f, rest, box, block, A, inverse, S, v, y, x, less, first, second):
+    """Fill less (n, n), L diag(S x / x) L^T >= E for |E| <= rest, and vectors that tell what adds to it.
+
+    L L^T is the mean of the corners where it is positive, and S = |L^-1| rest |L^-T|.
+    """
+    n, corners = len(x), f.shape[1]
+    less[:] = 0.0
+    for corner in range(corners):
+        for i in range(n):
+            for j in range(n):
+                less[i, j] -= f[box, corner, i, j] / corners
+    none = np.zeros((1, 1, n, n))
+    mean = _factored(none, 0, 0, less, block, 0.0, 0.0, A)
+    if not mean:
+        most = 0.0
+        for i in range(n):
+            most = max(most, abs(less[i, i]))
+        A[:] = 0.0
+        for i in range(n):
+            A[i, i] = math.sqrt(max(-less[i, i], 1e-9 * most, 1e-290))
+    inverse[:] = 0.0
+    for j in range(n):
+        inverse[j, j] = 1.0 / A[j, j]
+        for i in range(j + 1, n):
+            total = 0.0
+            for k in range(j, i):
+                total -= A[i, k] * inverse[k, j]
+            inverse[i, j] = total / A[i, i]
+    most = 0.0
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(j + 1):
+                total += rest[box, i, k] * abs(inverse[j, k])
+            less[i, j] = total
+    for i in range(n):
+        for j in range(n):
+            total = 0.0
+            for k in range(i + 1):
+                total += abs(inverse[i, k]) * less[k, j]
+            S[i, j] = total
+            most = max(most, total)
+    for i in range(n):
+        for j in range(n):
+            S[i, j] = S[i, j] * (1.0 + 1e-9) + 1e-12 * most
+    for i in range(n):
+        v[i] = 1.0 if block[i] else 0.0
+    _inverse_power(A, block, v, y)
+    top = 0.0
+    for i in range(n):
+        total = 0.0
+        for k in range(i, n):
+            total += A[k, i] * y[k]
+        first[i] = abs(total)  # |L^T y|
+        top = max(top, abs(total))
+    for i in range(n):
+        first[i] /= top
+        x[i] = first[i]
+    for _ in range(6):  # the other components take more of what is left out
+        for i in range(n):
+            total = 0.0
+            for j in range(n):
+                total += S[i, j] * x[j]
+            second[i] = max(first[i], min(3.0 * total, 1.0), 1e-9)
+        for i in range(n):
+            x[i] = second[i]
+    for i in range(n):
+        total = 0.0
+        for j in range(n):
+            total += S[i, j] * x[j]
+        second[i] = total / x[i]
+    for i in range(n):
+        for j in range(i + 1):
+            total = 0.0
+            for k in range(j + 1):
+                total += A[i, k] * second[k] * A[j, k]
+            less[i, j] = less[j, i] = total
+    for i in range(n):
+        y[i] = first[i] * first[i] / x[i]
+    for i in range(n):
+        first[i] = second[i] = 0.0
+        for k in range(i, n):
+            first[i] += abs(inverse[k, i]) * y[k]
+            second[i] += abs(inverse[k, i]) * x[k]
+
+
+def smallest(f, rest, block, enough, ends, first, second):
+    """Ends (B,) with f + E >= end diag(block) for all corners f (B, C, n, n) and |E| <= rest (B, n, n); or 0.
+
+    So 1 / end is above the largest eigenvalue of the block of each (f + E)^-1. A guess by powers is lowered
+    until the factorizations of all corners succeed, less a multiple of the trace: Rump's bound, and rounding
+    of the errors.
+
+    Parameters
+    ----------
+    block : (n,) whether a row is in it.
+    enough : an end that is above it need not be sharp.
+    first, second : (B, n) filled; first . B_i second, of bounds B_i (n, n), tells what each adds to rest.
+    """
+    boxes, corners, n = f.shape[0], f.shape[1], f.shape[2]
+    A, inverse, S, less = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
+    v, y, x = np.zeros(n), np.zeros(n), np.zeros(n)
+    for box in range(boxes):
+        _compared(f, rest, box, block, A, inverse, S, v, y, x, less, first[box], second[box])
+        spare = 0.0
+        for corner in range(corners):
+            total = 0.0
+            for k in range(n):
+                total += abs(f[box, corner, k, k])
+            spare = max(spare, total)
+        spare *= 4.0 * (n + 4) * 2.3e-16
+        end, corner, before, step, ends[box] = enough, 0, -1, 1e-10, 0.0
+        while end > 0.0:
+            while corner < corners and _factored(f, box, corner, less, block, end, spare, A):
+                corner += 1
+            if corner == corners:
+                ends[box] = end
+                break
+            if not _factored(f, box, corner, less, block, 0.0, spare, A):
+                break
+            if corner == before:
+                step *= 8.0
+            else:
+                before, step = corner, 1e-10
+            value = _inverse_power(A, block, v, y)
+            guess = (1.0 - step) / value if value > 0.0 else 0.0
+            end = min(guess, end * (1.0 - step))
+            if step > 0.5:
+                break
+
+
+smallest_rows = unreassociated_batch_entry(smallest)

@@ -142,24 +142,17 @@ class Inverse(Norm):
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """The eigenvalue of f - L diag(R x / x) L^T at the worst corner."""
-        boxes, corners, n = f.shape[:3]
-        L = _root(f.mean(axis=1))
-        inverse = np.abs(np.linalg.inv(L))[:, None]
-        scaled = inverse @ bends @ np.swapaxes(inverse, 2, 3)
-        x = self._direction(L @ np.swapaxes(L, 1, 2), L, np.einsum("bm,bmij->bij", factors, scaled))
-        pushes = np.einsum("bmkl,bl->bmk", scaled, x) / x[:, None]
-        less = np.einsum("bik,bk,bjk->bij", L, np.einsum("bm,bmk->bk", factors, pushes), L)
-        moved, at = f - less[:, None], np.arange(boxes)
-        values, vectors = np.linalg.eigh(moved)
-        positive = np.asarray(values[..., 0] > 1e-13 * values[..., -1])
-        safe = np.where(positive[..., None, None], moved, np.eye(n))
-        found = np.where(positive, self.attained(safe), np.inf)
-        whole = np.asarray(positive.all(axis=1))
-        worst = np.where(whole, np.argmax(found, axis=1), np.argmin(values[..., 0], axis=1))
-        ends, found_vectors = found.max(axis=1), self._vector(safe[at, worst])
-        vector = np.where(whole[:, None], found_vectors, vectors[at, worst, :, 0])
-        return ends, np.einsum("bmk,bk->bm", pushes, np.einsum("bik,bi->bk", L, vector) ** 2)
+        """The eigenvalue of f - L diag(R x / x) L^T at the worst corner (`kernels.py`)."""
+        boxes, n = f.shape[0], f.shape[2]
+        least, first, second = np.empty(boxes), np.empty((boxes, n)), np.empty((boxes, n))
+        rows = np.ones(n, np.bool_) if self.block is None else np.isin(np.arange(n), self.block)
+        f, rest = np.ascontiguousarray(f), _left_out(factors, bends)
+        compiled.smallest_rows(f, rest, rows, 1.0 / enough if enough > 0.0 else np.inf, least, first, second)
+        with np.errstate(divide="ignore"):
+            ends = (1.0 + 1e-15) / least
+        return ends, np.einsum(
+            "bk,bmkl,bl->bm", first, np.broadcast_to(bends, (boxes, *bends.shape[1:])), second
+        )
 
     def sizes(self, bends: np.ndarray) -> np.ndarray:
         """Infinite ones: along every angle with bends there are corners."""
@@ -167,22 +160,6 @@ class Inverse(Norm):
 
     def _of_block(self, f: np.ndarray) -> np.ndarray:
         return f if self.block is None else f[..., self.block[:, None], self.block]
-
-    def _vector(self, f: np.ndarray) -> np.ndarray:
-        """(B, n) f^-1 u of the eigenvector u in the block."""
-        inverse = np.linalg.inv(f)
-        u = np.linalg.eigh(self._of_block(inverse))[1][..., -1]
-        columns = inverse if self.block is None else inverse[..., self.block]
-        return np.asarray(np.einsum("bik,bk->bi", columns, u))
-
-    def _direction(self, f: np.ndarray, L: np.ndarray, rest: np.ndarray) -> np.ndarray:
-        """(B, n) a positive x for which L diag(R x / x) L^T changes the eigenvalue little."""
-        vector = np.abs(np.einsum("bik,bi->bk", L, self._vector(f)))
-        vector /= vector.max(axis=1, keepdims=True)
-        x = vector
-        for _ in range(6):  # the other components take more of what is left out
-            x = np.maximum(vector, np.minimum(3.0 * np.einsum("bkl,bl->bk", rest, x), 1.0))
-        return np.asarray(np.maximum(x, 1e-9))
 
 
 class Ratio(Norm):
@@ -306,16 +283,6 @@ class Torque(Norm):
     def _squares(self, f: np.ndarray) -> np.ndarray:
         S = f[..., 1 + self.n :].reshape(*f.shape[:-1], self.n, self.n)
         return np.asarray(S)
-
-
-def _root(f: np.ndarray) -> np.ndarray:
-    """L (B, n, n), invertible, with L L^T = f where f is positive, and near it otherwise."""
-    try:
-        return np.linalg.cholesky(f)
-    except np.linalg.LinAlgError:  # means of the corners of limbs need not be positive
-        values, vectors = np.linalg.eigh(f)
-        floor = 1e-6 * np.abs(values).max(axis=1, keepdims=True)
-        return np.asarray(vectors * np.sqrt(np.maximum(values, floor))[:, None])
 
 
 def _left_out(factors: np.ndarray, bends: np.ndarray) -> np.ndarray:

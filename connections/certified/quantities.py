@@ -16,6 +16,8 @@ from connections.certified.local import LocalBends
 from connections.certified.norms import Euclidean, Inverse, Norm, Radius, Ratio, Spectral, Symmetric, Torque
 from connections.certified.postures import Postures
 
+_CURVED = 4  # coordinates at most, of boxes that have parabolas: of m they have 3^m control values
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Quantities:
@@ -40,7 +42,10 @@ class Quantities:
     def inverse(self, block: np.ndarray | None = None) -> Quantity:
         """1 / lambda_min(H), or the largest eigenvalue of a diagonal block of H^-1."""
         quantity = self._of_mass_matrix(Inverse(block))
-        return dataclasses.replace(quantity, shift=2.0 * quantity.error, error=0.0)
+        count = int(np.count_nonzero(quantity.depends))
+        curved = count <= _CURVED
+        error = quantity.error * (3.0**count if curved else 1.0)
+        return dataclasses.replace(quantity, shift=2.0 * error, error=0.0, curved=curved)
 
     def condition(self) -> Quantity:
         """lambda_max(H) / lambda_min(H)."""

@@ -137,6 +137,36 @@ def test_no_corner_has_an_eigenvalue_above_the_end(both, rng):
     assert 0.0 <= nothing[0] < 1e-280
 
 
+@pytest.mark.parametrize("block", [None, np.array([1, 3])])
+def test_no_corner_and_no_error_has_an_inverse_above_the_end(block, rng):
+    """Random corners of scales far apart, errors of random signs; without errors ends are sharp."""
+    norm = Inverse(block)
+    for count, n in ((1, 4), (3, 4), (8, 6)):
+        scales = np.exp(rng.uniform(-4.0, 4.0, (60, 1, n, 1)))
+        roots = scales * (rng.normal(size=(60, 1, n, 2 * n)) + 0.1 * rng.normal(size=(60, count, n, 2 * n)))
+        f = roots @ np.swapaxes(roots, -1, -2)
+        none, _ = norm.above(f, np.zeros((60, 1)), np.zeros((1, 1, n, n)), -np.inf)
+        exact = norm.attained(f.reshape(-1, n, n)).reshape(60, count).max(axis=1)
+        assert (none >= exact * (1.0 - 1e-12)).all() and (none <= exact * (1.0 + 1e-5)).all()
+        least = np.sqrt(np.einsum("bcii,bcjj->bcij", f, f)).min(axis=1)
+        bends = 0.005 * rng.random((60, 2, n, n)) * least[:, None]
+        bends += np.swapaxes(bends.copy(), -1, -2)
+        factors = rng.random((60, 2))
+        ends, shares = norm.above(f, factors, bends, -np.inf)
+        rest = np.einsum("bm,bmij->bij", factors, bends)
+        assert np.isfinite(ends).mean() > 0.3 and shares.shape == (60, 2) and (shares >= 0.0).all()
+        for _ in range(60):
+            signs = np.sign(rng.normal(size=(60, count, n, n)))
+            signs = np.triu(signs) + np.swapaxes(np.triu(signs, 1), -1, -2)
+            moved = f + signs * rest[:, None]
+            positive = (np.linalg.eigvalsh(moved)[..., 0] > 0.0).all(axis=1)
+            assert positive[np.isfinite(ends)].all()
+            found = norm.attained(moved[positive].reshape(-1, n, n)).reshape(-1, count).max(axis=1)
+            assert (found <= ends[positive] * (1.0 + 1e-9)).all()
+        enough, _ = norm.above(f, factors, bends, 2.0 * np.max(ends[np.isfinite(ends)]))
+        assert (enough >= ends * (1.0 - 1e-9)).all()  # not sharp, and above
+
+
 def test_limbs_one_by_one_bound_all_postures_from_any_of_them(rng):
     """From the best posture with little loss; from the worst one, too, they are above all samples."""
     made = mb.Mechanism()
