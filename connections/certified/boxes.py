@@ -14,8 +14,9 @@ of w_i^2 / 8 B_i, and this coordinate has no corners. Halving a box makes the ga
 Where the second derivative in the direction that counts is far below B, as for the smallest eigenvalue of
 H, parabolas are better: with a third value in the middle, what is left out along an angle is at most
 w_i^3 / 124 times the third derivative, which is at most 2 B_i, as f is of degree 2 at most (Bernstein); along
-a slide it is nothing. A parabola through f_a, f_m, f_b is a convex combination of f_a, 2 f_m - (f_a + f_b) / 2 and f_b.
-Parabolas along one coordinate make what those along others leave out at most 5 / 4 times as large.
+a slide it is nothing. A parabola through f_a, f_m, f_b is a convex combination of f_a,
+2 f_m - (f_a + f_b) / 2 and f_b. Parabolas along one coordinate make what those along others leave out at most
+5 / 4 times as large.
 
 Limbs that meet at a trunk only add, f = f_0 + sum_l D_l(q_l). With L limbs and the middle m of the box, f is
 the mean of f(m) + L (D_l(q_l) - D_l(m)), so that the mean of their ends is one of f: to first order in w,
