@@ -40,6 +40,9 @@ hypothesis.settings.register_profile("connections", deadline=None, derandomize=T
 hypothesis.settings.load_profile("connections")
 
 
+SLOW = Path(__file__).parent / "further.txt"
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--all", action="store_true", help="run the cases that are marked `further`, too")
     parser.addoption(
@@ -48,11 +51,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Without `--all`, leave the further cases out, or those of half of the tests."""
+    """Without `--all`, leave the further cases out, or those of half of the tests.
+
+    Further ones are marked, or `further.txt` has them, because they take long (`support/slow_tests.py`).
+    """
     everything, half = config.getoption("--all"), config.getoption("--half")
+    slow = set(SLOW.read_text(encoding="utf-8").split("\n"))
 
     def runs(item: pytest.Item) -> bool:
-        if everything or not item.get_closest_marker("further"):
+        further = item.get_closest_marker("further") or item.nodeid.removeprefix("tests/") in slow
+        if everything or not further:
             return True
         text = f"{half} {item.nodeid.partition('[')[0]}"
         return half is not None and hashlib.sha256(text.encode()).digest()[0] % 2 == 0
