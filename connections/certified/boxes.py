@@ -186,7 +186,7 @@ class _BoxSearch:
 
     def interval(self, unit: str, reached: str) -> Interval:
         """The ends that are known."""
-        posture = None if self.best is None else self.postures.configurations(self.best[None])[0]
+        posture = None if self.best is None else self.postures.within_limits(self.best)
         error, shift, top = self.quantity.error, self.quantity.shift, self.top
         lower, upper = max(self.lower, 0.0), np.inf
         lower = max(lower / (1.0 + shift * lower) - error, 0.0)

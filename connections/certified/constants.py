@@ -137,7 +137,7 @@ def constants(
     robot : a tree without loops or couplings; a ball joint or a free one may only be the first. Fixed joints,
         armature and bodies without mass are included as H includes them.
     limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each; the model's own where none is
-        given. An angle whose limits are not both finite makes whole turns.
+        given. An angle whose limits are a turn or more apart makes whole turns.
     families : whose C has its k_C bounded, as of `coriolis_bound`; that of an unknown one is an error.
     frame : whose reach is bounded; the last of `frame_names` if None.
     speed, acceleration : of |v| and |vdot|, SI: the largest force of each joint, |(H vdot + C v + g)_i|, is
@@ -265,7 +265,7 @@ def _searches(
     searches["lipschitz"] = of(quantities.slope(), inertia, "lipschitz")
     if not quantities.largest().depends.any():  # H is constant
         still = quantities.postures.held(np.zeros(len(quantities.postures.lower), dtype=bool))
-        at = still.configurations(still.lower[None])[0]
+        at = still.within_limits(still.lower)
         searches["lipschitz"] = lambda rtol, seconds: Interval(0.0, 0.0, inertia, at)
     if moving is not None and robot.kinematics.quaternions:
         reasons["torque"] = "the frame's velocities are no rates of coordinates"

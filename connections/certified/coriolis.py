@@ -270,10 +270,10 @@ class Symbols:
 
     def interval(self, best: Peaks, top: float, boxes: int, reached: str) -> Interval:
         """The interval of k_C, with the round-off of the samples."""
-        q = self.postures.configurations(best.points[:1])
+        q = self.postures.within_limits(best.points[0])
         error = self.error
         upper = max(top, best.value) * (1.0 + 1e-12) + error
-        return Interval(max(0.0, best.value - error), upper, "", q[0], boxes, reached)
+        return Interval(max(0.0, best.value - error), upper, "", q, boxes, reached)
 
     def climbed(self, tried: int = _TRIED, kept: int = _KEPT, seed: int = 1) -> Peaks:
         """Values that ascent from random postures attains: in turns z, v, y and each coordinate."""

@@ -27,6 +27,7 @@ class Postures:
     components : (m,) which components of v are their rates.
     slides : (m,) whether a coordinate is a length, m, not an angle, rad.
     lower, upper : (m,) the ends. Slides without limits have infinite ones; a whole turn is -TURN to TURN.
+    limits : (m,) and (m,) the lower and upper limits that were given, which a whole turn may lie outside.
     """
 
     robot: Model
@@ -35,6 +36,7 @@ class Postures:
     slides: np.ndarray
     lower: np.ndarray
     upper: np.ndarray
+    limits: tuple[np.ndarray, np.ndarray]
 
     @classmethod
     def of(cls, robot: Model, limits: Any = None) -> Postures:
@@ -44,7 +46,7 @@ class Postures:
         ----------
         robot : a tree without loops or couplings; only its first joint may be a ball joint or free.
         limits : {joint: (lower, upper)}, rad and m, or (lower, upper), (nq,) each. Joints that are not named
-            have the model's own limits; an angle whose limits are not both finite makes whole turns.
+            have the model's own limits; an angle makes whole turns if these are a turn or more apart.
 
         Raises
         ------
@@ -59,13 +61,13 @@ class Postures:
         slides = np.array([not e.joint.is_angle for e in single], dtype=bool)
         lower, upper = lower[places], upper[places]
         for element, low, high in zip(single, lower, upper, strict=True):
-            if low > high:
-                ends = f"lower is above upper ({low:g} > {high:g})"
+            if low > high or low == np.inf or high == -np.inf:
+                ends = f"lower is above upper ({low:g} > {high:g})" if low > high else f"both are {low:g}"
                 raise ModelError(f"limits: joint {shown(repr(element.name))}: {ends}")
         whole = ~slides & ~(np.isfinite(lower) & np.isfinite(upper) & (upper - lower < 2.0 * np.pi))
-        lower, upper = np.where(whole, -TURN, lower), np.where(whole, TURN, upper)
+        box = np.where(whole, -TURN, lower), np.where(whole, TURN, upper)
         components = np.array([e.v.start for e in single], dtype=np.intp)
-        return cls(robot, places, components, slides, lower, upper)
+        return cls(robot, places, components, slides, *box, (lower, upper))
 
     @property
     def kinematics(self) -> Kinematics:
@@ -91,6 +93,13 @@ class Postures:
         q = np.repeat(self.robot.neutral()[None], len(points), axis=0)
         q[:, self.places] = points
         return q
+
+    def within_limits(self, point: np.ndarray) -> np.ndarray:
+        """q (nq,) of a point (m,) of the box, its angles moved by whole turns into the limits given."""
+        low, high = self.limits
+        up, down = (np.ceil(np.maximum(far, 0.0) / (2.0 * np.pi)) for far in (low - point, point - high))
+        moved = np.clip(point + 2.0 * np.pi * (up - down), low, high)  # round-off only
+        return np.asarray(self.configurations(moved[None])[0])
 
 
 def _require_tree(robot: Model) -> None:

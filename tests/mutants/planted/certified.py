@@ -206,6 +206,14 @@ MUTANTS = (
         "a slide with one limit is at zero, which may be outside",
     ),
     Mutant(
+        "certified-turns",
+        "certified/postures.py",
+        "2.0 * np.pi * (up - down)",
+        "2.0 * np.pi * (up - down > 0.0)",
+        ("certified/test_postures.py::test_a_whole_turn_is_reported_within_the_limits_that_were_given",),
+        "an angle is moved into limits by one turn at most",
+    ),
+    Mutant(
         "certified-interrupted-inverse",
         "certified/constants.py",
         """                vars(error)["interval"] = inverted(known)
