@@ -13,6 +13,7 @@ import select
 import sys
 import warnings
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from importlib import metadata
 from typing import Any
 
@@ -33,7 +34,7 @@ from connections.cli import (
     verify,
     warm_up,
 )
-from connections.cli.options import Parser, in_columns
+from connections.cli.options import STDOUT, Parser, in_columns
 
 _PIPE_CLOSED = 141  # as if by the signal SIGPIPE
 COMMANDS = (
@@ -127,7 +128,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     _compile_quickly()
     try:
-        with warnings.catch_warnings(), kept_from_the_current_folder():
+        with warnings.catch_warnings(), kept_from_the_current_folder(), _printed(options):
             warnings.showwarning = _print_warning
             status: int = options.run(options)
             return status
@@ -136,6 +137,12 @@ def _run(arguments: Sequence[str] | None) -> int:
             raise
         print(_text(error), file=sys.stderr)
         return 2
+
+
+def _printed(options: argparse.Namespace) -> AbstractContextManager[Any]:
+    """Standard error for all that a command prints, if it writes its result to standard output."""
+    written = [vars(options).get(name) for name in ("json", "markdown")]
+    return redirect_stdout(sys.stderr) if STDOUT in written else nullcontext()
 
 
 def _reader_has_ended() -> bool:

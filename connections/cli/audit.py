@@ -77,9 +77,11 @@ def add(commands: Any) -> None:
     audit.add_argument("--floating-base", action="store_true", help="free the root link")
     audit.add_argument("--samples", type=arguments.count, default=2, metavar="N", help="points (default 2)")
     audit.add_argument("--seed", type=arguments.seed, default=0, help="of the points (default 0)")
-    audit.add_argument("--json", type=arguments.file, metavar="FILE", help="write everything to FILE")
     audit.add_argument(
-        "--markdown", type=arguments.file, metavar="FILE", help="write the table of --corpus to FILE"
+        "--json", type=arguments.result, metavar="FILE", help="write everything to FILE; - is standard output"
+    )
+    audit.add_argument(
+        "--markdown", type=arguments.result, metavar="FILE", help="write the table of --corpus to FILE"
     )
     audit.set_defaults(run=run)
 

@@ -52,7 +52,9 @@ def add(commands: Any) -> None:
         default=1e-6,
         help="relative to standard deviations (default 1e-6)",
     )
-    audit.add_argument("--json", type=arguments.file, metavar="FILE", help="write everything to FILE")
+    audit.add_argument(
+        "--json", type=arguments.result, metavar="FILE", help="write everything to FILE; - is standard output"
+    )
     audit.set_defaults(run=run)
 
 

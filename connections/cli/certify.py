@@ -47,7 +47,9 @@ def add(commands: Any) -> None:
     certify.add_argument(
         "--acceleration", type=_SIZE, metavar="A", help="|vdot|, for which torques are bounded"
     )
-    certify.add_argument("--json", type=arguments.file, metavar="FILE", help="write everything to FILE")
+    certify.add_argument(
+        "--json", type=arguments.result, metavar="FILE", help="write everything to FILE; - is standard output"
+    )
     certify.set_defaults(run=run)
 
 

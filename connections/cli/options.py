@@ -14,6 +14,7 @@ from connections._written import OutputPath
 from connections.checks import SubjectError, require_writable
 
 SAMPLES, SEED = 2, 0  # defaults of reports
+STDOUT = Path("/dev/fd/1")  # where a result goes that is written to -
 COLUMNS = 80  # of printed text, unless the terminal has more
 
 
@@ -77,6 +78,11 @@ seed = checked(int, lambda n: n >= 0, "a non-negative integer")
 tolerance = checked(float, lambda x: 0.0 < x < 1.0, "a number between 0 and 1")
 folder = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a folder")
 file = checked(lambda text: Path(text) if text else None, lambda path: True, "the name of a file")
+result = checked(  # a file, or - for standard output
+    lambda text: STDOUT if text == "-" else Path(text) if text else None,
+    lambda path: True,
+    "the name of a file",
+)
 file_name = checked(str, lambda text: text != "", "the name of a file")  # as text, which may go on with :NAME
 number = checked(float, lambda x: abs(x) < float("inf"), "a finite number")
 

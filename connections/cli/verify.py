@@ -77,9 +77,9 @@ def add(commands: Any) -> None:
     )
     verify.add_argument(
         "--json",
-        type=arguments.file,
+        type=arguments.result,
         metavar="FILE",
-        help="write all rows, controls and rates included, to FILE",
+        help="write all rows, controls and rates included, to FILE; - is standard output",
     )
     arguments.add_report_options(verify)
     verify.set_defaults(run=run)

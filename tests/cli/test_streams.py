@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import signal
@@ -11,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from connections import cli
+from connections import certified, cli
 from connections.plots import paper
 
 PROGRAM = """
@@ -144,6 +145,39 @@ def test_a_folder_that_cannot_be_written_is_reported_before_any_work(
     with pytest.raises(AssertionError, match="before it knows"):  # the control: a folder that can be made
         cli.main([*words, str(tmp_path / "new" / "folder")])
     assert sorted(path.name for path in tmp_path.iterdir()) == ["file"]
+
+
+@pytest.mark.parametrize("file", ["-", "./-"])
+def test_a_result_on_standard_output_is_alone_there(
+    file: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture
+) -> None:
+    """What is printed comes to standard error; the control is a file of that name."""
+    monkeypatch.chdir(tmp_path)
+    found = certified.Constants({"reach": certified.Interval(1.0, 1.1, "m")})
+    monkeypatch.setattr(certified, "constants", lambda *_, **__: found)
+    assert cli.main(["certify", "arm", "--json", file]) == 0
+    output = capfd.readouterr()
+    text, table = (output.out, output.err) if file == "-" else (Path(file).read_text(), output.out)
+    assert json.loads(text)["constants"]["reach"]["upper"] == 1.1
+    assert "reach" in table and "lower" in table
+    assert os.listdir() == ([] if file == "-" else ["-"])
+
+
+@pytest.mark.parametrize("words", [["verify"], ["audit"], ["audit-filter", "x.py"], ["audit", "--corpus"]])
+def test_other_commands_have_it_too(words: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    places = []
+
+    def run(options: argparse.Namespace) -> int:
+        places.append((sys.stdout, options.json))
+        return 0
+
+    monkeypatch.setattr(sys.modules[f"connections.cli.{words[0].replace('-', '_')}"], "run", run)
+    out, err = sys.stdout, sys.stderr
+    for file in ("-", "/dev/stdout"):
+        assert cli.main([*words, "--json", file]) == 0
+    assert places == [(err, Path("/dev/fd/1")), (out, Path("/dev/stdout"))]
+    if words[-1] == "--corpus":
+        assert cli.main(["audit", "--markdown", "-"]) == 0 and places[-1][0] is err
 
 
 def test_a_report_that_cannot_be_written_is_reported_before_any_work(
