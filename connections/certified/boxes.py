@@ -62,6 +62,7 @@ class Quantity:
     local : lower and upper ends (B, m) of boxes -> bends (B, m, ...) within them, none above `bends`.
     limbs : indices of coordinates, if f is a sum of functions of these alone: corners of limbs are enough.
     curved : whether parabolas stand in place of lines between corners.
+    turned : q (nq,) -> q with the base that floats, or is on a ball joint, as it is where |f| is attained.
     """
 
     function: Callable[[np.ndarray], np.ndarray]
@@ -73,6 +74,7 @@ class Quantity:
     limbs: tuple[tuple[int, ...], ...] = ()
     local: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     curved: bool = False
+    turned: Callable[[np.ndarray], np.ndarray] | None = None
 
 
 def supremum(
@@ -187,6 +189,8 @@ class _BoxSearch:
     def interval(self, unit: str, reached: str) -> Interval:
         """The ends that are known."""
         posture = None if self.best is None else self.postures.within_limits(self.best)
+        if posture is not None and self.quantity.turned is not None:
+            posture = self.quantity.turned(posture)
         error, shift, top = self.quantity.error, self.quantity.shift, self.top
         lower, upper = max(self.lower, 0.0), np.inf
         lower = max(lower / (1.0 + shift * lower) - error, 0.0)

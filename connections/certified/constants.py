@@ -254,7 +254,7 @@ def _searches(
         "lambda_max": of(quantities.largest(), inertia, "lambda_max"),
         "lambda_min": _of_smallest(quantities, inertia),
         "condition": of(quantities.condition(), "1", "condition"),
-        "gravity": of(quantities.gravity(), force, "gravity"),
+        "gravity": lambda *given: of(quantities.gravity(), force, "gravity")(*given),  # or there is none
         "reach": lambda rtol, seconds: _farther(reach, beyond, rtol, seconds),
     }
     reasons = {}

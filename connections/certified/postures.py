@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from scipy.spatial.transform import Rotation
 
 from connections._shown import shown
 from connections.checks import ModelError, as_array, require_type
@@ -100,6 +101,30 @@ class Postures:
         up, down = (np.ceil(np.maximum(far, 0.0) / (2.0 * np.pi)) for far in (low - point, point - high))
         moved = np.clip(point + 2.0 * np.pi * (up - down), low, high)  # round-off only
         return np.asarray(self.configurations(moved[None])[0])
+
+    def turned(self, q: np.ndarray, root: int, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+        """q (nq,) with the ball or free joint of a root turned, by a rotation that carries one into other.
+
+        Parameters
+        ----------
+        q : neutral in this joint.
+        root : the body that it moves.
+        one, other : (3,) directions in the world, of any length; q stays as it is where one has none.
+        """
+        one, other = (self.kinematics.placements[root][:3, :3].T @ way for way in (one, other))
+        sizes = np.linalg.norm(one), np.linalg.norm(other)
+        if not min(sizes) > 0.0:
+            return q
+        one, other = one / sizes[0], other / sizes[1]
+        turn = Rotation.identity()
+        if one @ other < 0.0:  # half a turn first, about a normal of one: the rest is less than a right angle
+            normal = np.cross(one, np.eye(3)[np.argmin(np.abs(one))])
+            one, turn = -one, Rotation.from_quat([*normal, 0.0])
+        turn = Rotation.from_quat([*np.cross(one, other), 1.0 + one @ other]) * turn
+        first, q = self.kinematics.chains[root][0], q.copy()
+        at = first.q.start + first.joint.quaternion
+        q[at : at + 4] = turn.as_quat()
+        return q
 
 
 def _require_tree(robot: Model) -> None:

@@ -15,6 +15,7 @@ from connections.certified.lengths import Lengths, levers_of
 from connections.certified.local import LocalBends
 from connections.certified.norms import Euclidean, Inverse, Norm, Radius, Ratio, Spectral, Symmetric, Torque
 from connections.certified.postures import Postures
+from connections.checks import ModelError
 
 _CURVED = 4  # coordinates at most, of boxes that have parabolas: of m they have 3^m control values
 
@@ -71,7 +72,12 @@ class Quantities:
         return LocalBends(self.postures, self.lengths)
 
     def gravity(self) -> Quantity:
-        """|g|; of a base that floats or is on a ball joint, for every direction of gravity in it."""
+        """|g|; of a base that floats or is on a ball joint, for every direction of gravity in it.
+
+        Raises
+        ------
+        ModelError : several bodies on first joints, one of which is a ball or free joint.
+        """
         robot, size = self.postures.robot, self._size_of_gravity
         components = self.postures.components
         bends = size * self.lengths.bends_of_gravity(components)
@@ -80,13 +86,21 @@ class Quantities:
         if not robot.kinematics.quaternions:
             quantity = Quantity(lambda q: mb.gravity(robot, q), bends, Euclidean(), depends, error)
             return self._summed(dataclasses.replace(quantity, local=self._within(outer)))
+        roots = [body for body, up in enumerate(robot.kinematics.tree.parents) if up < 0]
+        if len(roots) > 1:
+            raise ModelError("gravity has another direction in each of several bodies on first joints")
         along = [dataclasses.replace(robot, gravity=tuple(size * axis)) for axis in np.eye(3)]
 
         def directions(q: np.ndarray) -> np.ndarray:
             return np.stack([mb.gravity(one, q) for one in along], axis=1)
 
+        def turned(q: np.ndarray) -> np.ndarray:
+            worst = np.linalg.svd(directions(q[None])[0])[0][:, 0]  # the direction that is attained
+            return self.postures.turned(q, roots[0], worst, np.array(robot.gravity))
+
         bends = np.repeat(bends[:, None], 3, axis=1)
-        return self._summed(Quantity(directions, bends, Spectral(), depends, 2.0 * error))
+        quantity = Quantity(directions, bends, Spectral(), depends, 2.0 * error, turned=turned)
+        return self._summed(quantity)
 
     def gravity_slope(self) -> Quantity:
         """|dg/dq|, of robots with v = qdot."""
@@ -153,17 +167,20 @@ class Quantities:
         """The distance of a frame's origin from that of the world, or of its base's ball or free joint."""
         robot, components = self.postures.robot, self.postures.components
         body, placement = robot.kinematics.tree.placements[frame]
-        centre, _ = self.centre_of(frame)
+        centre, beyond = self.centre_of(frame)
         levers, far = levers_of(self.postures, body, placement[:3, 3])
         carried = levers[components] > 0.0
         bends = np.where(self.lengths.turns[components], levers[components], 0.0)[:, None]
-        return Quantity(
-            lambda q: mb.frame_pose(robot, q, frame)[:, :3, 3] - centre,
-            bends,
-            Radius(),
-            carried & (bends.any(axis=1) | ~self.lengths.turns[components]),
-            rounding.of_point(far + float(np.abs(self.postures.kinematics.placements[:, :3, 3]).sum())),
-        )
+
+        def point(q: np.ndarray) -> np.ndarray:
+            return np.asarray(mb.frame_pose(robot, q, frame)[:, :3, 3] - centre)
+
+        def turned(q: np.ndarray) -> np.ndarray:
+            return self.postures.turned(q, self._root_of(frame), point(q[None])[0], centre)
+
+        depends = carried & (bends.any(axis=1) | ~self.lengths.turns[components])
+        error = rounding.of_point(far + float(np.abs(self.postures.kinematics.placements[:, :3, 3]).sum()))
+        return Quantity(point, bends, Radius(), depends, error, turned=turned if beyond else None)
 
     def centre_of(self, frame: str) -> tuple[np.ndarray, float]:
         """The point (3,) from which `reach` measures, in the world, and what that leaves out.
@@ -171,18 +188,21 @@ class Quantities:
         Turned by a ball joint at p, a point with |x - p| = r comes as far as |p| + r from the world's origin.
         Of a base that floats it is the base's own origin, and nothing is left out.
         """
-        kinematics = self.postures.kinematics
-        root = int(kinematics.tree.placements[frame][0])
-        if root < 0:
-            return np.zeros(3), 0.0
-        while (parent := int(kinematics.tree.parents[root])) >= 0:
-            root = parent
-        first = kinematics.chains[root][0].joint if kinematics.chains[root] else None
+        kinematics, root = self.postures.kinematics, self._root_of(frame)
+        first = kinematics.chains[root][0].joint if root >= 0 and kinematics.chains[root] else None
         if first is None or first.quaternion is None:
             return np.zeros(3), 0.0
         p = np.array(kinematics.placements[root][:3, 3])
         floats = bool(first.motion[3:].any())
         return p, 0.0 if floats else float(np.linalg.norm(p)) * (1.0 + 1e-15)
+
+    def _root_of(self, frame: str) -> int:
+        """The body on a first joint that carries a frame; -1 on the ground."""
+        tree = self.postures.kinematics.tree
+        root = int(tree.placements[frame][0])
+        while root >= 0 and (parent := int(tree.parents[root])) >= 0:
+            root = parent
+        return root
 
     def _summed(self, quantity: Quantity) -> Quantity:
         """The quantity, a sum over bodies, with its limbs; each has L times the round-off."""

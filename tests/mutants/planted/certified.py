@@ -214,6 +214,22 @@ MUTANTS = (
         "an angle is moved into limits by one turn at most",
     ),
     Mutant(
+        "certified-turned-base",
+        "certified/postures.py",
+        "[:3, :3].T @ way",
+        "[:3, :3] @ way",
+        ("certified/test_postures.py::test_the_largest_gravity_is_attained_where_the_base_is_turned",),
+        "the base is turned as if its joint were placed by the inverse rotation",
+    ),
+    Mutant(
+        "certified-direction-of-gravity",
+        "certified/quantities.py",
+        "roots[0], worst, np.array(robot.gravity))",
+        "roots[0], np.array(robot.gravity), worst)",
+        ("certified/test_postures.py::test_the_largest_gravity_is_attained_where_the_base_is_turned",),
+        "the base is turned the other way round",
+    ),
+    Mutant(
         "certified-interrupted-inverse",
         "certified/constants.py",
         """                vars(error)["interval"] = inverted(known)
