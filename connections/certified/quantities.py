@@ -61,9 +61,8 @@ class Quantities:
     def _of_mass_matrix(self, norm: Norm) -> Quantity:
         robot = self.postures.robot
         bends = self.lengths.bends_of_mass_matrix(self.postures.components)
-        error = rounding.of_mass_matrix(self.lengths, robot.kinematics.tree.armature)
         depends = np.asarray(bends.any(axis=(1, 2)))
-        quantity = Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, error)
+        quantity = Quantity(lambda q: mb.mass_matrix(robot, q), bends, norm, depends, self._rounding)
         return self._summed(dataclasses.replace(quantity, local=lambda low, high: self.local(low, high)[0]))
 
     @functools.cached_property
@@ -138,7 +137,7 @@ class Quantities:
 
         bends = self.lengths.bends_of_slope(components)
         depends = self.largest().depends
-        error = 8.0 * n * self.largest().error
+        error = 8.0 * n * self._rounding
         bends = bends.reshape(len(bends), len(bends), n * n)
         return self._summed(Quantity(slope, bends, Spectral(), depends, error))
 
@@ -159,7 +158,8 @@ class Quantities:
         weight = self._size_of_gravity * self.lengths.bends_of_gravity(components)[:, component, None]
         row = self.lengths.bends_of_mass_matrix(components)[:, component]
         bends = np.concatenate([weight, row, product.reshape(len(components), n * n)], axis=1)
-        error = self.gravity().error + self.largest().error * (acceleration + 8.0 * n * speed**2)
+        error = rounding.of_gravity(self.lengths, self._size_of_gravity)
+        error += self._rounding * (acceleration + 8.0 * n * speed**2)
         depends = self.largest().depends | self.gravity().depends
         return self._summed(Quantity(parts, bends, Torque(n, speed, acceleration), depends, error))
 
@@ -209,6 +209,11 @@ class Quantities:
         limbs = self.lengths.limbs(self.postures.components, quantity.depends)
         error = quantity.error * (2.0 * len(limbs) if len(limbs) > 1 else 1.0)
         return dataclasses.replace(quantity, limbs=limbs, error=error)
+
+    @property
+    def _rounding(self) -> float:
+        """The round-off of an eigenvalue of H."""
+        return rounding.of_mass_matrix(self.lengths, self.postures.kinematics.tree.armature)
 
     @property
     def _size_of_gravity(self) -> float:

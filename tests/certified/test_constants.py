@@ -7,6 +7,7 @@ import mpmath
 import numpy as np
 import pytest
 from cases import further
+from exact_trees import exact
 from mechanisms import armed, assemble
 from scipy.optimize import minimize
 
@@ -288,52 +289,6 @@ def test_an_interval_that_is_shrunk_or_bends_too_little_is_violated():
     assert second > 0.5 * largest.bends[1, 0, 0]  # at most the factor 2 is lost for one elbow
 
 
-def exact_mass_matrix(robot, q):
-    """H (n, n) of a tree of hinges and slides in sixty digits: sums over bodies of Jacobians."""
-    tree = robot.kinematics.tree
-    mpmath.mp.dps = 60
-    poses, columns = {}, {}
-    total = mpmath.zeros(robot.nv)
-    for body in range(len(tree.parents)):
-        parent = int(tree.parents[body])
-        pose = poses.get(parent, mpmath.eye(4)) * mpmath.matrix(robot.kinematics.placements[body].tolist())
-        own = dict(columns.get(parent, {}))
-        for element in robot.kinematics.chains[body]:
-            axis = [mpmath.mpf(float(x)) for x in element.joint.motion[:, 0]]
-            turns = any(axis[:3])
-            z = mpmath.matrix(axis[:3] if turns else axis[3:])
-            angle = mpmath.mpf(float(q[element.q.start]))
-            world = pose[:3, :3] * z
-            own[element.v.start] = (turns, world, pose[:3, 3])
-            move = mpmath.eye(4)
-            if turns:
-                K = mpmath.matrix([[0, -z[2], z[1]], [z[2], 0, -z[0]], [-z[1], z[0], 0]])
-                R = mpmath.eye(3) + mpmath.sin(angle) * K + (1 - mpmath.cos(angle)) * K * K
-                for i, j in itertools.product(range(3), repeat=2):
-                    move[i, j] = R[i, j]
-            else:
-                for i in range(3):
-                    move[i, 3] = angle * z[i]
-            pose = pose * move
-        poses[body], columns[body] = pose, own
-        inertia = mpmath.matrix(tree.inertias[body].tolist())
-        R, p = pose[:3, :3], pose[:3, 3]
-        twists = {}
-        for component, (turns, z, origin) in own.items():
-            w = z if turns else mpmath.zeros(3, 1)
-            r = p - origin
-            u = mpmath.matrix(
-                [z[1] * r[2] - z[2] * r[1], z[2] * r[0] - z[0] * r[2], z[0] * r[1] - z[1] * r[0]]
-            )
-            top, bottom = R.T * w, R.T * (u if turns else z)
-            twists[component] = mpmath.matrix([*top, *bottom])
-        for row, column in itertools.product(twists, repeat=2):
-            total[row, column] += (twists[row].T * inertia * twists[column])[0]
-    for k in range(robot.nv):
-        total[k, k] += mpmath.mpf(float(tree.armature[k]))
-    return total
-
-
 @pytest.mark.parametrize("number", [0, *(further(number) for number in range(1, 10))])
 def test_round_off_is_within_its_bound(number):
     """Eigenvalues of H as they are computed, and in sixty digits."""
@@ -343,15 +298,15 @@ def test_round_off_is_within_its_bound(number):
     limits = {name: (-0.5, 0.5) for name in robot.joint_names}
     largest = parts.Quantities(Postures.of(robot, limits)).largest()
     for q in rng.uniform(-0.5, 0.5, (3, robot.nq)):
-        H = exact_mass_matrix(robot, q)
-        exact = max(mpmath.eigsy(H, eigvals_only=True))
+        H, _, _ = exact(robot, q)
+        true = max(mpmath.eigsy(H, eigvals_only=True))
         computed = largest.norm.attained(largest.function(q[None]))[0]
         power, _ = largest.norm.above(
             largest.function(q[None])[None], np.zeros((1, 5)), largest.bends[None], -np.inf
         )
-        error = max(abs(float(mpmath.mpf(computed) - exact)), float(exact - mpmath.mpf(power[0])))
+        error = max(abs(float(mpmath.mpf(computed) - true)), float(true - mpmath.mpf(power[0])))
         assert error <= largest.error
-        assert largest.error < 1e-9 * float(exact)
+        assert largest.error < 1e-9 * float(true)
 
 
 def test_infinite_where_a_slide_has_no_limits():

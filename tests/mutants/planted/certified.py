@@ -182,6 +182,22 @@ MUTANTS = (
         "no round-off is added",
     ),
     Mutant(
+        "certified-rounding-of-gravity",
+        "certified/rounding.py",
+        "moment = size * float(lengths",
+        "moment = 0.0 * float(lengths",
+        ("certified/test_round_off.py::test_round_off_is_below_its_bound_and_the_bound_says_something",),
+        "no round-off is added to |g| and |dg/dq|",
+    ),
+    Mutant(
+        "certified-rounding-of-a-slope",
+        "certified/quantities.py",
+        "error = 8.0 * n * self._rounding",
+        "error = 0.0 * self._rounding",
+        ("certified/test_round_off.py::test_round_off_is_below_its_bound_and_the_bound_says_something",),
+        "no round-off is added to |dH/dq|",
+    ),
+    Mutant(
         "certified-boxes-lost",
         "certified/boxes.py",
         "                if lows:\n                    break  # those that were taken first\n",
