@@ -104,7 +104,7 @@ def supremum(
     KeyboardInterrupt : Ctrl-C; its attribute ``interval`` has what is known.
     """
     start = time.monotonic()
-    search = _BoxSearch(quantity, postures.held(quantity.depends), rtol)
+    search = _BoxSearch(quantity, postures.held(quantity.depends), rtol, start + seconds)
     search.lower = known
     if not np.isfinite(search.postures.upper).all() or not np.isfinite(search.postures.lower).all():
         return search.without_end(unit)
@@ -134,8 +134,8 @@ class _BoxSearch:
     Boxes are in a heap: (-bound, number, lower ends, upper ends, shares of the coordinates).
     """
 
-    def __init__(self, quantity: Quantity, postures: Postures, rtol: float) -> None:
-        self.quantity, self.postures, self.rtol = quantity, postures, rtol
+    def __init__(self, quantity: Quantity, postures: Postures, rtol: float, deadline: float = np.inf) -> None:
+        self.quantity, self.postures, self.rtol, self.deadline = quantity, postures, rtol, deadline
         self.lower, self.upper, self.boxes = -np.inf, np.inf, 0
         self.sizes = np.minimum(quantity.norm.sizes(quantity.bends), 1e300)  # no NaN where a box has no width
         self.parts = np.inf
@@ -218,7 +218,7 @@ class _BoxSearch:
         top, best = self.keep(start[None], self.values(start[None]))
         rows, step = np.arange(len(moving)), 0.25
         for _ in range(_ROUNDS if len(moving) else 0):
-            if step < 1e-9:
+            if step < 1e-9 or time.monotonic() > self.deadline:
                 break
             points = np.repeat(best[None], 2 * len(moving), axis=0)
             points[rows, moving] -= step * (high - low)[moving]
@@ -260,8 +260,8 @@ class _BoxSearch:
                 limbs=(limb,),
                 local=None if self.quantity.local is None else within,
             )
-            search = _BoxSearch(quantity, replace(self.postures, lower=low, upper=high), self.rtol / 2.0)
             end = time.monotonic() + (deadline - time.monotonic()) / (count - number)
+            search = _BoxSearch(quantity, replace(self.postures, lower=low, upper=high), self.rtol / 2.0, end)
             search.begin()
             while search.gap > self.rtol / 2.0 and search.top > self.lower / (1.0 - self.rtol):
                 if time.monotonic() > end or not search.cut():

@@ -9,6 +9,10 @@ convex combination of control values K (`trigonometric.py`), and with a gauge N 
 Each K may have a gauge of its own; one that was found for the worst K serves most of the others, and of the
 next boxes. An axis along which control values differ by less than a tenth of the gap that is asked for is
 replaced by its middle or by its two ends, and the distance is added: what matters little costs nothing.
+Before the first cut, with means <.> of samples along some axes, Lambda = 2 above Lebesgue's constant,
+
+    |Gamma - <Gamma>_i| <= Lambda^m max over samples,    of m axes that are left, i the one that varies least.
+
 Boxes are halved best first. The lower end is taken at a posture that ascent from many found.
 
 Limbs that meet at the first joint only add: Gamma = Gamma_0 + sum_l Delta_l(q_l), and with L limbs
@@ -128,18 +132,19 @@ def coriolis_bound(
 
     Source: derived here.
     """
+    start = time.monotonic()
     postures = Postures.of(robot, limits)
     require_choice("body_factor", body_factor, ("christoffel", "force_cross", "least"))
     require_positive(rtol=rtol, seconds=seconds)
     symbols = Symbols.of(postures, body_factor, contorsion)
-    deadline = time.monotonic() + seconds
-    best = symbols.climbed()
+    deadline = start + seconds
+    best = symbols.climbed(deadline=start + seconds / 3.0)
     limbs = symbols.limbs()
     tops, boxes, reached = [], 0, "gap"
     with Ticks("k_C") as ticks:
         for number, limb in enumerate(limbs):
             # Each limb has its share of the time that is left.
-            end = time.monotonic() + max(0.1, (deadline - time.monotonic()) / (len(limbs) - number))
+            end = time.monotonic() + (deadline - time.monotonic()) / (len(limbs) - number)
             alone = len(limbs) == 1
             search = _SymbolSearch(limb, best.value if alone else 0.0, rtol if alone else 0.8 * rtol)
             try:
@@ -275,8 +280,10 @@ class Symbols:
         upper = max(top, best.value) * (1.0 + 1e-12) + error
         return Interval(max(0.0, best.value - error), upper, "", q, boxes, reached)
 
-    def climbed(self, tried: int = _TRIED, kept: int = _KEPT, seed: int = 1) -> Peaks:
-        """Values that ascent from random postures attains: in turns z, v, y and each coordinate."""
+    def climbed(
+        self, tried: int = _TRIED, kept: int = _KEPT, seed: int = 1, deadline: float = np.inf
+    ) -> Peaks:
+        """Values that ascent from random postures attains by a deadline: in turns z, v, y and coordinates."""
         axes = np.flatnonzero(self.depends)
         low, high = self.postures.lower, self.postures.upper
         rng = np.random.default_rng(seed)
@@ -286,15 +293,19 @@ class Symbols:
         order = np.argsort(-frobenius(tensors))[: 30 * kept]
         sizes, _ = attained(tensors[order], 2, 15)
         order = order[np.argsort(-sizes)[:kept]]
-        return self.climbed_from(points[order], *attained(tensors[order]))
+        return self.climbed_from(points[order], *attained(tensors[order]), deadline)
 
-    def climbed_from(self, points: np.ndarray, sizes: np.ndarray, vectors: Directions) -> Peaks:
+    def climbed_from(
+        self, points: np.ndarray, sizes: np.ndarray, vectors: Directions, deadline: float = np.inf
+    ) -> Peaks:
         """The values that ascent from points (P, m) and unit vectors attains."""
         low, high = self.postures.lower, self.postures.upper
         grid = np.linspace(-0.5, 0.5, 17)
         for turn in range(24):
             before = sizes.max()
             for i in np.flatnonzero(self.depends):
+                if time.monotonic() > deadline:
+                    break
                 at = np.repeat(points[:, None], len(grid), axis=1)
                 moved = at[:, :, i] + grid * (high[i] - low[i]) * 0.6**turn
                 at[:, :, i] = np.clip(moved, low[i], high[i])
@@ -302,7 +313,8 @@ class Symbols:
                 values = np.einsum("pgijk,pi,pj,pk->pg", tensors, *vectors, optimize=True)
                 points = at[np.arange(len(at)), np.abs(values).argmax(axis=1)]
             sizes, vectors = attained(self.at(points), 0, 6, given=vectors[1:])
-            if turn > 12 and sizes.max() <= before * (1.0 + 1e-12):
+            still = turn > 12 and sizes.max() <= before * (1.0 + 1e-12)
+            if still or time.monotonic() > deadline:
                 break
         order = np.argsort(-sizes)
         z, v, y = (vector[order] for vector in vectors)
@@ -358,6 +370,7 @@ class _SymbolSearch:
     deadline: float = np.inf
     closed: float = 0.0  # the largest bound of boxes that need no cut
     taken: float = np.inf  # a bound of boxes that are not in the heap yet, at first of all
+    known: float = np.inf  # a bound of all boxes
 
     def __post_init__(self) -> None:
         postures, axes = self.limb.symbols.postures, self.limb.axes
@@ -367,7 +380,7 @@ class _SymbolSearch:
     @property
     def top(self) -> float:
         """The proved end."""
-        return max(self.closed, self.taken, -self.heap[0][0] if self.heap else 0.0)
+        return min(self.known, max(self.closed, self.taken, -self.heap[0][0] if self.heap else 0.0))
 
     @property
     def enough(self) -> float:
@@ -378,8 +391,7 @@ class _SymbolSearch:
         """Cut boxes until none is left that matters, or the time is over; the reason why it stopped."""
         self.deadline = deadline
         self.begin()
-        self.taken = 0.0
-        while self.heap and -self.heap[0][0] > self.enough:
+        while self.heap and self.top > self.enough:
             if time.monotonic() > deadline:
                 return "time"
             self.taken = -self.heap[0][0]
@@ -399,7 +411,7 @@ class _SymbolSearch:
                 self.push(half)
             self.taken = 0.0
             ticks(min(1.0, self.lower * self.rtol / max(self.top - self.lower, 1e-300)))
-        return "time" if self.closed > self.enough else "gap"
+        return "time" if self.top > self.enough else "gap"
 
     def begin(self) -> None:
         """Sample f, and cut the first boxes, axes that matter most first, until the rest is small."""
@@ -422,22 +434,37 @@ class _SymbolSearch:
         self.error = AMPLIFICATION ** len(counts) * (
             2.0 * self.limb.count * self.limb.symbols.error + 60.0 * len(counts) * UNIT * largest
         )
+        spread = [
+            frobenius(_rows(np.ptp(values, axis=i, keepdims=True), self.n)).max() for i in range(len(counts))
+        ]
+        order = [int(axis) for axis in np.argsort(spread)[::-1]]
+        self.uncut(values, order)
+        if time.monotonic() > self.deadline:
+            return
         # A gauge of the largest sample bounds the first boxes, even if it is not the best one.
         rows, now = _rows(values, self.n), time.monotonic()
         worst = rows[np.argmax(frobenius(rows))]
         gauge, _ = best_gauge(worst, self.enough, None, now + 0.2 * (self.deadline - now))
         self.gauges = self.gauges if gauge is None else [gauge]
-        spread = [
-            frobenius(_rows(np.ptp(values, axis=i, keepdims=True), self.n)).max() for i in range(len(counts))
-        ]
-        self.spread_out(_Box(self.low, self.high, values, 0.0), list(np.argsort(spread)[::-1]))
+        if self.spread_out(_Box(self.low, self.high, values, 0.0), order):
+            self.taken = 0.0
 
-    def spread_out(self, box: _Box, left: list[int]) -> None:
-        """Cut the axes `left`, whose values are still samples of whole turns, unless they are negligible."""
-        if time.monotonic() > self.deadline:  # what is known without a cut
-            largest = float(frobenius(_rows(box.values, self.n)).max()) * LEBESGUE ** len(left)
-            self.closed = max(self.closed, largest + box.pad + self.error)
-            return
+    def uncut(self, values: np.ndarray, order: list[int]) -> None:
+        """Bound f at all postures by samples of whole turns: along the last axes, of means and distances."""
+        pad, end = 0.0, np.inf
+        for left in range(len(order), -1, -1):
+            end = min(end, pad + float(frobenius(_rows(values, self.n)).max()) * LEBESGUE**left)
+            if left:
+                mean = values.mean(axis=order[left - 1], keepdims=True)
+                pad += float(frobenius(_rows(values - mean, self.n)).max()) * LEBESGUE**left
+                values = mean
+        self.known = end + self.error
+
+    def spread_out(self, box: _Box, left: list[int]) -> bool:
+        """Cut the axes `left`, whose values are still samples of whole turns, unless they are negligible.
+
+        False if the time is over before all are cut.
+        """
         means = box.values
         pad = 0.0
         for axis in left:
@@ -448,13 +475,16 @@ class _SymbolSearch:
                 break
         else:
             self.push(_Box(box.low, box.high, means, pad, means=tuple(left), of_means=pad))
-            return
+            return True
         axis = left[0]
         for a, b in cells(bool(self.slides[axis]), self.low[axis], self.high[axis]):
+            if time.monotonic() > self.deadline:
+                return False
             values = along(to_control(bool(self.slides[axis]), a, b), box.values, axis)
-            self.spread_out(
-                _Box(_with(box.low, axis, a), _with(box.high, axis, b), values, box.pad), left[1:]
-            )
+            cell = _Box(_with(box.low, axis, a), _with(box.high, axis, b), values, box.pad)
+            if not self.spread_out(cell, left[1:]):
+                return False
+        return True
 
     @property
     def budget(self) -> float:

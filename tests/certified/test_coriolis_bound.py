@@ -1,5 +1,7 @@
 """k_C over boxes of postures: closed forms of planar arms, dense samples, and what its polynomials assume."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from cases import always, further
@@ -8,6 +10,7 @@ from small_chains import chain, hinge, two_limbs
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified import coriolis
 from connections.certified.coriolis import Symbols
 from connections.certified.coriolis import _SymbolSearch as SymbolSearch
 from connections.certified.postures import Postures
@@ -218,3 +221,41 @@ def test_what_is_known_after_a_moment(rng):
     q = rng.uniform(-0.8, 0.8, (300, 6))
     assert frobenius(mb.christoffel_symbols(robot, q)).max() > found.lower
     assert attained(mb.christoffel_symbols(robot, q), 3, 20)[0].max() <= found.upper
+
+
+@pytest.mark.parametrize("name", ROBOTS)
+def test_what_is_known_without_a_cut_is_above_all_samples(name, rng):
+    """In the Frobenius norm, of which it is a bound, too; five samples of a turn alone are not."""
+    symbols = Symbols.of(Postures.of(ROBOTS[name](rng)), "christoffel")
+    (limb,) = symbols.limbs()
+    search = SymbolSearch(limb, 1e-3, 0.05, deadline=-np.inf)
+    search.begin()
+    points = rng.uniform(search.low, search.high, (3000, len(search.low)))
+    largest = frobenius(limb.at(points)).max()
+    assert largest <= search.known <= 4.0 * largest and not search.heap
+    planar = Symbols.of(Postures.of(chain(*[mb.Revolute((0, 0, 1))] * 2)), "christoffel")
+    (limb,) = planar.limbs()
+    search = SymbolSearch(limb, 1e-3, 0.05, deadline=-np.inf)
+    search.begin()
+    bent = frobenius(limb.at(np.full((1, 1), np.pi / 2.0)))[0]  # between two samples
+    assert frobenius(search.samples.reshape(-1, 2, 2, 2)).max() < 0.96 * bent < bent <= search.known
+
+
+@pytest.mark.parametrize("seconds", [0.5, 9.0, 40.0, 75.0, 82.0, 90.0, 120.0])
+def test_a_clock_that_evaluations_advance_is_obeyed(seconds, rng, monkeypatch):
+    """A second for each call that evaluates or cuts control values: two or three that no clock interrupts."""
+    robot, now = chain(*(hinge(rng) for _ in range(4)), rng=rng), [0.0]
+
+    def counted(function):
+        def call(*given):
+            now[0] += 1.0
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(coriolis, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Symbols, "at", counted(Symbols.at))
+    monkeypatch.setattr(coriolis, "along", counted(along))
+    found = certified.coriolis_bound(robot, rtol=1e-9, seconds=seconds)
+    assert found.interval.reached == "time"
+    assert seconds < now[0] <= seconds + 4.0

@@ -1,6 +1,8 @@
 """Values of constants by routes of their own, and robots at the edges of what has constants."""
 
 import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -218,3 +220,18 @@ def test_parabolas_and_what_they_leave_out(rng):
     through = np.polyfit([-0.05, 0.0, 0.05], np.sin(2.0 * np.array([-0.05, 0.0, 0.05])), 2)
     left = np.abs(np.polyval(through, q) - np.sin(2.0 * q)).max()
     assert 0.98 < left / (width**3 / 62.0 * 4.0) <= 1.0
+
+
+@pytest.mark.parametrize("seconds", [3.0, 30.0])
+def test_ascents_obey_a_clock_that_evaluations_advance(seconds, monkeypatch):
+    """A second for each call; those of a first value of each ascent, and of one box, come in any case."""
+    quantities, now = Quantities(Postures.of(mb.example("arm"))), [0.0]
+    slope = quantities.slope()
+
+    def function(q):
+        now[0] += 1.0
+        return slope.function(q)
+
+    monkeypatch.setattr(boxes, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    found = boxes.supremum(replace(slope, function=function), quantities.postures, seconds=seconds)
+    assert found.reached == "time" and seconds < now[0] <= seconds + 12.0

@@ -198,6 +198,14 @@ MUTANTS = (
         "no round-off is added to |dH/dq|",
     ),
     Mutant(
+        "certified-between-samples",
+        "certified/coriolis.py",
+        "pad += float(frobenius(_rows(values - mean, self.n)).max()) * LEBESGUE**left",
+        "pad += float(frobenius(_rows(values - mean, self.n)).max())",
+        ("certified/test_coriolis_bound.py::test_what_is_known_without_a_cut_is_above_all_samples",),
+        "between five samples of a turn C is taken for no larger than at them",
+    ),
+    Mutant(
         "certified-boxes-lost",
         "certified/boxes.py",
         "                if lows:\n                    break  # those that were taken first\n",
