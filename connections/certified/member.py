@@ -107,8 +107,8 @@ def smallest_coriolis(
     """
     require_positive(rtol=rtol, seconds=seconds)
     start = time.monotonic()
-    search = _Planes(Postures.of(robot, limits))
-    below = search.run(rtol / 3.0, start + seconds / 2.0)
+    search = _Planes(Postures.of(robot, limits), start + seconds / 2.0)
+    below = search.run(rtol / 3.0)
     D = search.best
     left = max(0.1, seconds - (time.monotonic() - start))
     bound = coriolis_bound(robot, limits, contorsion=D, rtol=rtol, seconds=left)
@@ -123,6 +123,7 @@ class _Planes:
     """Planes below k_C(D), D by its components (p,) of triples i < j < k."""
 
     postures: Postures
+    deadline: float
 
     def __post_init__(self) -> None:
         self.n = self.postures.robot.nv
@@ -133,11 +134,12 @@ class _Planes:
         self.christoffel = Symbols.of(self.postures, "christoffel")
         self.best = np.zeros((self.n,) * 3)
 
-    def run(self, rtol: float, deadline: float) -> float:
+    def run(self, rtol: float) -> float:
         """Find the best D; an end below k_C of every D."""
         peaks = self.peaks(self.best, None, 0)
         value, at, trust = peaks.value, np.zeros(len(self.triples)), 0.3
-        floor = replace(self.christoffel, symmetric=True).climbed().value - self.christoffel.error
+        symmetric = replace(self.christoffel, symmetric=True)
+        floor = symmetric.climbed(deadline=self.deadline).value - self.christoffel.error
         first, below = value, floor
         if len(self.base) == 6 and value - floor > rtol * value:
             guess = _of_one_body(self.postures)
@@ -147,7 +149,7 @@ class _Planes:
         for turn in range(1, 200):
             if value - floor > rtol * value:
                 below = max(floor, self.program(np.zeros(len(at)), _FAR * first)[1] * (1.0 - 1e-6))
-            if value - below <= rtol * value or time.monotonic() > deadline:
+            if value - below <= rtol * value or time.monotonic() > self.deadline:
                 break
             new, expected = self.program(at, trust * first)
             peaks = self.peaks(self.form(new), peaks, turn)
@@ -161,10 +163,12 @@ class _Planes:
     def peaks(self, D: np.ndarray, before: Peaks | None, seed: int) -> Peaks:
         """The largest values of Gamma* - D that ascent finds; they and others become planes."""
         symbols = Symbols.of(self.postures, "christoffel", D)
-        peaks = symbols.climbed(600, 12, seed)
+        peaks = symbols.climbed(600, 12, seed, self.deadline)
         if before is not None:
             z, v, y = (vectors[:12] for vectors in before.directions)
-            peaks = _joined(peaks, symbols.climbed_from(before.points[:12], before.values[:12], (z, v, y)))
+            peaks = _joined(
+                peaks, symbols.climbed_from(before.points[:12], before.values[:12], (z, v, y), self.deadline)
+            )
         # Of each posture other local maxima, too.
         points, rng = (
             peaks.points[np.resize(np.arange(len(peaks.points)), _OTHERS)],

@@ -1,5 +1,7 @@
 """The member with the smallest k_C: Christoffel's in coordinates, another one for a body in body axes."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from cases import further
@@ -7,6 +9,8 @@ from small_chains import chain, hinge, two_limbs
 
 from connections import certified
 from connections import multibody as mb
+from connections.certified import coriolis, member
+from connections.certified.coriolis import Symbols
 from connections.certified.member import _of_one_body as of_one_body
 from connections.certified.postures import Postures
 from connections.certified.trilinear import attained
@@ -131,3 +135,23 @@ def test_one_body_from_both_sides(moments, christoffel, least):
     for factor, size in (("christoffel", christoffel), ("least", least)):
         k_C = certified.coriolis_bound(body(moments), body_factor=factor, rtol=1e-4).interval
         assert k_C.lower <= size * (1 + 1e-5) and size * (1 - 1e-5) <= k_C.upper and k_C.gap <= 1e-4
+
+
+@pytest.mark.parametrize("seconds", [1.0, 30.0])
+def test_a_clock_that_evaluations_advance_is_obeyed(seconds, rng, monkeypatch):
+    """A second for each call; a few of each kind come in any case."""
+    robot, now = chain(*(hinge(rng) for _ in range(3)), base=mb.Free(), rng=rng), [0.0]
+
+    def counted(function):
+        def call(*given):
+            now[0] += 1.0
+            return function(*given)
+
+        return call
+
+    for module in (coriolis, member):
+        monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(Symbols, "at", counted(Symbols.at))
+    monkeypatch.setattr(coriolis, "along", counted(coriolis.along))
+    found = certified.smallest_coriolis(robot, rtol=1e-6, seconds=seconds)
+    assert found.bound.interval.reached == "time" and seconds < now[0] <= seconds + 20.0
