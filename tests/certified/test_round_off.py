@@ -9,6 +9,7 @@ from mechanisms import armed, assemble
 from scipy.spatial.transform import Rotation
 
 from connections import multibody as mb
+from connections.certified.coriolis import Symbols
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
 
@@ -99,3 +100,25 @@ def test_round_off_is_below_its_bound_and_the_bound_says_something(shape, number
             assert quantity.error < PART * size or not alike, name
     for name, off in largest.items() if alike else ():
         assert getattr(quantities, name)().error < MOST.get(name, 1e5) * off, name
+
+
+@pytest.mark.parametrize("number", [0, *(further(number) for number in range(2, 26, 2))])
+@pytest.mark.parametrize("shape", ["chain", "tree", "of all sizes"])
+def test_round_off_of_symbols_and_of_a_reach(shape, number):
+    """Christoffel's symbols from derivatives of H, and the distance of the last body."""
+    robot, limits, rng = robot_of(shape, number)
+    postures = Postures.of(robot, limits)
+    symbols, reach = Symbols.of(postures, "christoffel"), Quantities(postures).reach(robot.frame_names[-1])
+    point = rng.uniform(postures.lower, postures.upper)
+    q = postures.configurations(point[None])
+    dH, _ = slopes(robot, q[0], postures.places)
+    computed, squares = symbols.at(point[None])[0], mp.mpf(0)
+    for i, j, k in np.ndindex(computed.shape):
+        exactly = (dH[j][i, k] + dH[k][i, j] - dH[i][j, k]) / 2
+        squares += (exactly - mp.mpf(float(computed[i, j, k]))) ** 2
+    assert symbols.error / 1e7 < mp.sqrt(squares) <= symbols.error
+    body, placement = robot.kinematics.tree.placements[robot.frame_names[-1]]
+    np.testing.assert_array_equal(placement, np.eye(4))
+    distance = mp.norm(exact(robot, q[0])[2][int(body)])
+    assert abs(distance - mp.mpf(float(reach.norm.attained(reach.function(q))[0]))) <= reach.error
+    assert reach.error < 1e-11 * max(1.0, float(distance)) or shape == "of all sizes"

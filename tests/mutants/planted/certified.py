@@ -206,6 +206,14 @@ MUTANTS = (
         "between five samples of a turn C is taken for no larger than at them",
     ),
     Mutant(
+        "certified-clock",
+        "certified/boxes.py",
+        "if step < 1e-9 or time.monotonic() > self.deadline:",
+        "if step < 1e-9:",
+        ("certified/test_values.py::test_ascents_obey_a_clock_that_evaluations_advance",),
+        "ascents have no clock",
+    ),
+    Mutant(
         "certified-boxes-lost",
         "certified/boxes.py",
         "                if lows:\n                    break  # those that were taken first\n",
