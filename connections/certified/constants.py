@@ -33,6 +33,8 @@ from connections.checks import (
 )
 from connections.multibody import Model
 
+_ASCENTS = 2.0  # seconds at most of a search that is divided, for a good attained end
+_LEAST = 0.2  # seconds that each part gets; most of them need less
 _FEW = 3  # coordinates of H, for which all of its boxes are looked at together
 FAMILIES = ("christoffel", "force_cross", "least")  #: those whose k_C is bounded
 _COLUMNS = ("constant", "lower end", "upper end", "unit", "gap", "boxes", "stopped by")
@@ -314,7 +316,7 @@ def _of_smallest(quantities: Quantities, unit: str) -> Search:
             return replace(inverse, lower=min(lower, largest), upper=largest, unit=unit)
 
         try:
-            left = (0.1 if divided else 1.0) * (seconds - (time.monotonic() - start))
+            left = min(seconds / 4.0, _ASCENTS) if divided else seconds
             whole = supremum(quantities.inverse(), postures, rtol=rtol, seconds=left, name="lambda_min")
             if divided and whole.posture is not None and whole.lower < math.inf:
                 whole = _by_parts(postures, whole, whole.posture, rtol, start + seconds)
@@ -338,7 +340,7 @@ def _by_parts(
         tops = []
         for number, part in enumerate(parts):
             quantities, rows = quantities_of_part(postures, part)
-            left = max(0.05, deadline - time.monotonic()) / (2 * (len(parts) - number))
+            left = max(_LEAST, (deadline - time.monotonic()) / (len(parts) - number))
             try:
                 found = supremum(
                     quantities.inverse(rows),
@@ -355,6 +357,8 @@ def _by_parts(
             except np.linalg.LinAlgError:  # bodies without mass, which are no part without the others
                 break
             tops.append(found.upper)
+            if found.upper >= whole.upper:
+                break
         if len(tops) == len(parts) and max(tops) < whole.upper:
             whole = replace(whole, upper=max(tops), reached="parts")
     return whole

@@ -207,7 +207,7 @@ def test_a_torque_is_convex_and_no_error_exceeds_its_size(rng):
 
 
 def test_parabolas_and_what_they_leave_out(rng):
-    """Bernstein's polynomials of control values are the parabolas; of sin 2q as much is left out as is said."""
+    """Bernstein polynomials of control values are the parabolas; of sin 2q as much is left out as is said."""
     values = rng.normal(size=(5, 9, 2))
     control = boxes._control_values(values, [3, 1, 3]).reshape(5, 3, 3, 2)
     nodes = np.array([0.0, 0.5, 1.0])
