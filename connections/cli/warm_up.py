@@ -31,8 +31,9 @@ def run(options: argparse.Namespace) -> int:
     from connections.multibody.program import warm_up
     from connections.multibody.program.compiled_functions import compiled, description
 
-    start, folder = time.perf_counter(), warm_up.cache_folder()
-    count, missing = warm_up.processes_given(options.processes), warm_up.not_compiled()
+    start, count = time.perf_counter(), warm_up.processes_given(options.processes)
+    missing = warm_up.not_compiled()
+    folder = warm_up.cache_folder(missing)
     if missing:
         minutes = max(1, round(warm_up.seconds_to_compile(missing, count) / 60.0))
         print(f"{len(missing)} of {len(compiled.names)} functions are to be compiled: about {minutes} min")

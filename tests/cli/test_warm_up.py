@@ -10,7 +10,7 @@ import pytest
 
 from connections import cli
 from connections import multibody as mb
-from connections.engines import disk_cache
+from connections.engines import disk_cache, shipped_code
 from connections.multibody.program import warm_up
 from connections.multibody.program.compiled_functions import compiled
 
@@ -20,7 +20,7 @@ import json, sys
 from connections.multibody.program import warm_up
 first = warm_up.not_compiled()
 done = list(warm_up.compile_together(json.loads(sys.argv[1]), 2))
-print(json.dumps([first, done, warm_up.not_compiled(), str(warm_up.cache_folder())]))
+print(json.dumps([first, done, warm_up.not_compiled(), str(warm_up.cache_folder(first))]))
 """
 GRAVITY = """
 import numpy as np
@@ -69,7 +69,7 @@ def test_the_command_shows_progress_and_where_the_cache_is(
 ) -> None:
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # of the processes that compile
     monkeypatch.setattr(warm_up, "not_compiled", lambda: FEW)
-    monkeypatch.setattr(warm_up, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm_up, "cache_folder", lambda missing: tmp_path)
     assert cli.main(["warm-up", "--processes", "2"]) == 0
     output = capsys.readouterr().out
     lines = output.splitlines()
@@ -83,11 +83,27 @@ def test_where_all_is_compiled_no_process_starts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(warm_up, "not_compiled", list)
-    monkeypatch.setattr(warm_up, "cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(warm_up, "cache_folder", lambda missing: tmp_path)
     monkeypatch.setattr(subprocess, "Popen", None)
     assert cli.main(["warm-up"]) == 0
     assert str(tmp_path) in capsys.readouterr().out
     assert mb.warm_up() == tmp_path
+
+
+def test_a_folder_is_asked_for_where_something_is_missing_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shipped = Path(shipped_code.__file__).with_name(shipped_code.FOLDER)
+    folders = {"none": None, "empty": tmp_path / "empty", "used": tmp_path}
+    folders["empty"].mkdir()
+    for name, folder in folders.items():
+        monkeypatch.setattr(disk_cache, "machine_code_folder", lambda folder=folder: folder)
+        assert warm_up.cache_folder([]) == (tmp_path if name == "used" else shipped)
+        if folder is not None:
+            assert warm_up.cache_folder(FEW) == folder
+    monkeypatch.setattr(disk_cache, "machine_code_folder", lambda: None)
+    with pytest.raises(OSError, match="NUMBA_CACHE_DIR"):
+        warm_up.cache_folder(FEW)
 
 
 def test_a_process_that_ends_early_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -29,12 +29,12 @@ def warm_up(processes: int | None = None) -> Path:
 
     Returns
     -------
-    The folder of the cache.
+    The folder of the cache; the package's own, if all came with it.
 
     Raises
     ------
     TypeError, ValueError : `processes` is not a positive whole number.
-    OSError : no folder can be written.
+    OSError : something has to be compiled, and no folder can be written.
     ChildProcessError : a process ended before it had compiled everything.
 
     Examples
@@ -47,7 +47,8 @@ def warm_up(processes: int | None = None) -> Path:
     ValueError: processes: expected a whole number of at least 1, got the number 0
     """
     count = processes_given(processes)
-    folder, names = cache_folder(), not_compiled()
+    names = not_compiled()
+    folder = cache_folder(names)
     announce_compilation(f"{len(names)} functions", seconds_to_compile(names, count))
     for _ in compile_together(names, count):
         pass
@@ -61,11 +62,19 @@ def processes_given(processes: int | None) -> int:
     return require_whole("processes", processes, least=1)
 
 
-def cache_folder() -> Path:
-    """The folder in which machine code is cached. Raises `OSError` if none can be written."""
+def cache_folder(missing: Sequence[str]) -> Path:
+    """The folder in which machine code is cached; the package's, if nothing is missing and that one is empty.
+
+    Raises
+    ------
+    OSError : something is missing, and no folder can be written.
+    """
+    from connections.engines import shipped_code
     from connections.engines.disk_cache import machine_code_folder  # imports Numba
 
     folder = machine_code_folder()
+    if not missing and (folder is None or not any(folder.iterdir())):
+        return Path(shipped_code.__file__).with_name(shipped_code.FOLDER)
     if folder is None:
         raise OSError(
             "no folder can be written in which compiled functions could be cached: let the variable "
