@@ -95,7 +95,7 @@ class _Sampled:
 
         @functools.cache
         def behind(carrier: int, share: float) -> _Plan:
-            """What is behind a body, of which each path gets a share."""
+            """The best parts behind a body, of which each path gets a share."""
             plans = [along((carrier,), body, share) for body in self._children(carrier)]
             return _Plan(min(plan.least for plan in plans), sum((plan.parts for plan in plans), ()))
 
