@@ -326,7 +326,7 @@ def _panel(axes: Any, rows: Rows, name: str) -> None:
         if pair is None or not pair[0]:
             continue
         attained, proved = pair
-        end = max(proved / attained, 1e-2)
+        end = proved / attained
         style = near if done(row, name) else far
         axes.plot([1.0, end], [at, at], solid_capstyle="butt", **style)
         axes.plot([1.0, end], [at, at], "|", ms=5.5, mew=1.0, color=style["color"])
@@ -336,8 +336,9 @@ def _panel(axes: Any, rows: Rows, name: str) -> None:
             points.append(row["textbook"][name] / attained)
             axes.plot(points[1:], [at], **textbook)
         limits = [min(limits[0], end, *points), max(limits[1], end, *points)]
-    axes.set_xscale("log")
-    axes.set_xlim(limits[0] / 1.2, limits[1] * 1.3)
+    if limits[1] > 2.0 * limits[0]:
+        axes.set_xscale("log")
+        axes.set_xlim(limits[0] / 1.2, limits[1] * 1.3)
     axes.xaxis.set_major_formatter(FormatStrFormatter("%g"))
     axes.xaxis.set_minor_formatter(NullFormatter())
     axes.set_ylim(len(rows) - 0.4, -0.6)

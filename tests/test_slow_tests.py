@@ -1,4 +1,4 @@
-"""The list of tests that run with `--all` only because they take long: what is not on it, and how it is made."""
+"""The list of tests that run with `--all` because they take long: what is not on it, and how it is made."""
 
 import sys
 from pathlib import Path
