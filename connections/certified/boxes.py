@@ -20,7 +20,8 @@ a slide it is nothing. A parabola through f_a, f_m, f_b is a convex combination 
 
 Limbs that meet at a trunk only add, f = f_0 + sum_l D_l(q_l). With L limbs and the middle m of the box, f is
 the mean of f(m) + L (D_l(q_l) - D_l(m)), so that the mean of their ends is one of f: to first order in w,
-nothing is lost, and L 2^k corners take the place of 2^(L k).
+nothing is lost, and L 2^k corners take the place of 2^(L k). Trees that stand apart make a matrix of blocks,
+whose largest eigenvalue is one of a block: each has a search of its own.
 """
 
 from __future__ import annotations
@@ -62,6 +63,7 @@ class Quantity:
     local : lower and upper ends (B, m) of boxes -> bends (B, m, ...) within them, none above `bends`.
     limbs : indices of coordinates, if f is a sum of functions of these alone: corners of limbs are enough.
     curved : whether parabolas stand in place of lines between corners.
+    blocks : rows and coordinates of each block, if f consists of blocks and |f| is the largest of theirs.
     turned : q (nq,) -> q with the base that floats, or is on a ball joint, as it is where |f| is attained.
     """
 
@@ -74,6 +76,7 @@ class Quantity:
     limbs: tuple[tuple[int, ...], ...] = ()
     local: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
     curved: bool = False
+    blocks: tuple[tuple[np.ndarray, np.ndarray], ...] = ()
     turned: Callable[[np.ndarray], np.ndarray] | None = None
 
 
@@ -103,6 +106,8 @@ def supremum(
     ------
     KeyboardInterrupt : Ctrl-C; its attribute ``interval`` has what is known.
     """
+    if len(quantity.blocks) > 1:
+        return _of_blocks(quantity, postures, rtol, seconds, unit, name)
     start = time.monotonic()
     search = _BoxSearch(quantity, postures.held(quantity.depends), rtol, start + seconds)
     search.lower = known
@@ -126,6 +131,43 @@ def supremum(
             vars(error)["interval"] = search.interval(unit, "interrupted")
             raise
     return judged(search.interval(unit, reached), rtol)
+
+
+def _of_blocks(
+    quantity: Quantity, postures: Postures, rtol: float, seconds: float, unit: str, name: str
+) -> Interval:
+    """The supremum over all blocks, one after the other: only what exceeds those before is looked for."""
+    start, found = time.monotonic(), Interval(0.0, 0.0, unit)
+    for number, (rows, coordinates) in enumerate(quantity.blocks):
+
+        def function(q: np.ndarray, rows: np.ndarray = rows) -> np.ndarray:
+            return np.ascontiguousarray(quantity.function(q)[:, rows[:, None], rows])
+
+        def local(low: np.ndarray, high: np.ndarray, rows: np.ndarray = rows) -> np.ndarray:
+            assert quantity.local is not None
+            return np.ascontiguousarray(quantity.local(low, high)[:, :, rows[:, None], rows])
+
+        block = replace(
+            quantity,
+            function=function,
+            bends=quantity.bends[:, rows[:, None], rows],
+            depends=quantity.depends & np.isin(np.arange(len(quantity.depends)), coordinates),
+            limbs=tuple(limb for limb in quantity.limbs if set(limb) <= set(coordinates.tolist())),
+            local=None if quantity.local is None else local,
+            blocks=(),
+        )
+        left = (seconds - (time.monotonic() - start)) / (len(quantity.blocks) - number)
+        known = found.lower if found.posture is not None else -np.inf
+        try:
+            one = supremum(block, postures, rtol=rtol, seconds=left, unit=unit, name=name, known=known)
+        except KeyboardInterrupt as error:
+            vars(error)["interval"] = replace(found, upper=np.inf, reached="interrupted")
+            raise
+        best = one if one.posture is not None else found
+        stopped = next((each.reached for each in (found, one) if each.reached not in ("gap", "floor")), "gap")
+        upper, boxes = max(found.upper, one.upper), found.boxes + one.boxes
+        found = replace(best, upper=upper, boxes=boxes, reached=stopped)
+    return judged(found, rtol)
 
 
 class _BoxSearch:

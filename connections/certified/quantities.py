@@ -208,7 +208,15 @@ class Quantities:
         """The quantity, a sum over bodies, with its limbs; each has L times the round-off."""
         limbs = self.lengths.limbs(self.postures.components, quantity.depends)
         error = quantity.error * (2.0 * len(limbs) if len(limbs) > 1 else 1.0)
-        return dataclasses.replace(quantity, limbs=limbs, error=error)
+        blocks = self._blocks if isinstance(quantity.norm, Symmetric) else ()
+        return dataclasses.replace(quantity, limbs=limbs, error=error, blocks=blocks)
+
+    @functools.cached_property
+    def _blocks(self) -> tuple[tuple[np.ndarray, np.ndarray], ...]:
+        """Rows and coordinates of trees that stand apart."""
+        every = np.arange(self.postures.robot.nv)
+        trees = self.lengths.limbs(every, np.ones(len(every), dtype=bool))
+        return tuple((np.array(t), np.flatnonzero(np.isin(self.postures.components, t))) for t in trees)
 
     @property
     def _rounding(self) -> float:

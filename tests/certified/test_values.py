@@ -206,6 +206,60 @@ def test_a_torque_is_convex_and_no_error_exceeds_its_size(rng):
     np.testing.assert_allclose(norm.attained(-one), norm.attained(one), rtol=1e-12)
 
 
+@pytest.mark.parametrize("heavy", [0, 1, 2])
+def test_trees_that_stand_apart_are_bounded_one_by_one(heavy, monkeypatch):
+    """Whichever has the largest eigenvalue; Ctrl-C in the second one leaves no upper end."""
+    made = mb.Mechanism()
+    for number in range(3):
+        mass = 3.0 if number == heavy else 1.0
+        for joint, before in enumerate(("world", f"a{number}")):
+            at = np.eye(4)
+            at[0, 3] = 0.7 * joint
+            made.add_body(f"{'ab'[joint]}{number}", mass, (0.5, 0.1 * number, 0.0), 0.01 * np.eye(3))
+            made.add_joint(f"j{number}{joint}", before, f"{'ab'[joint]}{number}", mb.Revolute((0, 1, 0)), at)
+    robot = made.build()
+    q = np.random.default_rng(0).uniform(-np.pi, np.pi, (4000, 6))
+    exact = {"lambda_max": np.linalg.eigvalsh(mb.mass_matrix(robot, q))[:, -1].max()}
+    slope = mb.inverse_dynamics_derivatives(robot, q, 0.0 * q, 0.0 * q)[0]
+    exact["k_g"] = np.linalg.norm(slope, 2, axis=(1, 2)).max()
+    found = certified.constants(robot, only=list(exact), rtol=1e-3, seconds=20.0)
+    for name, sampled in exact.items():
+        assert sampled <= found[name].upper <= found[name].lower * (1.0 + 1.1e-3)
+        assert found[name].lower == pytest.approx(sampled, rel=0.02)
+    top = np.linalg.eigvalsh(mb.mass_matrix(robot, found["lambda_max"].posture))[-1]
+    assert top == pytest.approx(found["lambda_max"].lower, rel=1e-9)
+    begin, calls = boxes._BoxSearch.begin, []
+
+    def interrupted(search):
+        calls.append(search)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        begin(search)
+
+    monkeypatch.setattr(boxes._BoxSearch, "begin", interrupted)
+    with pytest.raises(KeyboardInterrupt) as caught:
+        certified.constants(robot, only=["lambda_max"])
+    assert caught.value.constants["lambda_max"].upper == np.inf
+
+
+def test_the_ends_of_blocks_are_the_largest_of_each(monkeypatch):
+    """A block that attains less may have the larger proved end; what is known is passed on."""
+    postures = Postures.of(mb.example("arm"))
+    quantity = replace(Quantities(postures).largest(), blocks=((np.array([0]), np.array([0])),) * 3)
+    ends, known = [(1.0, 2.0, "gap"), (1.5, 1.9, "time"), (1.5, 1.8, "gap")], []
+
+    def searched(block, postures, **options):
+        known.append(options["known"])
+        lower, upper, reached = ends[len(known) - 1]
+        better = lower > options["known"]
+        return certified.Interval(lower, upper, "", np.full(2, len(known)) if better else None, 1, reached)
+
+    monkeypatch.setattr(boxes, "supremum", searched)
+    found = boxes._of_blocks(quantity, postures, 0.02, 1.0, "", "")
+    assert (found.lower, found.upper, found.reached, found.boxes) == (1.5, 2.0, "time", 3)
+    assert known == [-np.inf, 1.0, 1.5] and found.posture.tolist() == [2, 2]
+
+
 def test_parabolas_and_what_they_leave_out(rng):
     """Bernstein polynomials of control values are the parabolas; of sin 2q as much is left out as is said."""
     values = rng.normal(size=(5, 9, 2))

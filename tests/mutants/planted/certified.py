@@ -107,6 +107,14 @@ MUTANTS = (
         "each leg has what is left of the trunk for itself",
     ),
     Mutant(
+        "certified-blocks",
+        "certified/boxes.py",
+        "upper, boxes = max(found.upper, one.upper), found.boxes",
+        "upper, boxes = one.upper, found.boxes",
+        ("certified/test_values.py::test_the_ends_of_blocks_are_the_largest_of_each",),
+        "of trees that stand apart only the last one counts",
+    ),
+    Mutant(
         "certified-parabolas",
         "certified/boxes.py",
         "along[1] = 2.0 * along[1] - (along[0] + along[2]) / 2.0",
