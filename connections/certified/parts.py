@@ -33,7 +33,7 @@ MOST = (2, 3, 4)  # joints of a part: more of them if fewer lose too much
 _DRAWN = 256
 
 
-class Part(NamedTuple):
+class PathPart(NamedTuple):
     """A path of bodies.
 
     Parameters
@@ -52,10 +52,10 @@ class _Plan(NamedTuple):
     """Parts, and about the largest mu for which they hold."""
 
     least: float
-    parts: tuple[Part, ...]
+    parts: tuple[PathPart, ...]
 
 
-def plans_of(postures: Postures, best: np.ndarray) -> Iterator[tuple[float, tuple[Part, ...]]]:
+def plans_of(postures: Postures, best: np.ndarray) -> Iterator[tuple[float, tuple[PathPart, ...]]]:
     """Parts that cover a tree, and about their bound: of few joints at first, of more if these lose less.
 
     Which parts are taken decides how sharp the bound is, and proves nothing: it is seen at drawn postures.
@@ -107,7 +107,7 @@ class _Sampled:
                 bodies, children = (*carrier, *path), self._children(path[-1])
                 before = (share,) * len(carrier) + (1.0,) * (len(path) - 1)
                 for left in SHARES if children else (1.0,):
-                    part = Part(bodies, (*before, left), bool(carrier))
+                    part = PathPart(bodies, (*before, left), bool(carrier))
                     plan = _Plan(self.least(part), (part,))
                     if children:
                         rest = behind(path[-1], (1.0 - left) / len(children))
@@ -123,7 +123,7 @@ class _Sampled:
     def _children(self, body: int) -> list[int]:
         return [child for child, parent in enumerate(self.parents) if parent == body]
 
-    def least(self, part: Part) -> float:
+    def least(self, part: PathPart) -> float:
         """The smallest energy per |v_p|^2 of a part at the drawn postures; 0 where it is singular."""
         columns = [np.arange(*self.starts[[body, body + 1]]) for body in part.bodies[part.free :]]
         own = np.concatenate(columns)
@@ -152,7 +152,7 @@ def _twists_of(poses: np.ndarray) -> np.ndarray:
     return found
 
 
-def quantities_of_part(postures: Postures, part: Part) -> tuple[Quantities, np.ndarray]:
+def quantities_of_part(postures: Postures, part: PathPart) -> tuple[Quantities, np.ndarray]:
     """A part as a robot, and the rows of its own joints."""
     kinematics = postures.kinematics
     tree, bodies = kinematics.tree, list(part.bodies)
