@@ -327,7 +327,7 @@ class _BoxSearch:
             middle = (low + high) / 2.0
             weights = self.weights(low, high, shares)
             order = np.argsort(-weights)[:2]
-            if not weights[order[0]] > 0.0:
+            if not weights.max(initial=0.0) > 0.0:
                 if lows:
                     break  # those that were taken first
                 self.taken = -np.inf

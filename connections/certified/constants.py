@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -76,6 +76,12 @@ class Constants:
         if name in self.reasons:
             raise KeyError(f"{shown(name)}: {self.reasons[name]}")
         raise KeyError(no_such("constant", name, list(self.intervals)))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.intervals
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.intervals)
 
     def to_dict(self) -> dict[str, Any]:
         """A dictionary for JSON; what is infinite is None."""
@@ -166,6 +172,8 @@ def constants(
     start = time.monotonic()
     postures = Postures.of(robot, limits)
     rtol, seconds = require_duration("rtol", rtol), require_duration("seconds", seconds)
+    if rtol >= 1.0:
+        raise ValueError(f"rtol: a gap of {rtol:g} bounds nothing: expected less than 1")
     moving = (
         None if speed is None and acceleration is None else _sizes(speed=speed, acceleration=acceleration)
     )
@@ -180,6 +188,8 @@ def constants(
         same = {"energy": "lambda_max"}
         if "k_C:christoffel" in searches and not robot.kinematics.quaternions:
             same["k_C:least"] = "k_C:christoffel"
+        if "torque" in reasons:  # of all joints
+            same |= {name: "torque" for name in require_names("only", only) if name.startswith("torque:")}
         wanted = tuple(same.get(name, name) for name in require_names("only", only))
         for name in wanted:
             if name not in searches and name not in reasons:

@@ -136,8 +136,10 @@ class Inverse(Norm):
         self.block = block
 
     def attained(self, f: np.ndarray) -> np.ndarray:
-        """The eigenvalues."""
-        return np.asarray(np.linalg.eigvalsh(self._of_block(np.linalg.inv(f)))[..., -1])
+        """The eigenvalues; of matrices that are singular but for round-off, what round-off leaves of them."""
+        values = np.linalg.eigvalsh(self._of_block(np.linalg.inv(f)))
+        least = f.shape[-1] * EPS * np.maximum(np.trace(f, axis1=-2, axis2=-1), 1e-290)
+        return np.asarray(np.where(values[..., 0] > 0.0, values[..., -1], 1.0 / least))
 
     def above(
         self, f: np.ndarray, factors: np.ndarray, bends: np.ndarray, enough: float

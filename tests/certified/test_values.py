@@ -289,3 +289,31 @@ def test_ascents_obey_a_clock_that_evaluations_advance(seconds, monkeypatch):
     monkeypatch.setattr(boxes, "time", SimpleNamespace(monotonic=lambda: now[0]))
     found = boxes.supremum(replace(slope, function=function), quantities.postures, seconds=seconds)
     assert found.reached == "time" and seconds < now[0] <= seconds + 12.0
+
+
+def test_a_body_with_nothing_to_cut_and_an_eigenvalue_of_zero():
+    """A single floating body: rounding keeps the gap above a small rtol. A point mass on its own axis."""
+    made = mb.Mechanism()
+    made.add_body("b", 1000.0, (5.0, 0.0, 0.0), 10.0 * np.eye(3))
+    made.add_joint("f", "world", "b", mb.Free())
+    found = certified.constants(made.build(), only=["lambda_min", "condition", "lambda_max"], rtol=1e-12)
+    values = np.linalg.eigvalsh(mb.mass_matrix(made.build(), made.build().neutral()))
+    assert values[0] in found["lambda_min"] and values[-1] in found["lambda_max"]
+    torque = certified.constants(made.build(), only=["torque:f"], speed=1.0, acceleration=1.0)
+    assert "no rates" in torque.reasons["torque"]
+    with pytest.raises(ValueError, match="less than 1"):
+        certified.constants(made.build(), rtol=1.5)
+    assert "condition" in found and "reach" not in found and set(found) == set(found.intervals)
+    at = np.eye(4)
+    at[:3, 3] = 1.4, -0.02, 1.0
+    for number in range(6):
+        rng, made = np.random.default_rng(number), mb.Mechanism()
+        made.add_body("a", 1.0, inertia=0.1 * np.eye(3))
+        made.add_body("b", 1.0)
+        made.add_joint("s", "world", "a", mb.Revolute(rng.normal(size=3)))
+        made.add_joint("t", "a", "b", mb.Revolute(rng.normal(size=3)), at)
+        found = certified.constants(made.build(), only=["lambda_min"], seconds=0.3)
+        if "lambda_min" in found:
+            assert 0.0 <= found["lambda_min"].lower < found["lambda_min"].upper < 1e-9
+        else:
+            assert "singular" in found.reasons["lambda_min"]
