@@ -11,6 +11,8 @@ from pathlib import Path
 
 import numba
 import pytest
+from numba.core.compiler import CompileResult
+from numba.core.lowering import Environment
 
 import connections
 from connections.engines import disk_cache
@@ -112,6 +114,16 @@ def other_machine_code(functions: Functions, kind: str) -> None:
     content = bytearray(path.read_bytes())
     content[content.index(b"\x7fELF") + 0x41] ^= 1
     path.write_bytes(content)
+
+
+def test_environments_of_functions_that_no_module_has_are_not_kept(functions, monkeypatch) -> None:
+    """Numba keeps those that nothing has removed yet, and cannot read them in another process."""
+    alive = Environment({"__name__": "<dynamic>"})
+    alive.env_name = "_ZN08NumbaEnvNone"
+    monkeypatch.setattr(CompileResult, "_find_referenced_environments", lambda self: [alive])
+    assert functions.run() == 0
+    Environment._memo.pop(alive.env_name, None)
+    assert functions.run() == 1
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ from connections.engines.internals import numba_import  # noqa: F401  # isort: s
 
 import itertools
 import os
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
@@ -173,10 +174,13 @@ def without_bodies(reduced: Any) -> Any:
 
     The text, three quarters of a file and of the time to read it, is for functions that others are linked
     into. Those that are written here are called by their addresses; `unfit_for_linking` says so to Numba.
+    Environments of functions that no module has, which Numba writes if nothing has removed them yet, could
+    not be read.
     """
-    (name, kind, data), *others = reduced
+    (name, kind, data), *others, environments = reduced
+    environments = tuple(each for each in environments if each.globals.get("__name__") in sys.modules)
     if kind != "object":
-        return reduced
+        return ((name, kind, data), *others, environments)
     defined, names = llvm.parse_bitcode(data[1]), ir.Module()
     for function in defined.functions:
         if not function.is_declaration:
@@ -185,7 +189,7 @@ def without_bodies(reduced: Any) -> Any:
     for variable in defined.global_variables:
         if not variable.is_declaration:
             ir.GlobalVariable(names, ir.IntType(8), variable.name).initializer = ir.IntType(8)(0)
-    return (name, kind, (data[0], llvm.parse_assembly(str(names)).as_bitcode())), *others
+    return (name, kind, (data[0], llvm.parse_assembly(str(names)).as_bitcode())), *others, environments
 
 
 def unfit_for_linking(compiled: Any) -> Any:
