@@ -16,7 +16,7 @@ _ARGUMENTS = {
     "local_bends_rows": "j 2 2 2 i b c c 3 3 3 1 3 i 2 2 3 4",
     "largest_rows": "4 2 t f f 1 2 1 b",
     "directions_rows": "4 3 t 2 2",
-    "smallest_rows": "4 3 b f 1 2 2",
+    "smallest_rows": "4 3 b f f 1 2 2",
 }
 
 

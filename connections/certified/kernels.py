@@ -585,7 +585,7 @@ def _compared(f, rest, box, block, A, inverse, S, v, y, x, less, first, second):
             second[i] += abs(inverse[k, i]) * x[k]
 
 
-def smallest(f, rest, block, enough, ends, first, second):
+def smallest(f, rest, block, error, enough, ends, first, second):
     """Ends (B,) with f + E >= end diag(block) for all corners f (B, C, n, n) and |E| <= rest (B, n, n); or 0.
 
     So 1 / end is above the largest eigenvalue of the block of each (f + E)^-1. A guess by powers is lowered
@@ -595,6 +595,7 @@ def smallest(f, rest, block, enough, ends, first, second):
     Parameters
     ----------
     block : (n,) whether a row is in it.
+    error : how far f may be from what it stands for, in the spectral norm.
     enough : an end that is above it need not be sharp.
     first, second : (B, n) filled; first . B_i second, of bounds B_i (n, n), tells what each adds to rest.
     """
@@ -609,7 +610,7 @@ def smallest(f, rest, block, enough, ends, first, second):
             for k in range(n):
                 total += abs(f[box, corner, k, k])
             spare = max(spare, total)
-        spare *= 4.0 * (n + 4) * 2.3e-16
+        spare = 4.0 * (n + 4) * 2.3e-16 * spare + error
         end, corner, before, step, ends[box] = enough, 0, -1, 1e-10, 0.0
         while end > 0.0:
             while corner < corners and _factored(f, box, corner, less, block, end, spare, A):

@@ -128,12 +128,13 @@ class Inverse(Norm):
     Parameters
     ----------
     block : indices of the rows; all if None.
+    error : how far matrices may be from those that they stand for, in the spectral norm.
     """
 
     grows = False
 
-    def __init__(self, block: np.ndarray | None = None) -> None:
-        self.block = block
+    def __init__(self, block: np.ndarray | None = None, error: float = 0.0) -> None:
+        self.block, self.error = block, error
 
     def attained(self, f: np.ndarray) -> np.ndarray:
         """The eigenvalues; of matrices that are singular but for round-off, what round-off leaves of them."""
@@ -149,7 +150,8 @@ class Inverse(Norm):
         least, first, second = np.empty(boxes), np.empty((boxes, n)), np.empty((boxes, n))
         rows = np.ones(n, np.bool_) if self.block is None else np.isin(np.arange(n), self.block)
         f, rest = np.ascontiguousarray(f), _left_out(factors, bends)
-        compiled.smallest_rows(f, rest, rows, 1.0 / enough if enough > 0.0 else np.inf, least, first, second)
+        wanted = 1.0 / enough if enough > 0.0 else np.inf
+        compiled.smallest_rows(f, rest, rows, self.error, wanted, least, first, second)
         with np.errstate(divide="ignore"):
             ends = (1.0 + 1e-15) / least
         return ends, np.einsum(

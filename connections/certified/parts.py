@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from connections import multibody as mb
+from connections.certified.norms import EPS
 from connections.certified.postures import Postures
 from connections.certified.quantities import Quantities
 from connections.multibody import Model
@@ -159,13 +160,17 @@ def quantities_of_part(postures: Postures, part: PathPart) -> tuple[Quantities, 
     joints: list[Joint] = [tree.joints[body] for body in bodies]
     armature = [tree.armature[kinematics.v_starts[body] : kinematics.v_starts[body + 1]] for body in bodies]
     quaternions, positions = np.array(tree.quaternions[bodies]), np.array(tree.positions[bodies])
-    inertias = np.asarray(tree.inertias[bodies]) * np.array(part.shares)[:, None, None]
+    shared = list(zip(np.asarray(tree.inertias[bodies]), part.shares, strict=True))
+    inertias = np.array([inertia if share == 1.0 else _less(share * inertia) for inertia, share in shared])
     if part.free:  # its velocity is that of the point where the next joint is: short levers, sharper bounds
         joints[0], armature[0] = Free(), np.zeros(6)
         there = np.eye(4)[None].copy()
         there[0, :3, 3] = positions[1]
         moved = _twists_of(there)[0]
-        inertias[0] = moved.T @ inertias[0] @ moved
+        far = 4.0 * np.abs(inertias[0, :3, :3]).max() + 4.0 * inertias[0, 5, 5] * float(
+            positions[1] @ positions[1]
+        )
+        inertias[0] = _less(moved.T @ inertias[0] @ moved, far)
         quaternions[0], positions[:2] = (0.0, 0.0, 0.0, 1.0), 0.0
     names = tuple(tree.joint_names[body] for body in bodies)
     path = Tree(
@@ -191,3 +196,16 @@ def quantities_of_part(postures: Postures, part: PathPart) -> tuple[Quantities, 
             limits[name] = postures.lower[of], postures.upper[of]
     rows = np.arange(int(part.free) * 6, model.nv)
     return Quantities(Postures.of(model, limits)), rows
+
+
+def _less(inertia: np.ndarray, size: float = 0.0) -> np.ndarray:
+    """An inertia (6, 6) below the one that was rounded to this one, its moments of at most a size.
+
+    Entries are off by some units of round-off of what they were computed from. About a centre of mass that is
+    far from the origin, this can be more of a moment than the same share of it.
+    """
+    few = 64.0 * EPS
+    found = inertia.copy()
+    found[:3, :3] -= few * max(size, float(np.abs(inertia[:3, :3]).max())) * np.eye(3)
+    found[3:, 3:] *= 1.0 - few
+    return found

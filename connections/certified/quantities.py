@@ -46,7 +46,8 @@ class Quantities:
         count = int(np.count_nonzero(quantity.depends))
         curved = count <= _CURVED
         error = quantity.error * (3.0**count if curved else 1.0)
-        return dataclasses.replace(quantity, shift=2.0 * error, error=0.0, curved=curved)
+        norm = Inverse(block, error)  # also of rows that are not in the block
+        return dataclasses.replace(quantity, norm=norm, shift=2.0 * error, error=0.0, curved=curved)
 
     def condition(self) -> Quantity:
         """lambda_max(H) / lambda_min(H)."""

@@ -165,6 +165,12 @@ def test_no_corner_and_no_error_has_an_inverse_above_the_end(block, rng):
             assert positive[np.isfinite(ends)].all()
             found = norm.attained(moved[positive].reshape(-1, n, n)).reshape(-1, count).max(axis=1)
             assert (found <= ends[positive] * (1.0 + 1e-9)).all()
+        error = 1e-3 / exact.max()
+        wrong, _ = Inverse(block, error).above(f, np.zeros((60, 1)), np.zeros((1, 1, n, n)), -np.inf)
+        true = norm.attained((f - error * np.eye(n)).reshape(-1, n, n)).reshape(60, count).max(axis=1)
+        assert (wrong >= true * (1.0 - 1e-9)).all() and (
+            wrong[true > exact] <= 1.01 * true[true > exact]
+        ).all()
         enough, _ = norm.above(f, factors, bends, 2.0 * np.max(ends[np.isfinite(ends)]))
         assert (enough >= ends * (1.0 - 1e-9)).all()  # not sharp, and above
 
