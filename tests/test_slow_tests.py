@@ -15,6 +15,7 @@ SECONDS = {
     "a.py::two[y]": 3.0,
     "b.py::three[x]": 5.0,
     "b.py::four": 0.1,
+    "test_docs.py::five": 7.0,
 }
 
 
@@ -29,10 +30,14 @@ def test_what_is_listed_exists_and_no_planted_fault_or_claim_needs_it() -> None:
         assert name in functions_of(file), test
         assert test not in faults and function not in faults, test
         assert case or function not in claims, test
+        assert not file.startswith(tuple(f"test_{name}.py" for name in slow_tests.OF_THE_CHECKOUT)), test
 
 
 def test_slow_ones_are_chosen_but_for_those_of_faults_and_a_case_of_each_claim() -> None:
-    assert slow_tests.chosen(SECONDS, 1.0, set(), set()) == set(SECONDS) - {"b.py::four"}
+    assert slow_tests.chosen(SECONDS, 1.0, set(), set()) == set(SECONDS) - {
+        "b.py::four",
+        "test_docs.py::five",
+    }
     found = slow_tests.chosen(SECONDS, 1.0, {"a.py::one", "b.py::three[x]"}, {"a.py::two"})
     assert found == {"a.py::two[y]"}
 

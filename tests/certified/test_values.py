@@ -323,3 +323,21 @@ def test_a_body_with_nothing_to_cut_and_an_eigenvalue_of_zero():
             assert 0.0 <= found["lambda_min"].lower < found["lambda_min"].upper < 1e-9
         else:
             assert "singular" in found.reasons["lambda_min"]
+
+
+def test_what_parabolas_leave_out_is_in_the_ends():
+    """2 + sin 2q - 2 cos h sin q is 2 at -h, 0 and h, as its parabola, and less between them."""
+    postures, h = Postures.of(mb.example("arm")), 0.4
+    moving = np.arange(len(postures.lower)) == 0
+
+    def function(q):
+        return (2.0 + np.sin(2.0 * q[:, :1]) - 2.0 * np.cos(h) * np.sin(q[:, :1]))[:, :, None]
+
+    bends = np.where(moving, 6.0, 0.0)[:, None, None]
+    quantity = boxes.Quantity(function, bends, Inverse(), moving, curved=True)
+    search = boxes._BoxSearch(quantity, postures.held(moving), 0.05)
+    low, high = search.postures.lower[None].copy(), search.postures.upper[None].copy()
+    low[0, 0], high[0, 0] = -h, h
+    (end,), _ = search.bounded(low, high)
+    true = (1.0 / function(np.linspace(-h, h, 2001)[:, None])).max()
+    assert 0.505 < true <= end < 0.6

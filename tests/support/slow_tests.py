@@ -13,6 +13,18 @@ from xml.etree import ElementTree
 TESTS = Path(__file__).parents[1]
 LIST = TESTS / "further.txt"
 SECONDS = 0.15  # with everything compiled
+#: Tests of the checkout itself, which a change of anything may break; they stay.
+OF_THE_CHECKOUT = (
+    "claims",
+    "distribution",
+    "docs",
+    "layering",
+    "moved",
+    "mutants",
+    "readme",
+    "type_hints",
+    "written",
+)
 
 
 def durations(report: Path) -> dict[str, float]:
@@ -43,7 +55,8 @@ def chosen(seconds: dict[str, float], limit: float, faults: set[str], claims: se
     found = set()
     for function, those in cases.items():
         kept = {min(those, key=lambda test: seconds[test])} if function in claims else set()
-        if function not in faults:
+        own = function.startswith(tuple(f"test_{name}.py" for name in OF_THE_CHECKOUT))
+        if function not in faults and not own:
             found |= {test for test in those if seconds[test] > limit} - kept - faults
     return found
 

@@ -26,8 +26,8 @@ MUTANTS = (
     Mutant(
         "certified-remainder",
         "certified/boxes.py",
-        "np.where(point, one_point, width**2 / 8.0)",
-        "np.where(point, one_point, width**2 / 16.0)",
+        "sides = width**2 / 8.0",
+        "sides = width**2 / 16.0",
         ("certified/test_constants.py::test_the_end_of_a_box_about_a_straight_arm",),
         "what corners leave out is counted by half",
     ),
@@ -76,10 +76,10 @@ MUTANTS = (
     ),
     Mutant(
         "certified-inverse",
-        "certified/norms.py",
-        "moved, at = f - less[:, None], np.arange(boxes)",
-        "moved, at = f + less[:, None], np.arange(boxes)",
-        (_BOXES,),
+        "certified/kernels.py",
+        "less[i, j] = less[j, i] = total",
+        "less[i, j] = less[j, i] = -total",
+        ("certified/test_values.py::test_no_corner_and_no_error_has_an_inverse_above_the_end",),
         "errors lower the eigenvalues of the inverse",
     ),
     Mutant(
@@ -113,6 +113,14 @@ MUTANTS = (
         "upper, boxes = one.upper, found.boxes",
         ("certified/test_values.py::test_the_ends_of_blocks_are_the_largest_of_each",),
         "of trees that stand apart only the last one counts",
+    ),
+    Mutant(
+        "certified-parabolas-leave-out",
+        "certified/boxes.py",
+        "left = width**3 / 62.0 * 1.25 **",
+        "left = width**3 / 62e2 * 1.25 **",
+        ("certified/test_values.py::test_what_parabolas_leave_out_is_in_the_ends",),
+        "what parabolas leave out is forgotten",
     ),
     Mutant(
         "certified-parabolas",
