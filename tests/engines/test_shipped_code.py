@@ -217,3 +217,17 @@ def test_what_c_calls_is_found_too(shipped: Shipped, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(shipped.folder / "another"))
     process()
     assert not list((shipped.folder / "another").rglob("*.nbc"))
+
+
+def test_the_child_that_compiles_everything_prints_its_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[object] = []
+    monkeypatch.setattr(sys, "argv", ["-c", "2"])
+    monkeypatch.setattr(shipping.warm_up, "warm_up", lambda *count: asked.extend(count) or tmp_path)
+    monkeypatch.setattr(shipping, "_compile_handlers", lambda: asked.append("handlers"))
+    for room in (shipping.law, shipping.bounds):
+        monkeypatch.setattr(type(room), "require", lambda self, name: asked.append(name))
+    shipping._compile()
+    assert asked == [2, *shipping.law.names, *shipping.bounds.names, "handlers"]
+    assert capsys.readouterr().out == f"{tmp_path}\n"

@@ -69,12 +69,12 @@ def ship(folder: Path, levels: Sequence[str], processes: int | None = None) -> l
 
 def _compile() -> None:
     """A child: compile everything for the processor that the environment names, and print the folder."""
-    warm_up.warm_up(*map(int, sys.argv[1:]))
+    folder = warm_up.warm_up(*map(int, sys.argv[1:]))
     for room in (law, bounds):
         for name in room.names:
             room.require(name)
     _compile_handlers()
-    print(warm_up.cache_folder())
+    print(folder)
 
 
 def _compile_handlers() -> None:
