@@ -302,5 +302,5 @@ def _drop_of_trigamma(a: jax.Array, b: jax.Array) -> jax.Array:
     The pole of tetragamma at zero is twice as far from the middle as the ends for b = a, and farther for
     smaller b: `_NODES` nodes err by 5.8^(-2 `_NODES`).
     """
-    slopes = polygamma(2, a[:, None] + b[:, None] * (_NODES + 1.0) / 2.0)
+    slopes = polygamma(2, a[:, None] + b[:, None] * (_NODES[None] + 1.0) / 2.0)
     return jnp.where(b < a, -b * (slopes @ _WEIGHTS) / 2.0, polygamma(1, a) - polygamma(1, a + b))

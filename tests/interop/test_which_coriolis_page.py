@@ -12,8 +12,8 @@ TABLE = ROOT / "docs" / "which_coriolis_table.md"
 @pytest.mark.further
 def test_the_page_runs() -> None:
     execute(PAGE)
-    assert len(python_blocks(PAGE)) == 4
-    assert PAGE.read_text().count("assert ") == 6
+    assert len(python_blocks(PAGE)) == 5
+    assert PAGE.read_text().count("assert ") == 7
 
 
 def rows(title: str) -> dict[str, dict[str, str]]:
