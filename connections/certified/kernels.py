@@ -269,14 +269,14 @@ local_bends_rows = unreassociated_batch_entry(local_bends)
 
 
 @without_reassociation
-def _is_below(f, box, corner, sign, shift, end, A):
-    """Whether end - sign f - diag(shift) has a Cholesky factorization in floating point."""
+def _factored(f, box, corner, sign, less, diagonal, A):
+    """Whether sign f - less - diag(diagonal) has a Cholesky factorization, computed in A."""
     n = A.shape[0]
     for i in range(n):
         for j in range(i + 1):
-            total = -sign * f[box, corner, i, j]
+            total = sign * f[box, corner, i, j] - less[i, j]
             if i == j:
-                total += end - shift[box, i]
+                total -= diagonal[i]
             for k in range(j):
                 total -= A[i, k] * A[j, k]
             if i > j:
@@ -348,7 +348,8 @@ def largest(f, shift, both, enough, slack, ends, vectors, sizes, known):
     known : (B,) whether an end was found; the ends of others are not proved.
     """
     boxes, corners, n = f.shape[0], f.shape[1], f.shape[2]
-    A, x, y = np.zeros((n, n)), np.zeros(n), np.zeros(n)
+    A, nothing = np.zeros((n, n)), np.zeros((n, n))
+    x, y, diagonal = np.zeros(n), np.zeros(n), np.zeros(n)
     count = 2 * corners if both else corners
     for box in range(boxes):
         x[:] = vectors[box]
@@ -370,9 +371,11 @@ def largest(f, shift, both, enough, slack, ends, vectors, sizes, known):
             spare *= slack
             end = max(end, value + spare + 1e-12 * abs(value) + 1e-290)  # of the same, none is positive
             corner = lowest
+            for k in range(n):
+                diagonal[k] = shift[box, k] - end
             while corner < count:
-                sign = -1.0 if corner >= corners else 1.0
-                if not _is_below(f, box, corner % corners, sign, shift, end, A):
+                sign = 1.0 if corner >= corners else -1.0
+                if not _factored(f, box, corner % corners, sign, nothing, diagonal, A):
                     break
                 corner += 1
             if corner == count:
@@ -450,26 +453,6 @@ directions_rows = unreassociated_batch_entry(directions)
 
 
 @without_reassociation
-def _factored(f, box, corner, less, block, end, spare, A):
-    """Whether f - less - end diag(block) - spare has a Cholesky factorization, computed in A."""
-    n = A.shape[0]
-    for i in range(n):
-        for j in range(i + 1):
-            total = f[box, corner, i, j] - less[i, j]
-            if i == j:
-                total -= spare + (end if block[i] else 0.0)
-            for k in range(j):
-                total -= A[i, k] * A[j, k]
-            if i > j:
-                A[i, j] = total / A[j, j]
-            elif total > 0.0:
-                A[i, i] = math.sqrt(total)
-            else:
-                return False
-    return True
-
-
-@without_reassociation
 def _inverse_power(A, block, v, y):
     """The largest eigenvalue of a block of (A A^T)^-1, from below, v on it, and y = (A A^T)^-1 v."""
     n, value = len(v), 0.0
@@ -510,8 +493,9 @@ def _compared(f, rest, box, block, A, inverse, S, v, y, x, less, first, second):
         for i in range(n):
             for j in range(n):
                 less[i, j] -= f[box, corner, i, j] / corners
-    none = np.zeros((1, 1, n, n))
-    mean = _factored(none, 0, 0, less, block, 0.0, 0.0, A)
+    for i in range(n):
+        x[i] = 0.0
+    mean = _factored(np.zeros((1, 1, n, n)), 0, 0, 1.0, less, x, A)
     if not mean:
         most = 0.0
         for i in range(n):
@@ -601,7 +585,7 @@ def smallest(f, rest, block, error, enough, ends, first, second):
     """
     boxes, corners, n = f.shape[0], f.shape[1], f.shape[2]
     A, inverse, S, less = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    v, y, x = np.zeros(n), np.zeros(n), np.zeros(n)
+    v, y, x, diagonal = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     for box in range(boxes):
         _compared(f, rest, box, block, A, inverse, S, v, y, x, less, first[box], second[box])
         spare = 0.0
@@ -613,12 +597,16 @@ def smallest(f, rest, block, error, enough, ends, first, second):
         spare = 4.0 * (n + 4) * 2.3e-16 * spare + error
         end, corner, before, step, ends[box] = enough, 0, -1, 1e-10, 0.0
         while end > 0.0:
-            while corner < corners and _factored(f, box, corner, less, block, end, spare, A):
+            for k in range(n):
+                diagonal[k] = spare + (end if block[k] else 0.0)
+            while corner < corners and _factored(f, box, corner, 1.0, less, diagonal, A):
                 corner += 1
             if corner == corners:
                 ends[box] = end
                 break
-            if not _factored(f, box, corner, less, block, 0.0, spare, A):
+            for k in range(n):
+                diagonal[k] = spare
+            if not _factored(f, box, corner, 1.0, less, diagonal, A):
                 break
             if corner == before:
                 step *= 8.0

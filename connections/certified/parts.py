@@ -167,10 +167,8 @@ def quantities_of_part(postures: Postures, part: PathPart) -> tuple[Quantities, 
         there = np.eye(4)[None].copy()
         there[0, :3, 3] = positions[1]
         moved = _twists_of(there)[0]
-        far = 4.0 * np.abs(inertias[0, :3, :3]).max() + 4.0 * inertias[0, 5, 5] * float(
-            positions[1] @ positions[1]
-        )
-        inertias[0] = _less(moved.T @ inertias[0] @ moved, far)
+        moment = float(np.abs(inertias[0, :3, :3]).max() + inertias[0, 5, 5] * (positions[1] @ positions[1]))
+        inertias[0] = _less(moved.T @ inertias[0] @ moved, 4.0 * moment)
         quaternions[0], positions[:2] = (0.0, 0.0, 0.0, 1.0), 0.0
     names = tuple(tree.joint_names[body] for body in bodies)
     path = Tree(
